@@ -95,3 +95,19 @@ func standard(p *question.Public, mean, scale *conclavev1.Tensor) (*scaling.Scal
 	}
 	return scaling.FromUnits(m, s, p.Features, p.Classes, p.Numbers)
 }
+
+// Describe is the discriminator as nodes are told of it.
+func (s Spec) Describe() *conclavev1.Discriminator {
+	d := &conclavev1.Discriminator{
+		Kind: conclavev1.Discriminator_KIND_DENSE, Hidden: uint32(s.Hidden), Layers: uint32(s.Layers),
+		Classes: uint32(s.Classes), ByClass: conclavev1.Discriminator_CLASSES_TOLD, Standard: s.Standard,
+		Cosines: uint32(s.Cosines), Pieces: s.Pieces, Fourier: uint32(s.Fourier), Seed: s.Seed,
+	}
+	if s.Kind == Convolution {
+		d.Kind = conclavev1.Discriminator_KIND_CONVOLUTION
+	}
+	if s.Each {
+		d.ByClass = conclavev1.Discriminator_CLASSES_EACH
+	}
+	return d
+}

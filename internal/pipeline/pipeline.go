@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"context"
+
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -50,6 +52,38 @@ type Training interface {
 	// Plan fills in what the training asks: it chooses what the run leaves to be chosen,
 	// within the budget. The plan has its classes, its start and its stages.
 	Plan(p *plan.Plan, budget privacy.Budget) error
+	// Largest are the largest messages of its rounds with a node of so many teachers.
+	Largest(p *plan.Plan, teachers int) Largest
+	// Student makes an untrained one.
+	Student(p *plan.Plan) (Student, error)
+}
+
+// Student learns a generator from releases.
+type Student interface {
+	// Save and Restore keep the student's state; identity names all it depends on.
+	Save(path, identity string) error
+	Restore(path, identity string) (bool, error)
+	Generator() *Generator
+	// StartWith has the student begin with more than the class counts.
+	StartWith(start Start)
+	// Rounds is the number of rounds learned from, besides that of the class counts.
+	Rounds() int
+	// Notes are what the student keeps of its releases.
+	Notes() *Learned
+	// Learn asks the rounds of the plan, or of a closed run only those that were released.
+	Learn(ctx context.Context, ask Asker, rounds int, keep func() error, progress func(Progress)) error
+}
+
+// Voted is a student that knows how the votes of rounds were spread.
+type Voted interface{ Votes() []ReleasedVotes }
+
+// ReleasedVotes is what a round of votes released: noisy shares, and never a vote.
+type ReleasedVotes struct {
+	Round uint64
+	// Shares are those of the answered queries.
+	Shares []float32
+	// Noise is the standard deviation of the noise of a share.
+	Noise float64
 }
 
 // Scored is a training whose discriminators may be so large that few can be sent.
@@ -99,4 +133,10 @@ type WarmStart struct {
 	// Plan returns what a run with this noise multiplier begins with, by the options of its
 	// pipeline.
 	Plan func(o Options, p Problem, sigma float64) (*plan.Start, error)
+	// Largest are the messages of what was planned.
+	Largest func(o Options, p Problem, s *plan.Start) Largest
+	// Begin makes the start that was planned. It fits the generator in Steps; watch is told
+	// how far that is.
+	Begin func(o Options, p Problem, s *plan.Start, ask Asker, watch func(done, steps int)) (Start, error)
+	Steps func(o Options, p Problem) int
 }

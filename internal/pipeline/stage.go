@@ -32,8 +32,38 @@ type Stage struct {
 	Share func(Options, Followed) plan.Share
 	// Price plans what the stage asks after a run.
 	Price func(Options, Followed, privacy.Budget) (plan.Stages, error)
+	// Messages are those of what was planned.
+	Messages func(Options, Followed, plan.Stages) []StageMessages
 	// Apply makes other rows of those so far, for a stage that a run lists under post.
 	Apply func(ctx context.Context, o Options, so Source, s *Session) (Source, error)
+	// Weigh draws the rows that are released, and weights them, for a stage that a run names
+	// by its method of weights; Weighted names such rows.
+	Weigh    func(ctx context.Context, o Options, draw func(n int) (Rows, error), s *Session) (*Weighed, error)
+	Weighted func(Options, Followed) string
+}
+
+// Weighed are rows with weights, or drawn by them.
+type Weighed struct {
+	// Table are the rows, Unweighted those before they were drawn by weight.
+	Table, Unweighted *partition.Table
+	// Weights has a weight for each row; nil where rows were drawn by them.
+	Weights []float64
+}
+
+// StageMessages describe the messages of a stage's questions with a node.
+type StageMessages struct {
+	AnswerName, AnswerContent string
+	// Times is how often the node answers at most, with Numbers numbers of at most Largest.
+	Times, Numbers int
+	Largest        int64
+	// Asked and AskedContent are what it is sent.
+	Asked, AskedContent string
+}
+
+// Shared are options of a stage that say its share of a run's budget.
+type Shared interface {
+	// TakeAll gives the stage all of it, for a run of its own.
+	TakeAll()
 }
 
 // Followed is what a stage knows of the run whose training it follows.
@@ -76,8 +106,9 @@ type Session struct {
 	Learned *Learned
 	// Real are real rows at the student, nil for none. NOT PRIVATE.
 	Real *partition.Table
-	// Select selects discriminators, by rounds that are asked.
-	Select func(ctx context.Context, round int, expected []float64) (int, error)
+	// Ask asks what the stages are planned to.
+	Ask  Asker
+	Plan plan.Stages
 	// Watch is told how far a stage is, in rounds of something.
 	Watch func(of string, done, rounds int)
 	// Notes say what the stages did, for the report.

@@ -50,6 +50,11 @@ func StageNamed(name string) pipeline.Stage {
 	return Stages[slices.IndexFunc(Stages, func(s pipeline.Stage) bool { return s.Name == name })]
 }
 
+// Weighting returns the stage that weights rows.
+func Weighting() pipeline.Stage {
+	return Stages[slices.IndexFunc(Stages, func(s pipeline.Stage) bool { return s.Weigh != nil })]
+}
+
 // Names returns the names of the pipelines that fulfil a condition, nil for all.
 func Names(of func(pipeline.Pipeline) bool) (names []string) {
 	for _, p := range All {

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/runfile"
@@ -21,7 +20,7 @@ var errStage = pipeline.ErrStage
 
 // after lets the stages follow the training, and makes the rows. Where a stage fails for
 // good, with errStage, it also returns the rows of those before it, nil for none.
-func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer, ask *oracle, o Options) (*results.Made, error) {
+func (j *Job) after(ctx context.Context, model *pipeline.Model, trained pipeline.Student, ask *asker, o Options) (*results.Made, error) {
 	s := j.Spec
 	if len(s.Post) == 0 && s.Weights == runfile.NoWeights {
 		table, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
@@ -40,7 +39,7 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer,
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStage, err)
 	}
-	session.Select = j.selector(session, ask)
+	session.Ask, session.Plan = ask, j.Plan.Stages
 	sources := []pipeline.Source{session.Fresh()}
 	for _, name := range s.Post {
 		stage := pipelines.StageNamed(name)
@@ -51,7 +50,7 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer,
 		sources = append(sources, next)
 	}
 	drawn := &drawing{Source: sources[len(sources)-1], s: session}
-	m, err := j.weigh(ctx, drawn, session, trained, ask, o)
+	m, err := weigh(ctx, s, drawn, session)
 	if errors.Is(err, errStage) || errors.Is(err, student.ErrOverBudget) {
 		table, tableErr := j.soFar(ctx, drawn, sources, session)
 		if table == nil || tableErr != nil {
@@ -71,7 +70,7 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained trainer,
 }
 
 // session is what the stages work with.
-func (j *Job) session(model *pipeline.Model, trained trainer, o Options) (*pipeline.Session, error) {
+func (j *Job) session(model *pipeline.Model, trained pipeline.Student, o Options) (*pipeline.Session, error) {
 	s, status := j.Spec, Status{Epsilon: j.Spec.Privacy.Epsilon}
 	notes := trained.Notes()
 	session := &pipeline.Session{
@@ -131,18 +130,21 @@ func (j *Job) soFar(ctx context.Context, drawn *drawing, sources []pipeline.Sour
 	return session.Model.Table(r.X, r.Classes)
 }
 
-// selector asks for selections.
-func (j *Job) selector(s *pipeline.Session, ask *oracle) func(context.Context, int, []float64) (int, error) {
-	var by *selector
-	return func(ctx context.Context, t int, expected []float64) (int, error) {
-		if by == nil {
-			n, err := records(runfile.Section[pgb.StageOptions](j.Spec).Records, s.Learned)
-			by = &selector{oracle: ask, learned: s.Learned, first: uint64(len(s.Learned.Receipts)), records: n, scored: scoredOf(s.Pairs, s.Model.Generator.Width()), failed: err}
+// weigh draws the rows, and has the stage of the spec's weights weigh them.
+func weigh(ctx context.Context, s *runfile.Spec, drawn *drawing, session *pipeline.Session) (*results.Made, error) {
+	draw := func(n int) (pipeline.Rows, error) { return drawn.draw(ctx, n) }
+	if s.Weights == runfile.NoWeights {
+		r, err := draw(s.Release.Rows)
+		if err != nil {
+			return nil, err
 		}
-		return by.Select(ctx, t, expected)
+		table, err := session.Model.Table(r.X, r.Classes)
+		return &results.Made{Table: table, Unweighted: table}, err
 	}
+	stage := pipelines.Weighting()
+	w, err := stage.Weigh(ctx, s.Sections[stage.Name], draw, session)
+	if err != nil {
+		return nil, err
+	}
+	return &results.Made{Table: w.Table, Unweighted: w.Unweighted, Weights: w.Weights}, nil
 }
-
-// records is the public number of privacy units: what was set, or what the released class
-// counts add up to.
-func records(set int, learned *pipeline.Learned) (int, error) { return learned.Records(set) }

@@ -3,18 +3,17 @@ package run
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
@@ -23,7 +22,7 @@ import (
 )
 
 // embedSpec is a run of embedding matching with its features set by hand.
-func embedSpec(change func(*Spec)) *Spec {
+func embedSpec(change func(*runfile.Spec)) *runfile.Spec {
 	s := runfile.DefaultSpec()
 	s.Name, s.Pipeline, s.Teachers = "e1", "embed", 40
 	s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
@@ -42,14 +41,14 @@ const (
 func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 	for name, c := range map[string]struct {
 		schema  string
-		change  func(*Spec)
+		change  func(*runfile.Spec)
 		classes int
 	}{
-		"a table":           {wideText, func(*Spec) {}, 2},
-		"no label":          {unlabelled, func(*Spec) {}, 1},
-		"one column":        {single, func(*Spec) {}, 1},
-		"images":            {imageSchema, func(*Spec) {}, 2},
-		"everything chosen": {wideText, func(s *Spec) { *runfile.Section[embed.Options](s) = embed.DefaultOptions() }, 2},
+		"a table":           {wideText, func(*runfile.Spec) {}, 2},
+		"no label":          {unlabelled, func(*runfile.Spec) {}, 1},
+		"one column":        {single, func(*runfile.Spec) {}, 1},
+		"images":            {imageSchema, func(*runfile.Spec) {}, 2},
+		"everything chosen": {wideText, func(s *runfile.Spec) { *runfile.Section[embed.Options](s) = embed.DefaultOptions() }, 2},
 	} {
 		for _, epsilon := range []float64{0.1, 1, 10} {
 			s, schema := embedSpec(c.change), parsed(t, c.schema)
@@ -59,11 +58,11 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				t.Fatalf("%s, epsilon %v: %v", name, epsilon, err)
 			}
 			e := encode.New(schema)
-			q, err := runfile.Section[embed.Options](s).ChosenFor(e, c.classes, p.Embedding.Sigma).Question(e, c.classes)
+			q, err := runfile.Section[embed.Options](s).ChosenFor(e, c.classes, p.Start.Planned.Mechanism.Sigma).Question(e, c.classes)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.Rounds != 0 || p.Queries != 0 || p.Classes != c.classes || p.ClassShareEpsilon != 0 || p.Embedding.Entries != q.Entries || p.Sampled() || p.Filter() != "" {
+			if p.Rounds != 0 || p.Queries != 0 || p.Classes != c.classes || p.ClassShareEpsilon != 0 || p.Start.Entries != q.Entries || p.Sampled() || p.Filter() != "" {
 				t.Errorf("%s: plan %+v", name, p)
 			}
 			budget, sum := privacy.Budget{Epsilon: epsilon, Delta: 1e-5}, p.Planned().Events()
@@ -75,15 +74,15 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 			if _, err := budget.Admit(nil, sum); !errors.Is(err, privacy.ErrOverBudget) {
 				t.Errorf("%s, epsilon %v: less noise fits as well: %v", name, epsilon, err)
 			}
-			spec := p.RunSpec(s, schema, "d", false)
-			if len(spec.Plan) != 1 || spec.Plan[0].Kind != runspec.Embedding || spec.Plan[0].Count != 1 || spec.Plan[0].Mechanism.Sigma != p.Embedding.Sigma || spec.Filter != "" || spec.Pipeline != "embed" || spec.Quorum != 0.9 || spec.DeadlineSeconds != 60 {
+			spec := RunSpec(p, s, schema, "d", false)
+			if len(spec.Plan) != 1 || spec.Plan[0].Kind != runspec.Embedding || spec.Plan[0].Count != 1 || spec.Plan[0].Mechanism.Sigma != p.Start.Planned.Mechanism.Sigma || spec.Filter != "" || spec.Pipeline != "embed" || spec.Quorum != 0.9 || spec.DeadlineSeconds != 60 {
 				t.Errorf("%s: the aggregator is told %v", name, spec)
 			}
 		}
 	}
 	// Noise that is set is what is planned.
-	p, err := NewPlan(embedSpec(func(s *Spec) { runfile.Section[embed.Options](s).Noise = 7.25 }), parsed(t, wideText))
-	if err != nil || p.Embedding.Sigma != 7.25 {
+	p, err := NewPlan(embedSpec(func(s *runfile.Spec) { runfile.Section[embed.Options](s).Noise = 7.25 }), parsed(t, wideText))
+	if err != nil || p.Start.Planned.Mechanism.Sigma != 7.25 {
 		t.Errorf("plan %+v, %v", p, err)
 	}
 }
@@ -94,22 +93,22 @@ func TestWarmStartsArePlannedWithinTheBudget(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	schema := parsed(t, wideText)
-	for name, spec := range map[string]*Spec{
+	for name, spec := range map[string]*runfile.Spec{
 		"pategan":        voteSpec(),
-		"gpate":          gpateSpec(func(*Spec) {}),
+		"gpate":          gpateSpec(func(*runfile.Spec) {}),
 		"gpate by votes": gpateSpec(votesOnGradients(gpate.Histogram, "gnmax")),
-		"dpgan":          dpganSpec(func(*Spec) {}),
+		"dpgan":          dpganSpec(func(*runfile.Spec) {}),
 	} {
 		for _, share := range []float64{0.05, 0.3, 0.9} {
 			t.Run(fmt.Sprintf("%s, share %v", name, share), func(t *testing.T) {
-				s := embedSpec(func(*Spec) {})
+				s := embedSpec(func(*runfile.Spec) {})
 				s.Pipeline, s.Teachers, s.Sections[spec.Pipeline] = spec.Pipeline, 400, spec.Sections[spec.Pipeline]
 				runfile.Section[embed.WarmStart](s).Embed = share
 				p, err := NewPlan(s, schema)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if p.Embedding == nil || p.ClassShareEpsilon != 0 || p.Rounds < 1 {
+				if p.Start == nil || p.ClassShareEpsilon != 0 || p.Rounds < 1 {
 					t.Fatalf("plan %+v", p)
 				}
 				budget := privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Filter: p.Filter()}
@@ -129,12 +128,12 @@ func TestWarmStartsArePlannedWithinTheBudget(t *testing.T) {
 				if err != nil || claim.Epsilon > budget.Epsilon || claim.Epsilon < 0.97*budget.Epsilon {
 					t.Errorf("all of it costs %v of %v, %v", claim.Epsilon, budget.Epsilon, err)
 				}
-				if told := p.RunSpec(s, schema, "d", false); told.Plan[0].Kind != runspec.Embedding || told.Plan[0].Mechanism.Sigma != p.Embedding.Sigma {
+				if told := RunSpec(p, s, schema, "d", false); told.Plan[0].Kind != runspec.Embedding || told.Plan[0].Mechanism.Sigma != p.Start.Planned.Mechanism.Sigma {
 					t.Errorf("the aggregator is told %v", told)
 				}
 				// Without a share the class counts are asked, as before.
 				runfile.Section[embed.WarmStart](s).Embed = 0
-				if p, err := NewPlan(s, schema); err != nil || p.Embedding != nil || !(p.ClassShareEpsilon > 0) {
+				if p, err := NewPlan(s, schema); err != nil || p.Start != nil || !(p.ClassShareEpsilon > 0) {
 					t.Errorf("share 0: plan %+v, %v", p, err)
 				}
 			})
@@ -204,16 +203,18 @@ func TestEmbedSpecsThatCannotWork(t *testing.T) {
 // A run that begins with an embedding is forecast with it, in place of the class counts.
 func TestForecastOfEmbeddings(t *testing.T) {
 	for name, c := range map[string]struct {
-		spec   *Spec
+		spec   *runfile.Spec
 		schema string
 		after  string // the answers of later rounds
 	}{
-		"embed":           {embedSpec(func(*Spec) {}), wideText, ""},
-		"embed of images": {embedSpec(func(*Spec) {}), imageSchema, ""},
-		"noise by hand":   {embedSpec(func(s *Spec) { runfile.Section[embed.Options](s).Noise = 300 }), unlabelled, ""},
-		"gpate":           {gpateSpec(func(s *Spec) { runfile.Section[embed.WarmStart](s).Embed = 0.3 }), wideText, "gradients"},
-		"dpgan":           {dpganSpec(func(s *Spec) { runfile.Section[embed.WarmStart](s).Embed = 0.3 }), imageSchema, "gradient sums"},
-		"pategan":         {embedSpec(func(s *Spec) { s.Pipeline, s.Teachers, runfile.Section[embed.WarmStart](s).Embed = "pategan", 400, 0.2 }), wideText, "votes"},
+		"embed":           {embedSpec(func(*runfile.Spec) {}), wideText, ""},
+		"embed of images": {embedSpec(func(*runfile.Spec) {}), imageSchema, ""},
+		"noise by hand":   {embedSpec(func(s *runfile.Spec) { runfile.Section[embed.Options](s).Noise = 300 }), unlabelled, ""},
+		"gpate":           {gpateSpec(func(s *runfile.Spec) { runfile.Section[embed.WarmStart](s).Embed = 0.3 }), wideText, "gradients"},
+		"dpgan":           {dpganSpec(func(s *runfile.Spec) { runfile.Section[embed.WarmStart](s).Embed = 0.3 }), imageSchema, "gradient sums"},
+		"pategan": {embedSpec(func(s *runfile.Spec) {
+			s.Pipeline, s.Teachers, runfile.Section[embed.WarmStart](s).Embed = "pategan", 400, 0.2
+		}), wideText, "votes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			schema := parsed(t, c.schema)
@@ -225,7 +226,7 @@ func TestForecastOfEmbeddings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if f.Rounds != p.Rounds || f.Queries != p.Queries || f.Embedding != p.Embedding.Entries || f.Events[0] != p.First().Events()[0] || (len(f.Events) > 1) != (c.after != "") {
+			if f.Rounds != p.Rounds || f.Queries != p.Queries || f.Embedding != p.Start.Entries || f.Events[0] != p.First().Events()[0] || (len(f.Events) > 1) != (c.after != "") {
 				t.Errorf("forecast %+v of plan %+v", f, p)
 			}
 			if claim, err := privacy.Account(f.Events, f.Delta); err != nil || claim.Epsilon != f.Claim.Epsilon || !(f.Claim.Epsilon <= f.Epsilon) || !(f.FilterEpsilon <= f.Epsilon) {
@@ -243,17 +244,12 @@ func TestForecastOfEmbeddings(t *testing.T) {
 				t.Errorf("leaving %v, want %v", names, want)
 			}
 			// A million units at a node, of the largest features.
-			e := encode.New(schema)
-			sum := slices.Repeat([]int64{-1_000_000 * p.Embedding.bound()}, p.Embedding.Entries)
+			sum := slices.Repeat([]int64{-1_000_000 * embed.Bound(p.Start.Planned.Mechanism.Sigma)}, p.Start.Entries)
 			answer := proto.Size(&conclavev1.WorkRequest{Attempt: 3, Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: c.spec.Name, Values: sum}}})
-			if m := f.Leaving[1]; m.Times != 1 || m.Bytes < answer || m.Bytes > answer+16+2*p.Embedding.Entries || !strings.Contains(m.Content, fmt.Sprint(p.Embedding.Entries)) {
+			if m := f.Leaving[1]; m.Times != 1 || m.Bytes < answer || m.Bytes > answer+16+2*p.Start.Entries || !strings.Contains(m.Content, fmt.Sprint(p.Start.Entries)) {
 				t.Errorf("leaving %+v, a message has %d bytes", m, answer)
 			}
-			q, err := runfile.Section[embed.Options](c.spec).ChosenFor(e, p.Classes, p.Embedding.Sigma).Question(e, p.Classes)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sent := proto.Size(embeddingRound(c.spec.Name, 0, q, p.Embedding.bound(), false))
+			sent := proto.Size(asked(t, c.spec, schema, &plan.Plan{Start: p.Start}))
 			if m := f.Arriving[0]; m.Times != 1 || m.Bytes < sent || m.Bytes > sent+8 {
 				t.Errorf("arriving %+v, a message has %d bytes", m, sent)
 			}
@@ -267,100 +263,48 @@ func TestForecastOfEmbeddings(t *testing.T) {
 // A checkpoint is of its options, and of its start's.
 func TestIdentityNamesTheOptionsOfEmbeddings(t *testing.T) {
 	schema := parsed(t, wideText)
-	of := func(s *Spec) string { return identity(s, schema, false) }
-	changes := map[string]func(*Spec){
-		"waves":   func(s *Spec) { runfile.Section[embed.Options](s).Features.Waves++ },
-		"columns": func(s *Spec) { runfile.Section[embed.Options](s).Features.Columns = 0.123 },
-		"scales":  func(s *Spec) { runfile.Section[embed.Options](s).Features.Scales = []float64{0.7} },
-		"steps":   func(s *Spec) { runfile.Section[embed.Options](s).Fit.Steps = 123 },
-		"batch":   func(s *Spec) { runfile.Section[embed.Options](s).Fit.Batch = 123 },
+	of := func(s *runfile.Spec) string { return identity(s, schema, false) }
+	changes := map[string]func(*runfile.Spec){
+		"waves":   func(s *runfile.Spec) { runfile.Section[embed.Options](s).Features.Waves++ },
+		"columns": func(s *runfile.Spec) { runfile.Section[embed.Options](s).Features.Columns = 0.123 },
+		"scales":  func(s *runfile.Spec) { runfile.Section[embed.Options](s).Features.Scales = []float64{0.7} },
+		"steps":   func(s *runfile.Spec) { runfile.Section[embed.Options](s).Fit.Steps = 123 },
+		"batch":   func(s *runfile.Spec) { runfile.Section[embed.Options](s).Fit.Batch = 123 },
 	}
 	for _, pipeline := range []string{"embed", "pategan", "gpate", "dpgan"} {
-		spec := func(change func(*Spec)) *Spec {
-			return embedSpec(func(s *Spec) {
+		spec := func(change func(*runfile.Spec)) *runfile.Spec {
+			return embedSpec(func(s *runfile.Spec) {
 				if s.Pipeline = pipeline; pipeline != "embed" {
 					runfile.Section[embed.WarmStart](s).Embed = 0.3
 				}
 				change(s)
 			})
 		}
-		want := of(spec(func(*Spec) {}))
+		want := of(spec(func(*runfile.Spec) {}))
 		for name, change := range changes {
 			if of(spec(change)) == want {
 				t.Errorf("%s: %s does not change the identity", pipeline, name)
 			}
 		}
-		if of(spec(func(s *Spec) {
+		if of(spec(func(s *runfile.Spec) {
 			*runfile.Section[embed.Options](s) = runfile.Section[embed.Options](s).ChosenFor(encode.New(schema), 2, 0)
 		})) != want {
 			t.Errorf("%s: what is chosen changes the identity", pipeline)
 		}
 		if pipeline == "embed" {
-			if of(spec(func(s *Spec) { runfile.Section[embed.Options](s).Noise = 9 })) == want {
+			if of(spec(func(s *runfile.Spec) { runfile.Section[embed.Options](s).Noise = 9 })) == want {
 				t.Error("the noise does not change the identity")
 			}
 			continue
 		}
-		none := of(spec(func(s *Spec) { runfile.Section[embed.WarmStart](s).Embed = 0 }))
-		if none == want || of(spec(func(s *Spec) { runfile.Section[embed.WarmStart](s).Embed = 0.31 })) == want {
+		none := of(spec(func(s *runfile.Spec) { runfile.Section[embed.WarmStart](s).Embed = 0 }))
+		if none == want || of(spec(func(s *runfile.Spec) { runfile.Section[embed.WarmStart](s).Embed = 0.31 })) == want {
 			t.Errorf("%s: the share does not change the identity", pipeline)
 		}
-		if of(spec(func(s *Spec) {
+		if of(spec(func(s *runfile.Spec) {
 			runfile.Section[embed.WarmStart](s).Embed, runfile.Section[embed.Options](s).Features.Waves = 0, 77
 		})) != none {
 			t.Errorf("%s: features change the identity of a run without a start", pipeline)
 		}
-	}
-}
-
-// The round that nodes are sent says what the options do.
-func TestEmbeddingRounds(t *testing.T) {
-	e := encode.New(parsed(t, wideText))
-	o := runfile.Section[embed.Options](embedSpec(func(s *Spec) {
-		runfile.Section[embed.Options](s).Features = embed.Features{Count: 0.5, Columns: 1, Pairs: 2, Bins: 9, PairBins: 6, MostPairs: 3, Fourier: 3, Waves: 30, Scales: []float64{2}}
-	})).ChosenFor(e, 2, 0)
-	q, err := o.Question(e, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := embeddingRound("r", 0, q, 1<<12, true)
-	got := new(conclavev1.EmbeddingSum)
-	if err := proto.Unmarshal(r.GetParams(), got); err != nil {
-		t.Fatal(err)
-	}
-	var kinds []conclavev1.Embedding_Part_Kind
-	var weights []float64
-	for _, p := range got.GetEmbedding().GetParts() {
-		kinds, weights = append(kinds, p.Kind), append(weights, p.Weight)
-	}
-	wantKinds := []conclavev1.Embedding_Part_Kind{
-		conclavev1.Embedding_Part_KIND_ONES, conclavev1.Embedding_Part_KIND_COLUMNS, conclavev1.Embedding_Part_KIND_PAIRS, conclavev1.Embedding_Part_KIND_FOURIER,
-	}
-	if !slices.Equal(kinds, wantKinds) || !slices.Equal(weights, []float64{0.5, 1, 2, 3}) || q.Norm != math.Sqrt(0.25+1+4+9) {
-		t.Errorf("parts %v of weights %v, norm %v", kinds, weights, q.Norm)
-	}
-	if got.Entries != uint32(q.Entries) || got.Bound != 1<<12 || !got.Nothing || got.Embedding.Classes != 2 || r.Run != "r" || r.Number != 0 {
-		t.Errorf("round %v", r)
-	}
-	if p := got.Embedding.Parts[2]; p.Bins != 6 || p.Count != 3 {
-		t.Errorf("pairs %v", p)
-	}
-	if p := got.Embedding.Parts[3]; p.Count != 30 || p.Spread != 0.5 {
-		t.Errorf("waves %v", p)
-	}
-}
-
-// The fixed-point unit is the finest for which noise is drawn, and one that aggregators take.
-func TestBoundsOfEmbeddings(t *testing.T) {
-	for _, c := range []struct {
-		sigma float64
-		want  int64
-	}{{0.5, 1 << 20}, {512, 1 << 20}, {512.5, 1 << 19}, {1024, 1 << 19}, {1 << 20, 1 << 9}, {1 << 21, 1 << 8}, {1<<21 + 1, 1 << 7}} {
-		if got := (&Embedding{Sigma: c.sigma}).bound(); got != c.want {
-			t.Errorf("sigma %v: bound %d, want %d", c.sigma, got, c.want)
-		}
-	}
-	if diff := cmp.Diff([]int64{1 << 9, 1 << 20}, []int64{leastBound, mostBound}); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -55,16 +55,16 @@ type Status struct {
 // Job is a spec with everything that it needs from files. Making one finds the
 // user's mistakes before a cluster is asked anything.
 type Job struct {
-	Spec   *Spec
+	Spec   *runfile.Spec
 	Schema *partition.Schema
-	Plan   *Plan
+	Plan   *plan.Plan
 	// real are the rows the report compares with. NOT PRIVATE.
 	real results.Real
 }
 
 // Prepare reads the schema and the real rows for the report, and plans what the
 // budget buys.
-func Prepare(s *Spec) (*Job, error) {
+func Prepare(s *runfile.Spec) (*Job, error) {
 	schema, err := s.LoadSchema()
 	if err != nil {
 		return nil, err
@@ -82,14 +82,14 @@ func Prepare(s *Spec) (*Job, error) {
 
 // Round is the largest round that the job asks, with nobody's records, for nodes to check.
 func (j *Job) Round() *conclavev1.Round {
-	return workOf(j.Spec).largest(j.Plan, encode.New(j.Schema), j.Spec.Teachers).round
+	return j.Spec.Training(j.Schema).Largest(j.Plan, j.Spec.Teachers).Round
 }
 
 // ErrStopped says that the caller's context ended before the run did.
 var ErrStopped = errors.New("stopped; start it again with the same configuration and output folder: it goes on from its checkpoint, and what was released is not charged again")
 
 // Execute prepares the spec and runs it; see [Job.Execute].
-func Execute(ctx context.Context, s *Spec, o Options) (*results.Result, error) {
+func Execute(ctx context.Context, s *runfile.Spec, o Options) (*results.Result, error) {
 	j, err := Prepare(s)
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
 	if err := results.WriteRecord(o.Out, results.Record{Run: j.Spec.Path, Dataset: o.Dataset, Name: j.Spec.Name}); err != nil {
 		return nil, err
 	}
-	opened, err := o.Client.OpenRun(ctx, j.Plan.RunSpec(j.Spec, j.Schema, o.Dataset, o.Coin))
+	opened, err := o.Client.OpenRun(ctx, RunSpec(j.Plan, j.Spec, j.Schema, o.Dataset, o.Coin))
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
 
 // salvage ends a run whose stage failed: what was trained and boosted is paid for, and its
 // rows are written without the stage. It returns the error with what became of them.
-func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained trainer, rest *results.Made, failed error, o Options) error {
+func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained pipeline.Student, rest *results.Made, failed error, o Options) error {
 	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
 		return errors.Join(failed, err)
 	}
@@ -186,27 +186,27 @@ func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained traine
 }
 
 // train lets the pipeline learn until its questions are asked or the budget is used.
-func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o Options) (trainer, *oracle, error) {
-	s, schema, plan := j.Spec, j.Schema, j.Plan
-	learner, err := workOf(s).student(encode.New(schema), plan)
+func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o Options) (pipeline.Student, *asker, error) {
+	s, schema, plan, warm := j.Spec, j.Schema, j.Plan, pipelines.Warm
+	learner, err := s.Training(schema).Student(plan)
 	if err != nil {
 		return nil, nil, err
 	}
 	status := Status{Rounds: plan.Rounds, Epsilon: s.Privacy.Epsilon, EpsilonSpent: opened.EpsilonSpent}
-	ask := &oracle{
-		client: o.Client, run: s.Name, teachers: s.Teachers, coin: o.Coin, teacher: workOf(s).teacherSpec(schema, plan.Classes, o.Coin), plan: plan,
+	ask := &asker{
+		client: o.Client, run: s.Name, teachers: s.Teachers, coin: o.Coin, plan: plan,
 		waiting: func(p *conclavev1.Progress) {
 			waiting := status
 			if plan.Rounds == 0 && !p.WaitingForQuorum {
 				return // that one round takes no time worth a line
 			}
 			if plan.Rounds == 0 {
-				waiting.Of, waiting.Rounds = "step", runfile.Section[embed.Options](s).ChosenFor(encode.New(schema), plan.Classes, 0).Fit.Steps
+				waiting.Of, waiting.Rounds = "step", warm.Steps(s.Sections[warm.Pipeline], s.Problem(schema))
 			}
 			o.Watch(waiting.waitingFor(p))
 		},
 	}
-	start, err := start(s, plan, encode.New(schema), ask, func(done, steps int) {
+	start, err := startOf(s, schema, plan, ask, func(done, steps int) {
 		status.EpsilonSpent = learner.Notes().Spent
 		if plan.Rounds == 0 { // all that there is to see
 			status.Round, status.Rounds, status.Of = done, steps, "step"
@@ -243,7 +243,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 		o.Watch(status)
 	}
 	keeper := &keeper{save: func() error { return learner.Save(checkpoint, identity) }, learner: learner, ask: ask, plan: plan, last: roundsLeft(plan, opened)}
-	err = learner.learn(ctx, ask, roundsLeft(plan, opened),
+	err = learner.Learn(ctx, ask, roundsLeft(plan, opened),
 		keeper.keep,
 		func(p pipeline.Progress) {
 			status.Round, status.Rounds, status.EpsilonSpent = p.Round, p.Rounds, p.EpsilonSpent
@@ -264,6 +264,18 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	return learner, ask, err
 }
 
+// startOf is what a run of the plan begins with in place of the class shares; nil for none.
+// Watch is told how far the generator is fitted.
+func startOf(
+	s *runfile.Spec, schema *partition.Schema, p *plan.Plan, ask pipeline.Asker, watch func(done, steps int),
+) (pipeline.Start, error) {
+	if p.Start == nil {
+		return nil, nil
+	}
+	warm := pipelines.Warm
+	return warm.Begin(s.Sections[warm.Pipeline], s.Problem(schema), p.Start, ask, watch)
+}
+
 // roundsReleased is the number of rounds besides that of the class shares that were released before this
 // start.
 func roundsReleased(opened *conclavev1.OpenRunResponse) int {
@@ -273,7 +285,7 @@ func roundsReleased(opened *conclavev1.OpenRunResponse) int {
 // roundsLeft is the number of rounds to learn from: the plan's, or of a run that is
 // closed already only those that were released. A student that was stopped between
 // closing its run and writing its files must not ask for more.
-func roundsLeft(p *Plan, opened *conclavev1.OpenRunResponse) int {
+func roundsLeft(p *plan.Plan, opened *conclavev1.OpenRunResponse) int {
 	if opened.Closed {
 		return min(p.Rounds, roundsReleased(opened))
 	}
@@ -281,10 +293,11 @@ func roundsLeft(p *Plan, opened *conclavev1.OpenRunResponse) int {
 }
 
 // identity names everything a checkpoint depends on.
-func identity(s *Spec, schema *partition.Schema, coin bool) string {
+func identity(s *runfile.Spec, schema *partition.Schema, coin bool) string {
 	text := fmt.Sprintf("%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.Training(schema).Chosen())
 	if share := warmShare(s, schema); share > 0 {
-		text += fmt.Sprintf(" %v %+v", share, runfile.Section[embed.Options](s).ChosenFor(encode.New(schema), runfile.ClassesOf(schema), 0))
+		warm, _ := pipelines.Named(pipelines.Warm.Pipeline)
+		text += fmt.Sprintf(" %v %+v", share, warm.New(s.Sections[warm.Name], s.Problem(schema)).Chosen())
 	}
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])

@@ -13,7 +13,7 @@ import (
 // that it does not go on from a checkpoint of something else.
 func TestIdentityNamesAllThatACheckpointDependsOn(t *testing.T) {
 	schema := tinySchema(t)
-	base := func() *Spec {
+	base := func() *runfile.Spec {
 		s := voteSpec()
 		s.Name, s.Privacy.Epsilon, s.Privacy.Delta = "r1", 1, 1e-5
 		return s
@@ -25,25 +25,25 @@ func TestIdentityNamesAllThatACheckpointDependsOn(t *testing.T) {
 	if identity(base(), schema, true) == want {
 		t.Error("coin flips have the identity of votes")
 	}
-	for name, change := range map[string]func(*Spec){
-		"name":     func(s *Spec) { s.Name = "r2" },
-		"seed":     func(s *Spec) { s.Seed++ },
-		"teachers": func(s *Spec) { s.Teachers++ },
-		"queries":  func(s *Spec) { runfile.Section[pategan.Options](s).Queries++ },
-		"rate":     func(s *Spec) { runfile.Section[pategan.Options](s).Student.GeneratorRate *= 1.0000001 },
-		"steps":    func(s *Spec) { runfile.Section[pategan.Options](s).Student.GeneratorSteps++ },
-		"teacher":  func(s *Spec) { runfile.Section[pategan.Options](s).Teacher.Batch++ },
-		"votes":    func(s *Spec) { runfile.Section[pategan.Options](s).Votes = "plain" },
+	for name, change := range map[string]func(*runfile.Spec){
+		"name":     func(s *runfile.Spec) { s.Name = "r2" },
+		"seed":     func(s *runfile.Spec) { s.Seed++ },
+		"teachers": func(s *runfile.Spec) { s.Teachers++ },
+		"queries":  func(s *runfile.Spec) { runfile.Section[pategan.Options](s).Queries++ },
+		"rate":     func(s *runfile.Spec) { runfile.Section[pategan.Options](s).Student.GeneratorRate *= 1.0000001 },
+		"steps":    func(s *runfile.Spec) { runfile.Section[pategan.Options](s).Student.GeneratorSteps++ },
+		"teacher":  func(s *runfile.Spec) { runfile.Section[pategan.Options](s).Teacher.Batch++ },
+		"votes":    func(s *runfile.Spec) { runfile.Section[pategan.Options](s).Votes = "plain" },
 	} {
 		s := base()
 		if change(s); identity(s, schema, false) == want {
 			t.Errorf("%s does not change the identity", name)
 		}
 	}
-	for name, change := range map[string]func(*Spec){
-		"rows":     func(s *Spec) { s.Release.Rows++ },
-		"evaluate": func(s *Spec) { s.Evaluate.Test = "other.csv" },
-		"path":     func(s *Spec) { s.Path, s.Text = "x", "y" },
+	for name, change := range map[string]func(*runfile.Spec){
+		"rows":     func(s *runfile.Spec) { s.Release.Rows++ },
+		"evaluate": func(s *runfile.Spec) { s.Evaluate.Test = "other.csv" },
+		"path":     func(s *runfile.Spec) { s.Path, s.Text = "x", "y" },
 	} {
 		s := base()
 		if change(s); identity(s, schema, false) != want {
@@ -53,7 +53,7 @@ func TestIdentityNamesAllThatACheckpointDependsOn(t *testing.T) {
 }
 
 func TestAClosedRunHasOnlyItsReleasesLeft(t *testing.T) {
-	p := &Plan{Plan: plan.Plan{Queries: 100, Rounds: 4, PerRound: 32}}
+	p := &plan.Plan{Queries: 100, Rounds: 4, PerRound: 32}
 	for _, c := range []struct {
 		closed bool
 		rounds uint64

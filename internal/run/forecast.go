@@ -8,9 +8,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/pate"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -67,7 +70,7 @@ type Node struct {
 }
 
 // NewForecast plans the run and adds up what it will cost. It reads no data.
-func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error) {
+func NewForecast(s *runfile.Spec, schema *partition.Schema, node Node) (*Forecast, error) {
 	p, err := NewPlan(s, schema)
 	if err != nil {
 		return nil, err
@@ -80,8 +83,8 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 		Run: s.Name, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit,
 		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries, Planned: p.Filter() == privacy.FilterPLD,
 	}
-	if p.Embedding != nil {
-		f.Embedding = p.Embedding.Entries
+	if p.Start != nil {
+		f.Embedding = p.Start.Entries
 	}
 	budget.Filter = p.Filter()
 	all, err := f.addAnswers(p, budget)
@@ -95,9 +98,9 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 	if f.FilterEpsilon, err = budget.Filter.Epsilon(f.Events, budget.Delta); err != nil {
 		return nil, err
 	}
-	l := workOf(s).largest(p, encode.New(schema), node.Teachers)
-	if l.answersAClass > 0 && len(all) > 0 {
-		if f.Unanimous, err = pate.TeachersToSurvive(all[0], l.answersAClass, survival); err != nil {
+	l := s.Training(schema).Largest(p, node.Teachers)
+	if l.AnswerClasses > 0 && len(all) > 0 {
+		if f.Unanimous, err = pate.TeachersToSurvive(all[0], l.AnswerClasses, survival); err != nil {
 			return nil, err
 		}
 	}
@@ -107,7 +110,7 @@ func NewForecast(s *Spec, schema *partition.Schema, node Node) (*Forecast, error
 
 // addAnswers adds how many queries the budget admits after round 0, and returns what those
 // that are asked cost.
-func (f *Forecast) addAnswers(p *Plan, budget privacy.Budget) ([]privacy.Event, error) {
+func (f *Forecast) addAnswers(p *plan.Plan, budget privacy.Budget) ([]privacy.Event, error) {
 	if p.Rounds == 0 {
 		return nil, nil // round 0 is all that is asked
 	}
@@ -124,7 +127,7 @@ func (f *Forecast) addAnswers(p *Plan, budget privacy.Budget) ([]privacy.Event, 
 	return p.Training.Worst(min(p.Releases(p.Queries), admitted)), nil
 }
 
-func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node Node, l largest) {
+func (f *Forecast) addMessages(s *runfile.Spec, schema *partition.Schema, p *plan.Plan, node Node, l pipeline.Largest) {
 	const digest = 64 // characters of a SHA-256
 	hello := &conclavev1.Hello{
 		Protocol: 3, Dataset: node.Dataset, Site: node.Site, Node: node.Node, Teachers: uint32(node.Teachers),
@@ -133,10 +136,10 @@ func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node 
 	sum := &conclavev1.Sum{Run: s.Name, Values: slices.Repeat([]int64{1 << 53}, p.Classes)} // the largest that are accepted
 	first := Message{"class counts", fmt.Sprintf("%d numbers: how many units the site has of each class; the aggregator sees them, and releases their sum with noise only", p.Classes),
 		1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: sum}, Attempt: math.MaxUint32})}
-	if p.Embedding != nil {
-		e := (&embedWork{s}).largest(p, encode.New(schema), node.Teachers)
-		first = Message{e.answerName, e.answerContent, 1, proto.Size(e.answer)}
-		f.Arriving = []Message{{"first round", e.roundContent, 1, proto.Size(e.round)}}
+	if p.Start != nil {
+		l := largestStart(s, schema, p)
+		first = Message{l.AnswerName, l.AnswerContent, 1, proto.Size(l.Answer)}
+		f.Arriving = []Message{{"first round", l.RoundContent, 1, proto.Size(l.Round)}}
 	}
 	f.Leaving = []Message{
 		{"hello", "names of dataset, site and node, number of teachers, hash of the schema, keyed fingerprint of the partition manifest; once per connection",
@@ -144,10 +147,24 @@ func (f *Forecast) addMessages(s *Spec, schema *partition.Schema, p *Plan, node 
 		first,
 	}
 	if p.Rounds > 0 {
-		f.Leaving = append(f.Leaving, Message{l.answerName, l.answerContent, p.Rounds, proto.Size(l.answer)})
-		f.Arriving = append(f.Arriving, Message{"round", l.roundContent, p.Rounds, proto.Size(l.round)})
+		f.Leaving = append(f.Leaving, Message{l.AnswerName, l.AnswerContent, p.Rounds, proto.Size(l.Answer)})
+		f.Arriving = append(f.Arriving, Message{"round", l.RoundContent, p.Rounds, proto.Size(l.Round)})
 	}
-	leaving, arriving := stageMessages(s, schema, p)
-	f.Leaving, f.Arriving = append(f.Leaving, leaving...), append(f.Arriving, arriving...)
+	for _, stage := range pipelines.Stages {
+		if stage.Messages == nil {
+			continue
+		}
+		for _, m := range stage.Messages(s.Sections[stage.Name], s.Followed(schema), p.Stages) {
+			size := proto.Size(pipeline.LargestSum(s.Name, math.MaxUint32, m.Numbers, m.Largest))
+			f.Leaving = append(f.Leaving, Message{m.AnswerName, m.AnswerContent, m.Times, size})
+			f.Arriving = append(f.Arriving, Message{Name: m.Asked, Content: m.AskedContent})
+		}
+	}
 	f.Leaving = append(f.Leaving, Message{"refusal", "why a round is not answered, in words that hold no data; only when something is wrong", 0, 0})
+}
+
+// largestStart are the messages of what the run begins with in place of the class shares.
+func largestStart(s *runfile.Spec, schema *partition.Schema, p *plan.Plan) pipeline.Largest {
+	warm := pipelines.Warm
+	return warm.Largest(s.Sections[warm.Pipeline], s.Problem(schema), p.Start)
 }

@@ -16,19 +16,19 @@ func TestForecastOfStages(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	for name, c := range map[string]struct {
-		set     func(*Spec)
+		set     func(*runfile.Spec)
 		leaving []string
 		kinds   []privacy.Kind
 		planned bool
 	}{
-		"none":       {func(*Spec) {}, nil, nil, false},
-		"pgb":        {func(s *Spec) { s.Post = []string{"pgb"} }, []string{"score sums"}, []privacy.Kind{privacy.Exponential}, false},
-		"drs":        {func(s *Spec) { s.Post = []string{"drs"} }, nil, nil, false},
-		"fit":        {func(s *Spec) { s.Weights = "logreg-debiased" }, []string{"derivatives"}, []privacy.Kind{privacy.Gaussian}, false},
-		"pure fit":   {func(s *Spec) { s.Weights, runfile.Section[iw.Options](s).Noise = "logreg-noised", "laplace" }, []string{"derivatives"}, []privacy.Kind{privacy.Laplace}, true},
-		"network":    {func(s *Spec) { s.Weights = "dp-mlp" }, []string{"weighting sums"}, []privacy.Kind{privacy.SubsampledGaussian}, true},
-		"both":       {func(s *Spec) { s.Post, s.Weights = []string{"pgb"}, "dp-mlp" }, []string{"score sums", "weighting sums"}, []privacy.Kind{privacy.Exponential, privacy.SubsampledGaussian}, true},
-		"one is not": {func(s *Spec) { s.Weights = "discriminator" }, nil, nil, false},
+		"none":       {func(*runfile.Spec) {}, nil, nil, false},
+		"pgb":        {func(s *runfile.Spec) { s.Post = []string{"pgb"} }, []string{"score sums"}, []privacy.Kind{privacy.Exponential}, false},
+		"drs":        {func(s *runfile.Spec) { s.Post = []string{"drs"} }, nil, nil, false},
+		"fit":        {func(s *runfile.Spec) { s.Weights = "logreg-debiased" }, []string{"derivatives"}, []privacy.Kind{privacy.Gaussian}, false},
+		"pure fit":   {func(s *runfile.Spec) { s.Weights, runfile.Section[iw.Options](s).Noise = "logreg-noised", "laplace" }, []string{"derivatives"}, []privacy.Kind{privacy.Laplace}, true},
+		"network":    {func(s *runfile.Spec) { s.Weights = "dp-mlp" }, []string{"weighting sums"}, []privacy.Kind{privacy.SubsampledGaussian}, true},
+		"both":       {func(s *runfile.Spec) { s.Post, s.Weights = []string{"pgb"}, "dp-mlp" }, []string{"score sums", "weighting sums"}, []privacy.Kind{privacy.Exponential, privacy.SubsampledGaussian}, true},
+		"one is not": {func(s *runfile.Spec) { s.Weights = "discriminator" }, nil, nil, false},
 	} {
 		s := voteSpec()
 		s.Privacy.Epsilon, s.Privacy.Delta, runfile.Section[pategan.Options](s).Labels = 2, 1e-5, 100

@@ -3,17 +3,14 @@ package run
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -45,7 +42,7 @@ func parsed(t *testing.T, text string) *partition.Schema {
 }
 
 // gpateSpec is a run of G-PATE with its rounds set by hand.
-func gpateSpec(change func(*Spec)) *Spec {
+func gpateSpec(change func(*runfile.Spec)) *runfile.Spec {
 	s := runfile.DefaultSpec()
 	s.Name, s.Pipeline, s.Teachers = "g1", "gpate", 400
 	s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
@@ -55,8 +52,8 @@ func gpateSpec(change func(*Spec)) *Spec {
 }
 
 // votesOnGradients makes a run one of votes.
-func votesOnGradients(answers gpate.Answers, mechanism string) func(*Spec) {
-	return func(s *Spec) {
+func votesOnGradients(answers gpate.Answers, mechanism string) func(*runfile.Spec) {
+	return func(s *runfile.Spec) {
 		runfile.Section[gpate.Options](s).Answers, runfile.Section[gpate.Options](s).Mechanism, runfile.Section[gpate.Options](s).Directions = answers, mechanism, 3
 	}
 }
@@ -65,21 +62,21 @@ func votesOnGradients(answers gpate.Answers, mechanism string) func(*Spec) {
 // vote for each record, direction and round.
 func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*Spec)
+		change func(*runfile.Spec)
 		each   int64 // releases that are charged for a round
 		kind   privacy.Kind
 	}{
-		"sum":               {func(*Spec) {}, 1, privacy.Gaussian},
-		"projected sum":     {func(s *Spec) { runfile.Section[gpate.Options](s).Directions = 2 }, 1, privacy.Gaussian},
+		"sum":               {func(*runfile.Spec) {}, 1, privacy.Gaussian},
+		"projected sum":     {func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Directions = 2 }, 1, privacy.Gaussian},
 		"histogram":         {votesOnGradients(gpate.Histogram, "gnmax"), 36, privacy.GNMax},
 		"winner":            {votesOnGradients(gpate.Winner, "gnmax"), 36, privacy.GNMax},
 		"confident winner":  {votesOnGradients(gpate.Winner, "confident-gnmax"), 36, privacy.ConfidentGNMax},
 		"confident counts":  {votesOnGradients(gpate.Histogram, "confident-gnmax"), 36, privacy.ConfidentGNMax},
-		"chosen directions": {func(s *Spec) { runfile.Section[gpate.Options](s).Answers = gpate.Winner }, 0, privacy.ConfidentGNMax},
-		"everything chosen": {func(s *Spec) {
+		"chosen directions": {func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Answers = gpate.Winner }, 0, privacy.ConfidentGNMax},
+		"everything chosen": {func(s *runfile.Spec) {
 			runfile.Section[gpate.Options](s).Rounds, runfile.Section[gpate.Options](s).Records = 0, 0
 		}, 1, privacy.Gaussian},
-		"one record, 1 step": {func(s *Spec) {
+		"one record, 1 step": {func(s *runfile.Spec) {
 			runfile.Section[gpate.Options](s).Rounds, runfile.Section[gpate.Options](s).Records, runfile.Section[gpate.Options](s).Directions = 1, 1, 1
 		}, 1, privacy.Gaussian},
 	} {
@@ -122,7 +119,7 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 					}
 					spent = privacy.Merge(append(spent, round...))
 				}
-				if p.noise() > privacy.MinSigma || p.Sums() {
+				if p.Noise() > privacy.MinSigma || p.Sums() {
 					if _, err := budget.Admit(spent, p.Training.Worst(1)); !errors.Is(err, privacy.ErrOverBudget) {
 						t.Errorf("one release more was admitted (%v); the plan has too much noise", err)
 					}
@@ -135,7 +132,7 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 // What is set by hand is what is planned.
 func TestTheGPATEPlanFollowsTheSpec(t *testing.T) {
 	schema := parsed(t, wideText)
-	plan := func(change func(*Spec)) privacy.Planned {
+	plan := func(change func(*runfile.Spec)) privacy.Planned {
 		t.Helper()
 		p, err := NewPlan(gpateSpec(change), schema)
 		if err != nil {
@@ -143,16 +140,16 @@ func TestTheGPATEPlanFollowsTheSpec(t *testing.T) {
 		}
 		return p.Training
 	}
-	if m := plan(func(s *Spec) { runfile.Section[gpate.Options](s).Noise = 7.5 }); m.Mechanism.Kind != privacy.Gaussian || m.Mechanism.Sigma != 7.5 || m.Variant != "" {
+	if m := plan(func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Noise = 7.5 }); m.Mechanism.Kind != privacy.Gaussian || m.Mechanism.Sigma != 7.5 || m.Variant != "" {
 		t.Errorf("sums by hand: %v", m)
 	}
-	if m := plan(func(s *Spec) {
+	if m := plan(func(s *runfile.Spec) {
 		votesOnGradients(gpate.Histogram, "gnmax")(s)
 		runfile.Section[gpate.Options](s).Noise = 90
 	}); m.Mechanism.Kind != privacy.GNMax || m.Mechanism.Sigma != 90 || m.Variant != privacy.Histogram {
 		t.Errorf("counts by hand: %v", m)
 	}
-	m := plan(func(s *Spec) {
+	m := plan(func(s *runfile.Spec) {
 		votesOnGradients(gpate.Winner, "confident-gnmax")(s)
 		runfile.Section[gpate.Options](s).Noise, runfile.Section[gpate.Options](s).Threshold, runfile.Section[gpate.Options](s).ThresholdNoise = 80, 0.75, 2
 	})
@@ -166,29 +163,29 @@ func TestGPATEPlansThatCannotBeAskedAreRefused(t *testing.T) {
 	schema := parsed(t, wideText)
 	votes := votesOnGradients(gpate.Histogram, "gnmax")
 	for name, c := range map[string]struct {
-		change func(*Spec)
+		change func(*runfile.Spec)
 		want   []string // nothing: the plan works
 	}{
-		"noise for a part of the rounds": {func(s *Spec) {
+		"noise for a part of the rounds": {func(s *runfile.Spec) {
 			runfile.Section[gpate.Options](s).Noise, runfile.Section[gpate.Options](s).Rounds = 6, 1000
 		}, nil},
-		"too little noise of sums":  {func(s *Spec) { runfile.Section[gpate.Options](s).Noise = 0.5 }, []string{"gpate.noise: 0.5 is too dear for one round", "set gpate.noise otherwise"}},
-		"hardly any noise of sums":  {func(s *Spec) { runfile.Section[gpate.Options](s).Noise = 1e-9 }, []string{"gradients", "set gpate.noise otherwise"}},
-		"too much noise of sums":    {func(s *Spec) { runfile.Section[gpate.Options](s).Noise = 1e9 }, []string{"gradients", "set gpate.noise otherwise"}},
-		"too little noise of votes": {func(s *Spec) { votes(s); runfile.Section[gpate.Options](s).Noise = 2 }, []string{"gpate.noise: 2 is too dear for one round of 36 queries"}},
-		"noise below integers":      {func(s *Spec) { votes(s); runfile.Section[gpate.Options](s).Noise = 0.5 }, []string{"gpate.noise: 0.5 is below 1"}},
-		"too much noise of votes":   {func(s *Spec) { votes(s); runfile.Section[gpate.Options](s).Noise = 1e12 }, []string{"gradients", "gpate.noise"}},
-		"no noise on the threshold": {func(s *Spec) {
+		"too little noise of sums":  {func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Noise = 0.5 }, []string{"gpate.noise: 0.5 is too dear for one round", "set gpate.noise otherwise"}},
+		"hardly any noise of sums":  {func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Noise = 1e-9 }, []string{"gradients", "set gpate.noise otherwise"}},
+		"too much noise of sums":    {func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Noise = 1e9 }, []string{"gradients", "set gpate.noise otherwise"}},
+		"too little noise of votes": {func(s *runfile.Spec) { votes(s); runfile.Section[gpate.Options](s).Noise = 2 }, []string{"gpate.noise: 2 is too dear for one round of 36 queries"}},
+		"noise below integers":      {func(s *runfile.Spec) { votes(s); runfile.Section[gpate.Options](s).Noise = 0.5 }, []string{"gpate.noise: 0.5 is below 1"}},
+		"too much noise of votes":   {func(s *runfile.Spec) { votes(s); runfile.Section[gpate.Options](s).Noise = 1e12 }, []string{"gradients", "gpate.noise"}},
+		"no noise on the threshold": {func(s *runfile.Spec) {
 			votesOnGradients(gpate.Winner, "confident-gnmax")(s)
 			runfile.Section[gpate.Options](s).Noise, runfile.Section[gpate.Options](s).ThresholdNoise = 100, 1e-4
 		}, []string{"sigma", "gpate.noise"}},
-		"class shares take all":  {func(s *Spec) { runfile.Section[gpate.Options](s).ClassEpsilon = 1 }, []string{"gpate.class_epsilon: 1", "privacy.epsilon 1"}},
-		"class shares take more": {func(s *Spec) { votes(s); runfile.Section[gpate.Options](s).ClassEpsilon = 1.5 }, []string{"gpate.class_epsilon: 1.5", "privacy.epsilon 1"}},
-		"with noise by hand": {func(s *Spec) {
+		"class shares take all":  {func(s *runfile.Spec) { runfile.Section[gpate.Options](s).ClassEpsilon = 1 }, []string{"gpate.class_epsilon: 1", "privacy.epsilon 1"}},
+		"class shares take more": {func(s *runfile.Spec) { votes(s); runfile.Section[gpate.Options](s).ClassEpsilon = 1.5 }, []string{"gpate.class_epsilon: 1.5", "privacy.epsilon 1"}},
+		"with noise by hand": {func(s *runfile.Spec) {
 			runfile.Section[gpate.Options](s).Noise, runfile.Section[gpate.Options](s).ClassEpsilon = 50, 3
 		}, []string{"gpate.class_epsilon: 3"}},
-		"tiny class shares":   {func(s *Spec) { runfile.Section[gpate.Options](s).ClassEpsilon = 1e-9 }, []string{"gpate.class_epsilon: 1e-09", "raise either"}},
-		"too many directions": {func(s *Spec) { runfile.Section[gpate.Options](s).Directions = 7 }, []string{"gpate.directions: 7 are more than the 6 features"}},
+		"tiny class shares":   {func(s *runfile.Spec) { runfile.Section[gpate.Options](s).ClassEpsilon = 1e-9 }, []string{"gpate.class_epsilon: 1e-09", "raise either"}},
+		"too many directions": {func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Directions = 7 }, []string{"gpate.directions: 7 are more than the 6 features"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := NewPlan(gpateSpec(c.change), schema)
@@ -206,7 +203,7 @@ func TestGPATEPlansThatCannotBeAskedAreRefused(t *testing.T) {
 
 func TestTheGPATEPlanIsWhatTheAggregatorIsTold(t *testing.T) {
 	schema := parsed(t, wideText)
-	s := gpateSpec(func(s *Spec) {
+	s := gpateSpec(func(s *runfile.Spec) {
 		runfile.Section[gpate.Options](s).Quorum, runfile.Section[gpate.Options](s).Deadline = 0.8, 77
 	})
 	p, err := NewPlan(s, schema)
@@ -218,67 +215,28 @@ func TestTheGPATEPlanIsWhatTheAggregatorIsTold(t *testing.T) {
 		Guarantee: "data-independent", Teachers: 400, Quorum: 0.8, DeadlineSeconds: 77,
 		Plan: []*conclavev1.Planned{
 			{Kind: "class-counts", Count: 1, Mechanism: &conclavev1.PrivacyEvent{Kind: "laplace", Epsilon: 0.05}},
-			{Kind: "gradient-sums", Count: uint64(p.Rounds), Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: p.multiplier(), Sensitivity: 1}},
+			{Kind: "gradient-sums", Count: uint64(p.Rounds), Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: p.Multiplier(), Sensitivity: 1}},
 		},
 	}
-	if got := p.RunSpec(s, schema, "data", false); !proto.Equal(got, want) {
+	if got := RunSpec(p, s, schema, "data", false); !proto.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
-	}
-}
-
-func TestTeachersOfGPATEAreToldHowToLearn(t *testing.T) {
-	images := parsed(t, strings.Replace(imageSchema, "height: 4, width: 4", "height: 8, width: 2", 1))
-	for name, c := range map[string]struct {
-		schema *partition.Schema
-		change func(*gpate.Options)
-		coin   bool
-		want   func(*conclavev1.TeacherSpec)
-	}{
-		"logistic":  {parsed(t, wideText), func(*gpate.Options) {}, false, func(*conclavev1.TeacherSpec) {}},
-		"by coins":  {parsed(t, wideText), func(*gpate.Options) {}, true, func(s *conclavev1.TeacherSpec) { s.Vote = conclavev1.TeacherSpec_VOTE_COIN }},
-		"of pixels": {images, func(o *gpate.Options) { o.Teacher.Features = "plain" }, false, func(s *conclavev1.TeacherSpec) { s.Features = conclavev1.TeacherSpec_FEATURES_PLAIN }},
-		"of coefficients": {images, func(o *gpate.Options) { o.Teacher.Features, o.Teacher.Memory = "cosines", "round" }, false, func(s *conclavev1.TeacherSpec) {
-			s.Features, s.Cosines, s.Fresh = conclavev1.TeacherSpec_FEATURES_COSINES, 4, true
-		}},
-		"hidden, one for all": {parsed(t, wideText), func(o *gpate.Options) { o.Teacher.Model, o.Teacher.Networks = "hidden", "one" }, false, func(s *conclavev1.TeacherSpec) {
-			s.Model, s.Hidden, s.Shared = conclavev1.TeacherSpec_MODEL_HIDDEN, 9, true
-		}},
-		"convolution": {images, func(o *gpate.Options) { o.Teacher.Model, o.Teacher.Features = "convolution", "plain" }, false, func(s *conclavev1.TeacherSpec) {
-			s.Model, s.Hidden, s.Features = conclavev1.TeacherSpec_MODEL_CONVOLUTION, 9, conclavev1.TeacherSpec_FEATURES_PLAIN
-		}},
-	} {
-		s := gpateSpec(func(s *Spec) {
-			s.Seed = 11
-			runfile.Section[gpate.Options](s).Teacher = gpate.Teacher{
-				Model: "logistic", Hidden: 9, Networks: "each", Features: "standard", Cosines: 2, Memory: "run", Steps: 3, Batch: 5, Training: 8, Rate: 0.25, Decay: 0.5,
-			}
-			c.change(runfile.Section[gpate.Options](s))
-		})
-		want := &conclavev1.TeacherSpec{
-			Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_GRADIENT, Classes: 2, Steps: 3, Batch: 5,
-			LearningRate: 0.25, WeightDecay: 0.5, Seed: 11, Features: conclavev1.TeacherSpec_FEATURES_STANDARD,
-		}
-		c.want(want)
-		if got := workOf(s).teacherSpec(c.schema, 2, c.coin); !proto.Equal(got, want) {
-			t.Errorf("%s: got %v\nwant %v", name, got, want)
-		}
 	}
 }
 
 // A forecast of G-PATE names what is charged and what travels, of tables and images.
 func TestForecastOfGPATE(t *testing.T) {
 	images := parsed(t, imageSchema)
-	few := func(s *Spec) { runfile.Section[gpate.Options](s).Teacher.Cosines = 2 }
+	few := func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Teacher.Cosines = 2 }
 	for name, c := range map[string]struct {
 		schema  *partition.Schema
-		change  func(*Spec)
+		change  func(*runfile.Spec)
 		message string
 	}{
-		"a table":            {parsed(t, wideText), func(*Spec) {}, "gradients"},
+		"a table":            {parsed(t, wideText), func(*runfile.Spec) {}, "gradients"},
 		"votes on a table":   {parsed(t, wideText), votesOnGradients(gpate.Histogram, "gnmax"), "votes"},
 		"winners of a table": {parsed(t, wideText), votesOnGradients(gpate.Winner, "confident-gnmax"), "votes"},
 		"images":             {images, few, "gradients"},
-		"votes on images":    {images, func(s *Spec) { few(s); votesOnGradients(gpate.Winner, "gnmax")(s) }, "votes"},
+		"votes on images":    {images, func(s *runfile.Spec) { few(s); votesOnGradients(gpate.Winner, "gnmax")(s) }, "votes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := gpateSpec(c.change)
@@ -311,7 +269,7 @@ func TestForecastOfGPATE(t *testing.T) {
 					Run: s.Name, Round: 1, Teachers: 150, Queries: uint32(p.PerRound), Packed: make([]byte, 150*((p.PerRound+1)/2)),
 				}}
 			} else {
-				answer.Message = &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: s.Name, Round: 1, Values: slices.Repeat([]int64{-150 * gradientBound}, p.PerRound)}}
+				answer.Message = &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: s.Name, Round: 1, Values: slices.Repeat([]int64{-150 * gpate.Bound}, p.PerRound)}}
 			}
 			m := f.Leaving[2]
 			if m.Name != c.message || m.Times != p.Rounds || m.Bytes < proto.Size(answer) || m.Bytes > proto.Size(answer)+8 {
@@ -323,7 +281,7 @@ func TestForecastOfGPATE(t *testing.T) {
 		})
 	}
 	// Noise for a part of the rounds: what is forecast ends with the budget.
-	f, err := NewForecast(gpateSpec(func(s *Spec) {
+	f, err := NewForecast(gpateSpec(func(s *runfile.Spec) {
 		runfile.Section[gpate.Options](s).Noise, runfile.Section[gpate.Options](s).Rounds = 6, 1000
 	}), parsed(t, wideText), Node{Teachers: 1})
 	if err != nil {
@@ -334,114 +292,27 @@ func TestForecastOfGPATE(t *testing.T) {
 	}
 }
 
-// The rounds that nodes are sent.
-func TestGradientRounds(t *testing.T) {
-	q := &pipeline.GradientQuestion{
-		Width: 2, Training: []float32{1, 2, 3, 4, 5, 6}, TrainingClasses: []int{0, 1, 0}, Records: []float32{7, 8, 9, 10}, Classes: []int{1, 0}, Seed: 99,
-	}
-	teacher := &conclavev1.TeacherSpec{Steps: 3}
-	votes := gradientAsker{seen: 2, directions: 2, bins: 10, clip: 0.5}
-	r := votes.round("r", 4, teacher, q)
-	want := &conclavev1.VoteQuestion{
-		Teacher: teacher, Training: tensor(q.Training, 2), TrainingClasses: []uint32{0, 1, 0}, Queries: tensor(q.Records, 2), QueryClasses: []uint32{1, 0},
-		AnswerClasses: 10, Gradient: &conclavev1.Projection{Directions: 2, Seed: 99, Clip: 0.5},
-	}
-	if r.Run != "r" || r.Number != 4 || !paramsEqual(t, r, want) ||
-		!proto.Equal(r.GetVotes(), &conclavev1.Histogram{Queries: 4, Classes: 10}) {
-		t.Errorf("votes: %v", r)
-	}
-	sums := gradientAsker{sums: true, seen: 2, directions: 2, bins: 10, clip: 0.5, norm: 0.25}
-	sum := &conclavev1.GradientSum{
-		Teacher: teacher, Training: want.Training, TrainingClasses: want.TrainingClasses, Queries: want.Queries, QueryClasses: want.QueryClasses,
-		Clip: 0.25, Bound: gradientBound,
-	}
-	if r := sums.round("r", 4, teacher, q); !paramsEqual(t, r, sum) {
-		t.Errorf("sums: %v", r)
-	}
-	sums.directions = 1
-	sum.Projection = &conclavev1.Projection{Directions: 1, Seed: 99}
-	if r := sums.round("r", 4, teacher, q); !paramsEqual(t, r, sum) {
-		t.Errorf("projected sums: %v", r)
-	}
-}
-
-// A release is read in the units of pipelines, and one that does not fit is refused.
-func TestGradientReleases(t *testing.T) {
-	sums, bins := gradientAsker{sums: true, seen: 2, directions: 2, bins: 3}, gradientAsker{seen: 2, directions: 2, bins: 3}
-	sumOf := func(teachers uint32, scale uint64, values ...int64) *conclavev1.Release {
-		return &conclavev1.Release{
-			Round: 3, Teachers: teachers, EpsilonSpent: 0.5, LedgerHash: "abc", Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: values, Scale: scale}},
-		}
-	}
-	got, err := sums.read(sumOf(4, gradientBound, gradientBound, -2*gradientBound, 0, 6*gradientBound), 4, 1.5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := &pipeline.GradientAnswer{Sum: []float32{0.25, -0.5, 0, 1.5}, Noise: 0.75, Receipt: "abc", Teachers: 4, EpsilonSpent: 0.5}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if got, err = bins.read(votes(40, []int32{2, -1, 0, -7}), 4, 9); err != nil {
-		t.Fatal(err)
-	}
-	want = &pipeline.GradientAnswer{Winners: []int{2, -1, 0, -1}, Noise: 9, Teachers: 40, EpsilonSpent: 0.5}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if got, err = bins.read(votes(40, []int32{2, -1}, 1, 2, 37, 0, 0, -4), 2, 9); err != nil {
-		t.Fatal(err)
-	}
-	want = &pipeline.GradientAnswer{Winners: []int{2, -1}, Histogram: []float64{1, 2, 37, 0, 0, -4}, Noise: 9, Teachers: 40, EpsilonSpent: 0.5}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	for name, c := range map[string]struct {
-		asker   gradientAsker
-		release *conclavev1.Release
-	}{
-		"nothing of sums":     {sums, &conclavev1.Release{Teachers: 3}},
-		"no release of sums":  {sums, nil},
-		"votes for sums":      {sums, votes(3, []int32{1, 1, 1, 1})},
-		"a number less":       {sums, sumOf(3, gradientBound, 1, 2, 3)},
-		"a number more":       {sums, sumOf(3, gradientBound, 1, 2, 3, 4, 5)},
-		"another scale":       {sums, sumOf(3, gradientBound-1, 1, 2, 3, 4)},
-		"no teachers of sums": {sums, sumOf(0, gradientBound, 1, 2, 3, 4)},
-		"nothing":             {bins, &conclavev1.Release{Teachers: 3}},
-		"no release":          {bins, nil},
-		"a sum":               {bins, sumOf(3, gradientBound, 1, 2, 3, 4)},
-		"a label less":        {bins, votes(3, []int32{1, 1, 1})},
-		"a label more":        {bins, votes(3, []int32{1, 1, 1, 1, 1})},
-		"a bin too many":      {bins, votes(3, []int32{1, 1, 3, 1})},
-		"half a histogram":    {bins, votes(3, []int32{1, 1, 1, 1}, 1, 2, 3, 4, 5, 6)},
-		"no teachers":         {bins, votes(0, []int32{1, 1, 1, 1})},
-	} {
-		if a, err := c.asker.read(c.release, 4, 1); err == nil || !strings.Contains(err.Error(), "does not fit its 4 gradients") {
-			t.Errorf("%s: %+v, %v", name, a, err)
-		}
-	}
-}
-
 func TestIdentityNamesThePipelineAndItsOptions(t *testing.T) {
 	schema := parsed(t, wideText)
-	want := identity(gpateSpec(func(*Spec) {}), schema, false)
-	for name, change := range map[string]func(*Spec){
-		"pipeline": func(s *Spec) { s.Pipeline = "pategan" },
-		"records":  func(s *Spec) { runfile.Section[gpate.Options](s).Records++ },
-		"answers":  func(s *Spec) { runfile.Section[gpate.Options](s).Answers = gpate.Winner },
-		"step":     func(s *Spec) { runfile.Section[gpate.Options](s).Student.Step = 0.12345 },
-		"clip":     func(s *Spec) { runfile.Section[gpate.Options](s).Clip *= 1.0000001 },
-		"teacher":  func(s *Spec) { runfile.Section[gpate.Options](s).Teacher.Batch++ },
+	want := identity(gpateSpec(func(*runfile.Spec) {}), schema, false)
+	for name, change := range map[string]func(*runfile.Spec){
+		"pipeline": func(s *runfile.Spec) { s.Pipeline = "pategan" },
+		"records":  func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Records++ },
+		"answers":  func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Answers = gpate.Winner },
+		"step":     func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Student.Step = 0.12345 },
+		"clip":     func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Clip *= 1.0000001 },
+		"teacher":  func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Teacher.Batch++ },
 	} {
 		if identity(gpateSpec(change), schema, false) == want {
 			t.Errorf("%s does not change the identity", name)
 		}
 	}
-	if identity(gpateSpec(func(s *Spec) {
+	if identity(gpateSpec(func(s *runfile.Spec) {
 		*runfile.Section[gpate.Options](s) = runfile.Section[gpate.Options](s).ChosenFor(encode.New(schema))
 	}), schema, false) != want {
 		t.Error("what is chosen changes the identity where it is written out")
 	}
-	if identity(gpateSpec(func(s *Spec) { runfile.Section[pategan.Options](s).Queries++ }), schema, false) != want {
+	if identity(gpateSpec(func(s *runfile.Spec) { runfile.Section[pategan.Options](s).Queries++ }), schema, false) != want {
 		t.Error("an option of another pipeline changes the identity")
 	}
 }
@@ -505,22 +376,5 @@ func TestGPATESpecsThatCannotWork(t *testing.T) {
 				t.Errorf("%d files after it (%v)", len(entries), err)
 			}
 		})
-	}
-}
-
-// The fixed-point unit costs little of a gradient: rounding takes less than a step from
-// each number.
-func TestRoundingIsSmallBesideTheBound(t *testing.T) {
-	if share := math.Sqrt(1<<17) / gradientBound; share > 0.01 {
-		t.Errorf("rounding takes up to %v of a vector", share)
-	}
-}
-
-// Of winners there are no shares.
-func TestWinnersHaveNoShares(t *testing.T) {
-	s := runfile.DefaultSpec()
-	runfile.Section[pategan.Options](s).Release = "winner"
-	if shares := (&pateganTrainer{s: s}).shares(); shares != nil {
-		t.Errorf("%v", shares)
 	}
 }

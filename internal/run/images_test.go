@@ -59,7 +59,7 @@ func bars(n int) *idx.Images {
 
 // imageRun is a run of bars with its files, in a folder of a short path: an
 // embedded etcd listens on a socket below it.
-func imageRun(t *testing.T, more string) (*Spec, string) {
+func imageRun(t *testing.T, more string) (*runfile.Spec, string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "img")
 	if err != nil {
@@ -99,7 +99,7 @@ embed: {fit: {steps: 50}}
 
 // imageJob is what Prepare makes, of a pipeline that it refuses for images. That
 // pipeline stands for any here: where rows come from does not matter.
-func imageJob(t *testing.T, s *Spec) *Job {
+func imageJob(t *testing.T, s *runfile.Spec) *Job {
 	t.Helper()
 	j := &Job{Spec: s}
 	var err error
@@ -268,14 +268,14 @@ func checkImageReport(t *testing.T, out map[string]string, real bool) {
 
 // What cannot work with images is said before anything is started.
 func TestImagesThatCannotWork(t *testing.T) {
-	gpate := func(s *Spec) { s.Pipeline = "gpate" }
+	gpate := func(s *runfile.Spec) { s.Pipeline = "gpate" }
 	for name, c := range map[string]struct {
-		change func(*Spec)
+		change func(*runfile.Spec)
 		says   string
 	}{
-		"pategan": {func(s *Spec) { s.Pipeline = "pategan" }, "images are not available with pategan; use embed, dpgan or gpate"},
-		"models":  {func(s *Spec) { gpate(s); s.Evaluate.Models = []string{"all"} }, "evaluate.models"},
-		"one":     {func(s *Spec) { gpate(s); s.Release.Rows = 1 }, "release.rows: 1 image cannot be compared"},
+		"pategan": {func(s *runfile.Spec) { s.Pipeline = "pategan" }, "images are not available with pategan; use embed, dpgan or gpate"},
+		"models":  {func(s *runfile.Spec) { gpate(s); s.Evaluate.Models = []string{"all"} }, "evaluate.models"},
+		"one":     {func(s *runfile.Spec) { gpate(s); s.Release.Rows = 1 }, "release.rows: 1 image cannot be compared"},
 	} {
 		s, _ := imageRun(t, "")
 		c.change(s)

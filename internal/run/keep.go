@@ -2,6 +2,9 @@ package run
 
 import (
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 )
 
 // keeper saves a student's state. One that asks some questions saves all of them, before
@@ -10,9 +13,9 @@ import (
 // stored.
 type keeper struct {
 	save    func() error
-	learner trainer
-	ask     *oracle
-	plan    *Plan
+	learner pipeline.Student
+	ask     *asker
+	plan    *plan.Plan
 	last    int // the number of rounds
 
 	saved  time.Time

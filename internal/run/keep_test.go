@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // steps is a student of which only the number of its rounds is asked.
 type steps struct {
-	trainer
+	pipeline.Student
 	done int
 }
 
@@ -20,11 +21,11 @@ func (s *steps) Rounds() int { return s.done }
 // keeperOf is a keeper that counts what it saves.
 func keeperOf(rate float64, last int) (k *keeper, learner *steps, saves *int) {
 	learner, saves = &steps{}, new(int)
-	planned := &Plan{Plan: plan.Plan{Rounds: last, Training: privacy.Planned{Mechanism: privacy.Event{Kind: privacy.Gaussian}}}}
+	planned := &plan.Plan{Rounds: last, Training: privacy.Planned{Mechanism: privacy.Event{Kind: privacy.Gaussian}}}
 	if rate > 0 {
 		planned.Training.Mechanism = privacy.Event{Kind: privacy.SubsampledGaussian, Rate: rate}
 	}
-	return &keeper{save: func() error { *saves++; return nil }, learner: learner, ask: &oracle{}, plan: planned, last: last}, learner, saves
+	return &keeper{save: func() error { *saves++; return nil }, learner: learner, ask: &asker{}, plan: planned, last: last}, learner, saves
 }
 
 func TestAKeeperSavesNowAndThen(t *testing.T) {

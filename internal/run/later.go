@@ -13,8 +13,6 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/internal/pipeline/iw"
-	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -22,7 +20,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -128,18 +125,18 @@ func laterText(o LaterOptions, path, text string) string {
 }
 
 // stages makes the job of the stages.
-func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
+func (l *Later) stages(spec *runfile.Spec, first *Job, o LaterOptions) (*Job, error) {
 	s := spec.Clone()
 	s.Post, s.Weights = o.Post, o.Weights
 	if s.Weights == "" {
-		s.Weights = iw.None
+		s.Weights = runfile.NoWeights
 	}
 	stage := strings.Join(append(slices.Clone(s.Post), s.Weights), "-")
-	stage = strings.TrimSuffix(stage, "-"+iw.None)
+	stage = strings.TrimSuffix(stage, "-"+runfile.NoWeights)
 	if s.Name = o.Name; s.Name == "" {
 		s.Name = spec.Name + "." + stage
 	}
-	if kept, keeps := s.Kept(); keeps && kept == 0 && (len(s.Post) > 0 || s.Weights == iw.Discriminator) {
+	if kept, keeps := s.Kept(); keeps && kept == 0 && s.NeedsDiscriminators() {
 		return nil, fmt.Errorf("run %q had %s.student.keep: 0 and kept no discriminators; stages that need them follow a run that keeps some", spec.Name, s.Pipeline)
 	}
 	s.Privacy.Dataset = nil
@@ -169,13 +166,17 @@ func (l *Later) stages(spec *Spec, first *Job, o LaterOptions) (*Job, error) {
 	if err := s.CheckStages(first.Schema); err != nil {
 		return nil, err
 	}
-	j := &Job{Spec: s, Schema: first.Schema, Plan: &Plan{Plan: plan.Plan{Classes: first.Plan.Classes}}, real: first.real}
+	j := &Job{Spec: s, Schema: first.Schema, Plan: &plan.Plan{Classes: first.Plan.Classes}, real: first.real}
 	if !paid {
 		return j, nil
 	}
 	// All of the budget is the one stage's.
 	alone := s.Clone()
-	runfile.Section[pgb.StageOptions](alone).Share, runfile.Section[iw.Options](alone).Share = 1, 1
+	for _, options := range alone.Sections {
+		if shared, ok := options.(pipeline.Shared); ok {
+			shared.TakeAll()
+		}
+	}
 	var err error
 	j.Plan.Stages, err = prices(alone, first.Schema, privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Filter: privacy.FilterPLD})
 	return j, err
@@ -216,7 +217,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 		if err := results.WriteRecord(o.Out, record); err != nil {
 			return nil, err
 		}
-		made, err := l.after(ctx, model, trained, &oracle{}, o)
+		made, err := l.after(ctx, model, trained, &asker{}, o)
 		if err != nil {
 			return nil, err
 		}
@@ -240,7 +241,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 	if err := results.WriteRecord(o.Out, record); err != nil {
 		return nil, err
 	}
-	ask := &oracle{client: o.Client, run: l.Spec.Name, teachers: l.Spec.Teachers, coin: l.coin, plan: l.Plan}
+	ask := &asker{client: o.Client, run: l.Spec.Name, teachers: l.Spec.Teachers, coin: l.coin, plan: l.Plan}
 	made, err := l.after(ctx, model, staged, ask, o)
 	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, errStage) {
 		return nil, l.giveUp(ctx, model, staged, made, err, o)
@@ -283,7 +284,7 @@ func (l *Later) giveUp(ctx context.Context, model *pipeline.Model, staged *later
 
 // laterTrainer is the student of a finished run, with notes of the stages' own releases.
 type laterTrainer struct {
-	trainer
+	pipeline.Student
 	notes *pipeline.Learned
 }
 
@@ -291,7 +292,7 @@ func (t *laterTrainer) Notes() *pipeline.Learned { return t.notes }
 
 // Pairs are the student's.
 func (t *laterTrainer) Pairs() ([]pipeline.Pair, error) {
-	with, ok := t.trainer.(pipeline.Paired)
+	with, ok := t.Student.(pipeline.Paired)
 	if !ok {
 		return nil, errors.New("the student keeps no discriminators")
 	}
@@ -299,13 +300,13 @@ func (t *laterTrainer) Pairs() ([]pipeline.Pair, error) {
 }
 
 // restore reads the student of the finished run from its checkpoint.
-func (l *Later) restore(ctx context.Context) (trainer, error) {
-	s, plan, e := l.First.Spec, l.First.Plan, encode.New(l.Schema)
-	learner, err := workOf(s).student(e, plan)
+func (l *Later) restore(ctx context.Context) (pipeline.Student, error) {
+	s, plan := l.First.Spec, l.First.Plan
+	learner, err := s.Training(l.Schema).Student(plan)
 	if err != nil {
 		return nil, err
 	}
-	start, err := start(s, plan, e, &oracle{plan: plan}, func(int, int) {})
+	start, err := startOf(s, l.Schema, plan, &asker{plan: plan}, func(int, int) {})
 	if err != nil {
 		return nil, err
 	}
@@ -325,7 +326,7 @@ func (l *Later) restore(ctx context.Context) (trainer, error) {
 
 // runSpec is the stages' run as the aggregator registers it.
 func (l *Later) runSpec(dataset string) *conclavev1.RunSpec {
-	spec := l.Plan.RunSpec(l.Spec, l.Schema, dataset, l.coin)
+	spec := RunSpec(l.Plan, l.Spec, l.Schema, dataset, l.coin)
 	spec.Filter = string(privacy.FilterPLD) // all of it is known
 	return spec
 }

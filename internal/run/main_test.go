@@ -36,7 +36,7 @@ func write(t *testing.T, files map[string]string) string {
 }
 
 // load reads a run.yaml beside the tiny schema.
-func load(t *testing.T, text string) (*Spec, error) {
+func load(t *testing.T, text string) (*runfile.Spec, error) {
 	t.Helper()
 	dir := write(t, map[string]string{"schema.yaml": schemaText, "run.yaml": text})
 	return runfile.Load(filepath.Join(dir, "run.yaml"))
@@ -52,7 +52,7 @@ func replaced(t *testing.T, text, old, new string) string {
 }
 
 // voteSpec is a spec of teachers' votes that begins with the class shares.
-func voteSpec() *Spec {
+func voteSpec() *runfile.Spec {
 	s := runfile.DefaultSpec()
 	s.Pipeline, runfile.Section[embed.WarmStart](s).Embed = "pategan", 0
 	return s

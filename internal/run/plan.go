@@ -13,30 +13,15 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Plan is what a run will ask, and at what price, before anything is asked.
-type Plan struct {
-	plan.Plan
-	// Embedding is the sum of public features that a run begins with; nil of one that
-	// begins with the class shares.
-	Embedding *Embedding
-}
-
-// Embedding is a sum of features of all records.
-type Embedding struct {
-	// Sigma is the noise multiplier, Entries the length of the sum.
-	Sigma   float64
-	Entries int
-}
-
 // NewPlan chooses the number of queries and the least noise that the budget
 // allows for them, unless the spec sets either. It refuses what could not be
 // asked, before a run is open or anything is spent.
-func NewPlan(s *Spec, schema *partition.Schema) (*Plan, error) {
+func NewPlan(s *runfile.Spec, schema *partition.Schema) (*plan.Plan, error) {
 	budget, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Plan: plan.Plan{Classes: runfile.ClassesOf(schema), Shares: shares(s, schema)}}
+	p := &plan.Plan{Classes: runfile.ClassesOf(schema), Shares: shares(s, schema)}
 	if p.Stages, err = prices(s, schema, budget); err != nil {
 		return nil, err
 	}
@@ -46,11 +31,8 @@ func NewPlan(s *Spec, schema *partition.Schema) (*Plan, error) {
 	if p.Start, err = planStart(s, schema, budget); err != nil {
 		return nil, err
 	}
-	if err := s.Training(schema).Plan(&p.Plan, budget); err != nil {
+	if err := s.Training(schema).Plan(p, budget); err != nil {
 		return nil, err
-	}
-	if p.Start != nil {
-		p.Embedding = &Embedding{Sigma: p.Start.Planned.Mechanism.Sigma, Entries: p.Start.Entries}
 	}
 	if len(p.Stages) == 0 {
 		return p, nil
@@ -59,7 +41,7 @@ func NewPlan(s *Spec, schema *partition.Schema) (*Plan, error) {
 }
 
 // prices are those of the spec's stages: each costs its share of epsilon by itself.
-func prices(s *Spec, schema *partition.Schema, budget privacy.Budget) (all plan.Stages, err error) {
+func prices(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget) (all plan.Stages, err error) {
 	for _, stage := range pipelines.Stages {
 		if stage.Price == nil {
 			continue
@@ -74,7 +56,7 @@ func prices(s *Spec, schema *partition.Schema, budget privacy.Budget) (all plan.
 }
 
 // shares are those of epsilon that stages cost by themselves.
-func shares(s *Spec, schema *partition.Schema) (all []plan.Share) {
+func shares(s *runfile.Spec, schema *partition.Schema) (all []plan.Share) {
 	for _, stage := range pipelines.Stages {
 		if stage.Share == nil {
 			continue
@@ -87,7 +69,7 @@ func shares(s *Spec, schema *partition.Schema) (all []plan.Share) {
 }
 
 // warmShare is the share of epsilon that a start costs by itself, 0 for none.
-func warmShare(s *Spec, schema *partition.Schema) float64 {
+func warmShare(s *runfile.Spec, schema *partition.Schema) float64 {
 	warm := pipelines.Warm
 	set := warm.Share(s.Sections[warm.Name]).Value
 	switch {
@@ -115,7 +97,7 @@ func warmShare(s *Spec, schema *partition.Schema) float64 {
 }
 
 // planStart plans what the run begins with in place of the class shares; nil for none.
-func planStart(s *Spec, schema *partition.Schema, budget privacy.Budget) (*plan.Start, error) {
+func planStart(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget) (*plan.Start, error) {
 	share, warm := plan.Share{Value: warmShare(s, schema)}, pipelines.Warm
 	if share.Value == 0 {
 		return nil, nil
@@ -133,8 +115,8 @@ func planStart(s *Spec, schema *partition.Schema, budget privacy.Budget) (*plan.
 	return start, nil
 }
 
-// RunSpec is the plan as the aggregator registers it.
-func (p *Plan) RunSpec(s *Spec, schema *partition.Schema, dataset string, coin bool) *conclavev1.RunSpec {
+// RunSpec is a run of the plan as the aggregator registers it.
+func RunSpec(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, dataset string, coin bool) *conclavev1.RunSpec {
 	quorum, deadline := s.Training(schema).Quorum()
 	return &conclavev1.RunSpec{
 		Name: s.Name, Dataset: dataset, Pipeline: s.Pipeline, SchemaSha256: schema.SHA256,

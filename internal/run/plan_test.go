@@ -13,11 +13,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // charged is what the ledger will hold when all of a plan's labels are answered.
-func charged(t *testing.T, p *Plan, labels int64) []privacy.Event {
+func charged(t *testing.T, p *plan.Plan, labels int64) []privacy.Event {
 	t.Helper()
 	if err := p.Drawable(0); err != nil {
 		t.Fatal(err)
@@ -67,7 +66,7 @@ func TestThePlanUsesTheBudgetAndNoMore(t *testing.T) {
 
 func TestThePlanFollowsTheSpec(t *testing.T) {
 	schema := tinySchema(t)
-	plan := func(change func(*Spec)) *Plan {
+	plan := func(change func(*runfile.Spec)) *plan.Plan {
 		t.Helper()
 		s := voteSpec()
 		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers = 1, 1e-5, 200
@@ -78,29 +77,29 @@ func TestThePlanFollowsTheSpec(t *testing.T) {
 		}
 		return p
 	}
-	p := plan(func(s *Spec) {
+	p := plan(func(s *runfile.Spec) {
 		runfile.Section[pategan.Options](s).Labels, runfile.Section[pategan.Options](s).Queries = 130, 64
 	})
 	if p.Queries != 130 || p.Rounds != 3 || p.Classes != 2 || p.ClassShareEpsilon != 0.02 || p.Training.Variant != privacy.Histogram {
 		t.Errorf("plan %+v; want 130 labels in 3 rounds, 2 classes, 0.02 for the class shares, whole histograms", p)
 	}
-	p = plan(func(s *Spec) {})
+	p = plan(func(s *runfile.Spec) {})
 	if want := pategan.LabelsFor(1, 200); p.Queries != want {
 		t.Errorf("%d labels, want %d, chosen from epsilon and teachers", p.Queries, want)
 	}
-	p = plan(func(s *Spec) {
+	p = plan(func(s *runfile.Spec) {
 		runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Release = 77, "winner"
 	})
 	if p.Training.Mechanism.Sigma != 77 || p.Training.Variant != "" {
 		t.Errorf("mechanism %v; want sigma 77 by hand and winners only", p.Training)
 	}
-	p = plan(func(s *Spec) {
+	p = plan(func(s *runfile.Spec) {
 		runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Mechanism = 0.01, pategan.LNMax
 	})
 	if p.Training.Mechanism.Lambda != 0.01 {
 		t.Errorf("mechanism %v; want lambda 0.01 by hand", p.Training)
 	}
-	p = plan(func(s *Spec) {
+	p = plan(func(s *runfile.Spec) {
 		runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).Threshold, runfile.Section[pategan.Options](s).ThresholdNoise = 50, pategan.ConfidentGNMax, 0.7, 2
 	})
 	if m := p.Training.Mechanism; m.Sigma2 != 50 || m.Sigma1 != 100 || math.Abs(m.Threshold-140) > 1e-9 {
@@ -116,7 +115,7 @@ func TestThePlanIsWhatTheAggregatorIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := p.RunSpec(s, schema, "data", true)
+	got := RunSpec(p, s, schema, "data", true)
 	if got.Name != "r1" || got.Dataset != "data" || got.Pipeline != "pategan" || got.SchemaSha256 != schema.SHA256 ||
 		got.Epsilon != 1 || got.Delta != 1e-5 || got.Unit != "patient" || got.Guarantee != "data-independent" ||
 		got.Teachers != 1000 || got.Quorum != 0.9 || got.DeadlineSeconds != 30 || !got.CoinVotes || got.Filter != "" {
@@ -129,30 +128,6 @@ func TestThePlanIsWhatTheAggregatorIsTold(t *testing.T) {
 	}
 }
 
-func TestTeachersAreToldHowToVote(t *testing.T) {
-	for _, c := range []struct {
-		votes pategan.Vote
-		coin  bool
-		want  conclavev1.TeacherSpec_Vote
-	}{
-		{pategan.Calibrated, false, conclavev1.TeacherSpec_VOTE_CALIBRATED},
-		{pategan.Relative, false, conclavev1.TeacherSpec_VOTE_RELATIVE},
-		{pategan.Plain, false, conclavev1.TeacherSpec_VOTE_PLAIN},
-		{pategan.Plain, true, conclavev1.TeacherSpec_VOTE_COIN},
-	} {
-		s := voteSpec()
-		runfile.Section[pategan.Options](s).Votes = c.votes
-		if got := workOf(s).teacherSpec(nil, 2, c.coin); got.Vote != c.want || got.Model != conclavev1.TeacherSpec_MODEL_LOGISTIC || got.Hidden != 0 {
-			t.Errorf("%s, coin %v: %v", c.votes, c.coin, got)
-		}
-	}
-	s := voteSpec()
-	runfile.Section[pategan.Options](s).Teacher.Model, runfile.Section[pategan.Options](s).Teacher.Hidden = "hidden", 5
-	if got := workOf(s).teacherSpec(nil, 3, false); got.Model != conclavev1.TeacherSpec_MODEL_HIDDEN || got.Hidden != 5 || got.Classes != 3 {
-		t.Errorf("hidden layer: %v", got)
-	}
-}
-
 func TestNoiseThatCannotBeDrawnIsRefused(t *testing.T) {
 	s := voteSpec()
 	s.Privacy.Epsilon, s.Privacy.Delta, runfile.Section[pategan.Options](s).Noise = 1, 1e-5, 0.5
@@ -161,50 +136,33 @@ func TestNoiseThatCannotBeDrawnIsRefused(t *testing.T) {
 	}
 }
 
-// The noise on a share is what half the difference of two noisy counts has.
-func TestShareNoise(t *testing.T) {
-	for _, c := range []struct {
-		planned privacy.Planned
-		want    float64
-	}{
-		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 50}, Variant: privacy.Histogram}, 50 / math.Sqrt2 / 100},
-		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma2: 50, Sigma1: 9}, Variant: privacy.Histogram}, 50 / math.Sqrt2 / 100},
-		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.LNMax, Lambda: 0.1}, Variant: privacy.Histogram}, 0.1},
-		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 50}}, 0.5},
-	} {
-		if got := (&Plan{Plan: plan.Plan{Training: c.planned}}).shareNoise(100); math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("%v: noise %v, want %v", c.planned, got, c.want)
-		}
-	}
-}
-
 // What the aggregator would refuse later is refused before a run is open.
 func TestPlansThatCannotBeAskedAreRefused(t *testing.T) {
 	schema := tinySchema(t)
 	for name, c := range map[string]struct {
-		change func(*Spec)
+		change func(*runfile.Spec)
 		want   []string // nothing: the plan works
 	}{
-		"tiny epsilon":     {func(s *Spec) { s.Privacy.Epsilon = 1e-5 }, []string{"pategan.class_share: 0.02", "privacy.epsilon 1e-05", "raise either"}},
-		"tiny class share": {func(s *Spec) { runfile.Section[pategan.Options](s).ClassShare = 1e-7 }, []string{"pategan.class_share: 1e-07", "raise either"}},
-		"tiny epsilon, large class share": {func(s *Spec) {
+		"tiny epsilon":     {func(s *runfile.Spec) { s.Privacy.Epsilon = 1e-5 }, []string{"pategan.class_share: 0.02", "privacy.epsilon 1e-05", "raise either"}},
+		"tiny class share": {func(s *runfile.Spec) { runfile.Section[pategan.Options](s).ClassShare = 1e-7 }, []string{"pategan.class_share: 1e-07", "raise either"}},
+		"tiny epsilon, large class share": {func(s *runfile.Spec) {
 			s.Privacy.Epsilon, runfile.Section[pategan.Options](s).ClassShare = 1e-5, 0.5
 		}, nil},
-		"no noise with lnmax": {func(s *Spec) {
+		"no noise with lnmax": {func(s *runfile.Spec) {
 			runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).Noise = pategan.LNMax, 50
 		}, []string{"pategan.noise: 50", "64 queries", "lambda of lnmax falls"}},
-		"little noise with gnmax": {func(s *Spec) { runfile.Section[pategan.Options](s).Noise = 2 }, []string{"pategan.noise: 2", "64 queries", "set pategan.noise"}},
-		"little noise, few labels": {func(s *Spec) {
+		"little noise with gnmax": {func(s *runfile.Spec) { runfile.Section[pategan.Options](s).Noise = 2 }, []string{"pategan.noise: 2", "64 queries", "set pategan.noise"}},
+		"little noise, few labels": {func(s *runfile.Spec) {
 			runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Labels = 10, 2
 		}, nil},
-		"noise for a part only": {func(s *Spec) {
+		"noise for a part only": {func(s *runfile.Spec) {
 			runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Labels = 60, 100000
 		}, nil},
-		"too much noise": {func(s *Spec) { runfile.Section[pategan.Options](s).Noise = 1e12 }, []string{"sigma", "noise"}},
-		"lambda too small": {func(s *Spec) {
+		"too much noise": {func(s *runfile.Spec) { runfile.Section[pategan.Options](s).Noise = 1e12 }, []string{"sigma", "noise"}},
+		"lambda too small": {func(s *runfile.Spec) {
 			runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).Noise = pategan.LNMax, 1e-13
 		}, []string{"lambda", "pategan.noise"}},
-		"no noise on the threshold": {func(s *Spec) {
+		"no noise on the threshold": {func(s *runfile.Spec) {
 			runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).ThresholdNoise, runfile.Section[pategan.Options](s).Noise = pategan.ConfidentGNMax, 1e-3, 100
 		}, []string{"sigma", "noise"}},
 	} {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
@@ -17,7 +18,7 @@ type paidIn struct {
 }
 
 // publish writes all files of the run.
-func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained trainer, made *results.Made, o Options) (*results.Result, error) {
+func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained pipeline.Student, made *results.Made, o Options) (*results.Result, error) {
 	lines, err := o.Client.Ledger(ctx, j.Spec.Name)
 	if err != nil {
 		return nil, err
@@ -26,7 +27,7 @@ func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained traine
 }
 
 // publishCharged is publish of what some ledger paid for.
-func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained trainer, made *results.Made, paid paidIn, o Options) (*results.Result, error) {
+func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained pipeline.Student, made *results.Made, paid paidIn, o Options) (*results.Result, error) {
 	s := j.Spec
 	r := &results.Release{
 		Facts: certificate.Facts{
@@ -34,7 +35,7 @@ func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained
 			Teachers: s.Teachers,
 		},
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Config: s.Text, Ledger: paid.lines,
-		Learned: trained.Notes(), Shares: trained.shares(), Schema: j.Schema, Model: model,
+		Learned: trained.Notes(), Shares: sharesOf(trained), Schema: j.Schema, Model: model,
 		Made: made, Name: releasedOf(s), Real: j.real, Out: o.Out, Started: o.Started,
 	}
 	if o.Coin {
@@ -45,4 +46,17 @@ func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained
 		return r.Compare(ctx)
 	}
 	return r.Publish(ctx)
+}
+
+// sharesOf summarizes the answers of the rounds whose votes the student knows.
+func sharesOf(trained pipeline.Student) map[uint64]*report.Shares {
+	voted, ok := trained.(pipeline.Voted)
+	if !ok {
+		return nil
+	}
+	shares := map[uint64]*report.Shares{}
+	for _, r := range voted.Votes() {
+		shares[r.Round] = report.SharesOf(r.Shares, r.Noise)
+	}
+	return shares
 }

@@ -3,10 +3,12 @@ package run
 import (
 	"errors"
 
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -29,7 +31,7 @@ type Question struct {
 
 // Questions returns what a run of the spec would ask a node, in the order in which it asks,
 // and its spec as an aggregator would hold it. It reads no data.
-func Questions(s *Spec, schema *partition.Schema, node Node) (*conclavev1.RunSpec, []Question, error) {
+func Questions(s *runfile.Spec, schema *partition.Schema, node Node) (*conclavev1.RunSpec, []Question, error) {
 	p, err := NewPlan(s, schema)
 	if err != nil {
 		return nil, nil, err
@@ -38,22 +40,22 @@ func Questions(s *Spec, schema *partition.Schema, node Node) (*conclavev1.RunSpe
 	if err != nil {
 		return nil, nil, err
 	}
-	e := encode.New(schema)
 	first := Question{
-		Complete: true, Charges: p.first().Events(), Charged: 1,
-		Round: countRound(s.Name, 0, p.Classes),
+		Complete: true, Charges: p.First().Events(), Charged: 1,
+		Round: pipeline.CountRound(p.Classes),
 	}
-	if p.Embedding != nil {
-		first.Round = (&embedWork{s}).largest(p, e, node.Teachers).round
+	if p.Start != nil {
+		first.Round = largestStart(s, schema, p).Round
 	}
+	first.Round.Run = s.Name
 	questions := []Question{first}
 	if p.Rounds > 0 {
-		one := p.Training.Worst(p.releases(min(p.PerRound, p.Queries)))
+		one := p.Training.Worst(p.Releases(min(p.PerRound, p.Queries)))
 		questions = append(questions, Question{
-			Complete: true, Charges: one, Charged: p.Rounds, Round: workOf(s).largest(p, e, node.Teachers).round,
+			Complete: true, Charges: one, Charged: p.Rounds, Round: s.Training(schema).Largest(p, node.Teachers).Round,
 		})
 	}
-	questions = append(questions, p.stageQuestions(s.Name)...)
+	questions = append(questions, stageQuestions(p, s.Name)...)
 	// Hello comes first, and what a refusal is last.
 	answers := f.Leaving[1 : len(f.Leaving)-1]
 	if len(answers) != len(questions) {
@@ -62,12 +64,12 @@ func Questions(s *Spec, schema *partition.Schema, node Node) (*conclavev1.RunSpe
 	for i := range questions {
 		questions[i].Answer = answers[i]
 	}
-	return p.RunSpec(s, schema, node.Dataset, false), questions, nil
+	return RunSpec(p, s, schema, node.Dataset, false), questions, nil
 }
 
 // stageQuestions are those after training, in the order of the forecast. The selections
 // by one sum of scores are charged when it is asked.
-func (p *Plan) stageQuestions(run string) (questions []Question) {
+func stageQuestions(p *plan.Plan, run string) (questions []Question) {
 	for _, planned := range p.Stages {
 		q := Question{
 			Round: &conclavev1.Round{Run: run, Kind: planned.Kind}, Stage: planned.Stage,

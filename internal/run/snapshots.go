@@ -2,12 +2,11 @@ package run
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/runfile"
@@ -49,15 +48,13 @@ func (j *Job) before(ctx context.Context, sources []pipeline.Source, model *pipe
 }
 
 // afterPost names the rows after all stages but the weights.
-func afterPostOf(s *Spec) string { return "after " + strings.Join(s.Post, " and ") }
+func afterPostOf(s *runfile.Spec) string { return "after " + strings.Join(s.Post, " and ") }
 
 // released names the rows of the release.
-func releasedOf(s *Spec) string {
-	switch {
-	case s.Weights == iw.None:
+func releasedOf(s *runfile.Spec) string {
+	if s.Weights == runfile.NoWeights {
 		return afterPostOf(s)
-	case runfile.Section[iw.Options](s).Use == "resample":
-		return fmt.Sprintf("drawn by weight (%s)", s.Weights)
 	}
-	return fmt.Sprintf("weighted (%s)", s.Weights)
+	stage := pipelines.Weighting()
+	return stage.Weighted(s.Sections[stage.Name], s.Followed(nil))
 }

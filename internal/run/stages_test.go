@@ -1,12 +1,10 @@
 package run
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +18,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
@@ -147,27 +144,27 @@ columns:
 }
 
 // staged are specs of all pipelines with the stages that go with them.
-func staged() map[string]func(*Spec) {
-	gan := func(pipeline string, share float64) func(*Spec) {
-		return func(s *Spec) {
+func staged() map[string]func(*runfile.Spec) {
+	gan := func(pipeline string, share float64) func(*runfile.Spec) {
+		return func(s *runfile.Spec) {
 			s.Pipeline, runfile.Section[embed.WarmStart](s).Embed, s.Teachers = pipeline, share, 200
 			runfile.Section[pategan.Options](s).Labels, runfile.Section[dpgan.Options](s).Steps = 320, 60
 		}
 	}
-	post := func(s *Spec) { s.Post = []string{pgb.Stage.Name, drs.Stage.Name} }
-	weights := func(method, noise string) func(*Spec) {
-		return func(s *Spec) { s.Weights, runfile.Section[iw.Options](s).Noise = method, noise }
+	post := func(s *runfile.Spec) { s.Post = []string{pgb.Stage.Name, drs.Stage.Name} }
+	weights := func(method, noise string) func(*runfile.Spec) {
+		return func(s *runfile.Spec) { s.Weights, runfile.Section[iw.Options](s).Noise = method, noise }
 	}
-	all := func(changes ...func(*Spec)) func(*Spec) {
-		return func(s *Spec) {
+	all := func(changes ...func(*runfile.Spec)) func(*runfile.Spec) {
+		return func(s *runfile.Spec) {
 			for _, change := range changes {
 				change(s)
 			}
 		}
 	}
-	specs := map[string]func(*Spec){}
+	specs := map[string]func(*runfile.Spec){}
 	for _, pipeline := range []string{"pategan", "gpate", "dpgan", "embed"} {
-		for name, method := range map[string]func(*Spec){
+		for name, method := range map[string]func(*runfile.Spec){
 			"gaussian": weights(iw.Debiased, "gaussian"), "laplace": weights(iw.Noised, "laplace"),
 			"norm-gamma": weights(iw.Debiased, "norm-gamma"), "dp-mlp": weights(iw.PrivateMLP, "gaussian"),
 		} {
@@ -227,7 +224,7 @@ func TestPricesOfStagesFitTheBudget(t *testing.T) {
 				t.Errorf("%s, epsilon %v: the plan costs %v (%v)", name, epsilon, claim.Epsilon, err)
 			}
 			// The aggregator is told the same.
-			spec := p.RunSpec(s, schema, "d", false)
+			spec := RunSpec(p, s, schema, "d", false)
 			told, err := runspec.Plan(spec)
 			if err != nil || !slices.Equal(told, p.Planned()) || spec.Filter != string(p.Filter()) {
 				t.Errorf("%s: the plan %v is registered as %v, %v", name, p.Planned(), told, err)
@@ -256,10 +253,10 @@ func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
 	if _, err := NewPlan(s, schema); err != nil {
 		t.Fatalf("without stages: %v", err)
 	}
-	for _, change := range []func(*Spec){
-		func(s *Spec) { s.Post = []string{pgb.Stage.Name} },
-		func(s *Spec) { s.Weights = iw.Debiased },
-		func(s *Spec) { s.Weights = iw.PrivateMLP },
+	for _, change := range []func(*runfile.Spec){
+		func(s *runfile.Spec) { s.Post = []string{pgb.Stage.Name} },
+		func(s *runfile.Spec) { s.Weights = iw.Debiased },
+		func(s *runfile.Spec) { s.Weights = iw.PrivateMLP },
 	} {
 		with := s.Clone()
 		change(with)
@@ -305,19 +302,21 @@ func TestPricesThatCannotBe(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	for _, c := range []struct {
-		change func(*Spec)
+		change func(*runfile.Spec)
 		want   string
 	}{
-		{func(s *Spec) {
+		{func(s *runfile.Spec) {
 			s.Weights, runfile.Section[iw.Options](s).MLP.Rate, runfile.Section[iw.Options](s).MLP.Steps = iw.PrivateMLP, 1e-9, 5
 		}, "weighting.mlp.rate: 1e-09 over 5 steps takes a unit with a probability below privacy.delta"},
-		{func(s *Spec) { s.Weights, runfile.Section[iw.Options](s).Share = iw.PrivateMLP, 1e-5 }, "weighting.mlp: 200 steps at rate 0.1 need a noise multiplier of"},
-		{func(s *Spec) { s.Weights, runfile.Section[iw.Options](s).Share = iw.Debiased, 1e-14 }, "weighting.share"},
-		{func(s *Spec) { s.Post, runfile.Section[pgb.StageOptions](s).Share = []string{pgb.Stage.Name}, 1e-13 }, "pgb.share"},
-		{func(s *Spec) {
+		{func(s *runfile.Spec) { s.Weights, runfile.Section[iw.Options](s).Share = iw.PrivateMLP, 1e-5 }, "weighting.mlp: 200 steps at rate 0.1 need a noise multiplier of"},
+		{func(s *runfile.Spec) { s.Weights, runfile.Section[iw.Options](s).Share = iw.Debiased, 1e-14 }, "weighting.share"},
+		{func(s *runfile.Spec) {
+			s.Post, runfile.Section[pgb.StageOptions](s).Share = []string{pgb.Stage.Name}, 1e-13
+		}, "pgb.share"},
+		{func(s *runfile.Spec) {
 			s.Weights, runfile.Section[iw.Options](s).Share, runfile.Section[iw.Options](s).Noise = iw.Debiased, 1e-9, "laplace"
 		}, "weighting.share"},
-		{func(s *Spec) { s.Weights, s.Release.Rows = iw.Debiased, 10_000_000 }, "10000000 synthetic rows of 4 features are more than"},
+		{func(s *runfile.Spec) { s.Weights, s.Release.Rows = iw.Debiased, 10_000_000 }, "10000000 synthetic rows of 4 features are more than"},
 	} {
 		s := voteSpec()
 		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, runfile.Section[pategan.Options](s).Labels = 1, 1e-5, 200, 320
@@ -402,32 +401,6 @@ func TestSelectionsCostNoMoreThanThePaperHasThem(t *testing.T) {
 		}
 		if selections, ok := stages.Of(runspec.Selections); !ok || selections.Mechanism.Epsilon < r.Epsilon0 {
 			t.Errorf("%+v: a selection has epsilon %v", r, selections.Mechanism.Epsilon)
-		}
-	}
-}
-
-// Weights of mean 1 that are cut have mean 1 again, in the same order.
-// No weight is above the bound times the mean, however few rows have it, those that are not
-// cut keep their proportions, and no more is cut than has to be.
-func TestBoundedWeights(t *testing.T) {
-	few := make([]float64, 100)
-	for i := range few {
-		few[i] = -2000 // nothing beside the first
-	}
-	few[0] = 0
-	for _, logs := range [][]float64{{-700, -1, -1, 2, -1, -1, 1, -700, -900, -700}, few, {3}, {1, 1, 1}, {0, math.Log(3)}} {
-		largest := slices.Max(ratio.SelfNormalized(logs))
-		for _, bound := range []float64{0, 1, 1.5, 2, 3.5, 1e9} {
-			cut := bounded(logs, bound)
-			w := ratio.SelfNormalized(cut)
-			if got := slices.Max(w); bound > 0 && got > bound*(1+1e-9) || math.Abs(got-min(cmp.Or(bound, largest), largest)) > 1e-6*largest {
-				t.Errorf("bound %v of %v: the largest weight is %v, was %v", bound, logs, got, largest)
-			}
-			for i := range logs {
-				if cut[i] != logs[i] && cut[i] != slices.Max(cut) || cut[i] > logs[i] {
-					t.Errorf("bound %v: log-weight %d of %v became %v", bound, i, logs, cut[i])
-				}
-			}
 		}
 	}
 }

@@ -35,7 +35,7 @@ const (
 // Submission is a run that another machine can execute: its run.yaml and its schema are all
 // that it needs.
 type Submission struct {
-	Spec *Spec
+	Spec *runfile.Spec
 	// RunFile is the run.yaml, which names the schema schema.yaml, beside itself.
 	RunFile []byte
 	// Schema is the schema file, byte for byte.
@@ -141,7 +141,7 @@ func (s *Submission) Job(dir string, agreed *conclavev1.RunSpec) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := job.Plan.RunSpec(spec, job.Schema, agreed.GetDataset(), false)
+	own := RunSpec(job.Plan, spec, job.Schema, agreed.GetDataset(), false)
 	for _, f := range []struct {
 		field      string
 		own, other any

@@ -41,7 +41,7 @@ func TestASubmissionIsTheSameRunElsewhere(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 			continue
 		}
-		agreed := job.Plan.RunSpec(job.Spec, job.Schema, "d", false)
+		agreed := RunSpec(job.Plan, job.Spec, job.Schema, "d", false)
 		received, err := ParseSubmission("r1", s.RunFile, s.Schema)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
@@ -133,7 +133,7 @@ func specOf(t *testing.T, s *Submission, dir string, change func(*conclavev1.Run
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := job.Plan.RunSpec(job.Spec, job.Schema, "d", false)
+	p := RunSpec(job.Plan, job.Spec, job.Schema, "d", false)
 	change(p)
 	return p
 }

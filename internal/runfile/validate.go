@@ -11,7 +11,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
@@ -48,9 +47,10 @@ func (s *Spec) Validate() error {
 	need(s.Teachers >= 1 && s.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", s.Teachers, maxTeachers)
 	_, available := pipelines.Named(s.Pipeline)
 	need(available, "pipeline: %q is not available; use %s", s.Pipeline, either(pipelines.Names(nil)))
-	warm := Section[embed.WarmStart](s)
-	need(s.Pipeline != pipelines.Warm.Pipeline || warm.Embed <= 0,
-		"warm_start.embed: %v is a start for a GAN, and pipeline embed is all of it; leave it out", warm.Embed)
+	warm := pipelines.Warm
+	share := warm.Share(s.Sections[warm.Name])
+	need(s.Pipeline != warm.Pipeline || share.Value <= 0,
+		"%s: %v is a start for a GAN, and pipeline %s is all of it; leave it out", share.Field, share.Value, warm.Pipeline)
 	errs = append(errs, s.validateStages()...)
 	need(s.Release.Rows >= 1 && s.Release.Rows <= pipeline.MaxRows,
 		"release.rows: %d is not between 1 and %d; the model draws more later", s.Release.Rows, pipeline.MaxRows)

@@ -98,7 +98,7 @@ func (c *cluster) submit(name string, change func(string) string) {
 	s, job, err := run.NewSubmission(filepath.Join(folder, "run.yaml"))
 	testkit.Must(c.t, err)
 	_, err = c.queue.Submit(testkit.Within(c.t), &conclavev1.SubmitRunRequest{
-		Spec: job.Plan.RunSpec(job.Spec, job.Schema, "d", false), RunYaml: []byte(change(string(s.RunFile))),
+		Spec: run.RunSpec(job.Plan, job.Spec, job.Schema, "d", false), RunYaml: []byte(change(string(s.RunFile))),
 		SchemaYaml: s.Schema,
 	})
 	testkit.Must(c.t, err)

@@ -145,7 +145,7 @@ dpgan: {steps: 10000, batch: %d, units: %d,
 		BeforeCharge: func(string, uint64) { s.charged = time.Now() },
 		AfterCharge:  func(string, uint64) { s.took.ledger += time.Since(s.charged) },
 	}}, zap.New(core), configs...)
-	_, err = s.client.OpenRun(b.Context(), s.job.Plan.RunSpec(spec, s.job.Schema, dataset, false))
+	_, err = s.client.OpenRun(b.Context(), jobs.RunSpec(s.job.Plan, spec, s.job.Schema, dataset, false))
 	check(b, err)
 	s.Trainer, err = dpgan.New(*runfile.Section[dpgan.Options](spec), encode.New(s.job.Schema), s.job.Plan.Classes, 1)
 	check(b, err)

@@ -32,7 +32,7 @@ func submit(ctx context.Context, q *client, path string, overcommit bool) error 
 		return err
 	}
 	r, err := q.Submit(ctx, &conclavev1.SubmitRunRequest{
-		Spec:    job.Plan.RunSpec(job.Spec, job.Schema, q.dataset, false),
+		Spec:    run.RunSpec(job.Plan, job.Spec, job.Schema, q.dataset, false),
 		RunYaml: submission.RunFile, SchemaYaml: submission.Schema, Overcommit: overcommit,
 	})
 	if errors.Is(err, student.ErrOverBudget) {

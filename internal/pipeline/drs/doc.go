@@ -16,4 +16,3 @@
 //
 // Start with [Accept].
 package drs
-

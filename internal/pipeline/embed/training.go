@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -46,6 +47,26 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 		return err
 	}
 	return nil
+}
+
+// Largest are the messages of the one round.
+func (t *training) Largest(p *plan.Plan, _ int) pipeline.Largest {
+	return largest(&t.o, t.Problem, p.Start)
+}
+
+// Student makes an untrained one.
+func (t *training) Student(*plan.Plan) (pipeline.Student, error) {
+	trainer, err := New(t.o, t.Encoder, t.Classes, t.Seed)
+	return &student{trainer}, err
+}
+
+type student struct{ *Trainer }
+
+// Learn lets the start ask and fit: that is all.
+func (s *student) Learn(
+	ctx context.Context, _ pipeline.Asker, _ int, keep func() error, _ func(pipeline.Progress),
+) error {
+	return s.Run(ctx, keep)
 }
 
 // planStart plans the sum of an embedding of this noise.

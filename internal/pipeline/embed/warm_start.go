@@ -17,6 +17,16 @@ var Warm = pipeline.WarmStart{
 	Plan: func(o pipeline.Options, p pipeline.Problem, sigma float64) (*plan.Start, error) {
 		return planStart(*o.(*Options), p, sigma)
 	},
+	Largest: largest,
+	Begin: func(
+		o pipeline.Options, p pipeline.Problem, s *plan.Start, ask pipeline.Asker, watch func(done, steps int),
+	) (pipeline.Start, error) {
+		sigma := s.Planned.Mechanism.Sigma
+		return NewStart(*o.(*Options), p.Encoder, p.Classes, sigma, &asker{ask, sigma}, watch)
+	},
+	Steps: func(o pipeline.Options, p pipeline.Problem) int {
+		return o.(*Options).ChosenFor(p.Encoder, p.Classes, 0).Fit.Steps
+	},
 }
 
 // WarmStart buys the generator of a GAN a start.

@@ -20,7 +20,7 @@ func bare(answers Answers, seen, directions int) *Trainer {
 	return &Trainer{opts: o, seen: seen, classes: 2}
 }
 
-func question(records int) *pipeline.GradientQuestion {
+func aboutRecords(records int) *pipeline.GradientQuestion {
 	return &pipeline.GradientQuestion{Classes: pipeline.Balanced(records, 2), Seed: 9}
 }
 
@@ -51,7 +51,7 @@ func TestStepsOfSums(t *testing.T) {
 	tr := bare(Sum, 3, 3)
 	a := &pipeline.GradientAnswer{Teachers: 10, Sum: []float32{0.5, -0.5, 0, 0.25, 0, 1}}
 	a.Noise = 0.2
-	got, err := tr.steps(question(2), a)
+	got, err := tr.steps(aboutRecords(2), a)
 	if err != nil || got.answered != 6 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -72,7 +72,7 @@ func TestStepsOfSums(t *testing.T) {
 func TestStepsOfProjectedSums(t *testing.T) {
 	tr := bare(Sum, 5, 2)
 	sum := []float32{0.5, -0.5, 0.25, 0.125, 0, 0.5}
-	got, err := tr.steps(question(3), &pipeline.GradientAnswer{Teachers: 10, Sum: sum})
+	got, err := tr.steps(aboutRecords(3), &pipeline.GradientAnswer{Teachers: 10, Sum: sum})
 	if err != nil || got.answered != 6 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -209,7 +209,7 @@ func TestAnswersThatDoNotFitAreRefused(t *testing.T) {
 		"a bin too many of counts":   {Histogram, pipeline.GradientAnswer{Teachers: 1, Winners: []int{9, 0, 0, 0}, Histogram: counts}, "bin 9 of 4 won"},
 		"counts without any teacher": {Histogram, pipeline.GradientAnswer{Winners: winners, Histogram: counts}, "4 winners"},
 	} {
-		if _, err := bare(c.answers, 5, 2).steps(question(2), &c.a); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := bare(c.answers, 5, 2).steps(aboutRecords(2), &c.a); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an error with %q", name, err, c.want)
 		}
 	}

@@ -12,4 +12,3 @@
 // All that it sees of real records are releases. The arithmetic of the regression, which
 // others do too, is in package ratio.
 package iw
-

@@ -94,3 +94,6 @@ func (o Options) Validate() error {
 	need(m.StepSize > 0 && m.StepSize <= 100, "mlp.step_size: %v is not above 0 and at most 100", m.StepSize)
 	return errors.Join(errs...)
 }
+
+// TakeAll gives the stage all of the budget, for a run of its own.
+func (o *Options) TakeAll() { o.Share = 1 }

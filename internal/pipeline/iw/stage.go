@@ -12,7 +12,8 @@ import (
 var Stage = pipeline.Stage{
 	Name: "weighting", Options: pipeline.Defaults(DefaultOptions),
 	Discriminators: func(f pipeline.Followed) bool { return f.Weights == Discriminator },
-	Validate:       validate, Check: check, Share: share, Price: price,
+	Validate:       validate, Check: check, Share: share, Price: price, Messages: messages,
+	Weigh: weigh, Weighted: weighted,
 	Asks: []pipeline.StageQuestion{
 		{Stage: runspec.Sampled, Kind: runspec.Discriminator, Says: func(sums int, numbers int64) string {
 			return fmt.Sprintf("A network that rows are weighted by learned from %s over samples of the records, each "+

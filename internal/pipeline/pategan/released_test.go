@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
 // Of the rounds that are kept, numbers and answered shares; an unanswered query
@@ -13,7 +15,7 @@ func TestReleasedGivesAnsweredShares(t *testing.T) {
 		{share: []float32{0.25, 0.5, 1.25}, known: []float32{1, 0, 1}, noise: 0.1},
 		{share: []float32{0}, known: []float32{0}, noise: 0.2},
 	}}
-	want := []Released{{Round: 6, Shares: []float32{0.25, 1.25}, Noise: 0.1}, {Round: 7, Noise: 0.2}}
+	want := []pipeline.ReleasedVotes{{Round: 6, Shares: []float32{0.25, 1.25}, Noise: 0.1}, {Round: 7, Noise: 0.2}}
 	if diff := cmp.Diff(want, trainer.Released()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -54,7 +54,11 @@ func boost(ctx context.Context, of pipeline.Options, _ pipeline.Source, s *pipel
 	if err != nil {
 		return nil, failed(err)
 	}
-	b.plays, err = game.Play(ctx, b.selector(o), func(done, rounds int) { s.Watch("selection", done, rounds) })
+	selector, err := b.selector(o)
+	if err != nil {
+		return nil, err
+	}
+	b.plays, err = game.Play(ctx, selector, func(done, rounds int) { s.Watch("selection", done, rounds) })
 	if err != nil {
 		return nil, failed(err)
 	}
@@ -128,18 +132,12 @@ func (b *boosted) candidates(o *StageOptions) error {
 }
 
 // selector is who selects discriminators.
-func (b *boosted) selector(o *StageOptions) Selector {
+func (b *boosted) selector(o *StageOptions) (Selector, error) {
 	if o.Private {
-		return selectFunc(b.s.Select)
+		return newSelecting(b.s, o)
 	}
 	b.s.Note("NOT PRIVATE: boosting took the best discriminator by the real rows of evaluate.train.")
-	return BestResponse(b.realScores(o.Complements))
-}
-
-type selectFunc func(ctx context.Context, round int, expected []float64) (int, error)
-
-func (a selectFunc) Select(ctx context.Context, round int, expected []float64) (int, error) {
-	return a(ctx, round, expected)
+	return BestResponse(b.realScores(o.Complements)), nil
 }
 
 // realScores are the mean probabilities that the discriminators give real rows. NOT PRIVATE.

@@ -22,4 +22,3 @@
 // the bit on a machine of the same kind, and a student that starts again asks them anew and
 // pays nothing.
 package pgb
-

@@ -15,7 +15,7 @@ const name = "pgb"
 var Stage = pipeline.Stage{
 	Name: name, Options: pipeline.Defaults(DefaultStage),
 	Asks:           []pipeline.StageQuestion{{Stage: runspec.Selections, Kind: runspec.Scores, Says: says}},
-	Discriminators: follows, Validate: validate, Check: check, Share: share, Price: price, Apply: boost,
+	Discriminators: follows, Validate: validate, Check: check, Share: share, Price: price, Messages: messages, Apply: boost,
 }
 
 func says(selections int, _ int64) string {
@@ -70,3 +70,6 @@ func (o StageOptions) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// TakeAll gives the stage all of the budget, for a run of its own.
+func (o *StageOptions) TakeAll() { o.Share = 1 }

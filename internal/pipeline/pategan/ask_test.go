@@ -1,4 +1,4 @@
-package run
+package pategan
 
 import (
 	"math"
@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -65,30 +67,54 @@ func TestReleasesThatDoNotFitAreRefused(t *testing.T) {
 			t.Errorf("votes: %s was accepted", name)
 		}
 	}
-	for name, r := range map[string]*conclavev1.Release{
-		"nothing":         {Teachers: 3},
-		"votes":           votes(3, []int32{1, 1}),
-		"too few classes": {Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: []int64{1}, Scale: 4}}},
-		"no scale":        {Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: []int64{1, 2}}}},
+}
+
+func TestTeachersAreToldHowToVote(t *testing.T) {
+	for _, c := range []struct {
+		votes Vote
+		coin  bool
+		want  conclavev1.TeacherSpec_Vote
+	}{
+		{Calibrated, false, conclavev1.TeacherSpec_VOTE_CALIBRATED},
+		{Relative, false, conclavev1.TeacherSpec_VOTE_RELATIVE},
+		{Plain, false, conclavev1.TeacherSpec_VOTE_PLAIN},
+		{Plain, true, conclavev1.TeacherSpec_VOTE_COIN},
 	} {
-		if _, err := countsOf(r, 2); err == nil {
-			t.Errorf("counts: %s was accepted", name)
+		o := DefaultOptions()
+		o.Votes = c.votes
+		if got := (&training{o, pipeline.Problem{Classes: 2}}).teacherSpec(c.coin); got.Vote != c.want || got.Model != conclavev1.TeacherSpec_MODEL_LOGISTIC || got.Hidden != 0 {
+			t.Errorf("%s, coin %v: %v", c.votes, c.coin, got)
 		}
 	}
-	if got, err := countsOf(sum, 2); err != nil || !cmp.Equal([]float64{0.25, 0.5}, got) {
-		t.Errorf("counts %v (%v), want 0.25 and 0.5", got, err)
+	o := DefaultOptions()
+	o.Teacher.Model, o.Teacher.Hidden = "hidden", 5
+	if got := (&training{o, pipeline.Problem{Classes: 3}}).teacherSpec(false); got.Model != conclavev1.TeacherSpec_MODEL_HIDDEN || got.Hidden != 5 || got.Classes != 3 {
+		t.Errorf("hidden layer: %v", got)
 	}
 }
 
-func TestTensorsAreLittleEndianRows(t *testing.T) {
-	got := tensor([]float32{1, -2, 0.5, 0, 0, 0}, 3)
-	if !cmp.Equal([]uint32{2, 3}, got.Shape) || len(got.Data) != 24 {
-		t.Fatalf("shape %v, %d bytes", got.Shape, len(got.Data))
-	}
-	for i, want := range []float32{1, -2, 0.5} {
-		b := got.Data[4*i:]
-		if v := math.Float32frombits(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24); v != want {
-			t.Errorf("value %d is %v, want %v", i, v, want)
+// The noise on a share is what half the difference of two noisy counts has.
+func TestShareNoise(t *testing.T) {
+	for _, c := range []struct {
+		planned privacy.Planned
+		want    float64
+	}{
+		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 50}, Variant: privacy.Histogram}, 50 / math.Sqrt2 / 100},
+		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma2: 50, Sigma1: 9}, Variant: privacy.Histogram}, 50 / math.Sqrt2 / 100},
+		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.LNMax, Lambda: 0.1}, Variant: privacy.Histogram}, 0.1},
+		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 50}}, 0.5},
+	} {
+		if got := shareNoise(c.planned, 100); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%v: noise %v, want %v", c.planned, got, c.want)
 		}
+	}
+}
+
+// Of winners there are no shares.
+func TestWinnersHaveNoShares(t *testing.T) {
+	o := DefaultOptions()
+	o.Release = "winner"
+	if shares := (&student{t: &training{o: o}}).Votes(); shares != nil {
+		t.Errorf("%v", shares)
 	}
 }

@@ -1,4 +1,4 @@
-package run
+package iw
 
 import (
 	"context"
@@ -6,15 +6,12 @@ import (
 	"fmt"
 
 	"github.com/conclave-dp/conclave/gnmax"
-	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/internal/ratio/logistic"
-	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
-	"github.com/conclave-dp/conclave/internal/student"
-	"github.com/conclave-dp/conclave/partition/encode"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -27,20 +24,20 @@ type fitted struct {
 
 // regression finds log-weights by the coefficients of a logistic regression.
 func (w *weigher) regression(ctx context.Context) ([]float64, error) {
-	n, err := records(runfile.Section[iw.Options](w.Spec).Records, w.trained.Notes())
+	n, err := w.s.Learned.Records(w.o.Records)
 	if err != nil {
 		return nil, err
 	}
 	kind, cost := ratio.None, 0.0
-	if iw.Fits(w.Spec.Weights) {
+	if Fits(w.s.Weights) {
 		kind, cost = w.noise()
 	}
 	f, err := w.fitted(kind, cost, float64(n))
 	if err != nil {
-		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
+		return nil, w.failed(err)
 	}
-	if !iw.Fits(w.Spec.Weights) {
-		w.notes = append(w.notes, "NOT PRIVATE: weights are of a regression on the real rows of evaluate.train.")
+	if !Fits(w.s.Weights) {
+		w.s.Note("NOT PRIVATE: weights are of a regression on the real rows of evaluate.train.")
 		beta, err := w.exactly(ctx, f)
 		if err != nil {
 			return nil, err
@@ -49,31 +46,30 @@ func (w *weigher) regression(ctx context.Context) ([]float64, error) {
 	}
 	drawn, err := w.drawn(kind, f.want)
 	if err != nil {
-		return nil, fmt.Errorf("%w: weights: %w", errStage, err)
+		return nil, w.failed(err)
 	}
 	noise := ratio.Noise{}
-	if w.Spec.Weights == iw.Debiased {
+	if w.s.Weights == Debiased {
 		// Before anything is asked: records, coefficients' noise and rows are public.
 		if noise = drawn; noise.Check(f.vectors, f.want.Problem.Width) != nil {
-			return nil, fmt.Errorf("%w: weights: %w", errStage, noise.Check(f.vectors, f.want.Problem.Width))
+			return nil, w.failed(noise.Check(f.vectors, f.want.Problem.Width))
 		}
 	}
-	status := Status{Of: "fit", Rounds: 1, Epsilon: w.Spec.Privacy.Epsilon, EpsilonSpent: w.trained.Notes().Spent}
-	w.watch(status)
+	w.s.Watch("fit", 0, 1)
 	beta, err := w.askFit(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	status.Round, status.EpsilonSpent = 1, w.trained.Notes().Spent
-	w.watch(status)
-	w.notes = append(w.notes, fmt.Sprintf("The regression has %d coefficients with %s noise of scale %.3g, features of length %.3g at most, lambda %.3g, and counts on %d privacy units.",
-		f.want.Problem.Width, kind, drawn.Scale, f.spec.Clip, f.want.Problem.Lambda, n))
+	w.s.Watch("fit", 1, 1)
+	w.s.Note("The regression has %d coefficients with %s noise of scale %.3g, features of length %.3g at most, lambda "+
+		"%.3g, and counts on %d privacy units.",
+		f.want.Problem.Width, kind, drawn.Scale, f.spec.Clip, f.want.Problem.Lambda, n)
 	return ratio.LogWeights(beta, f.vectors, noise)
 }
 
 // noise is the kind of noise and its price: the multiplier of Gaussian noise, else epsilon.
 func (w *weigher) noise() (ratio.NoiseKind, float64) {
-	switch f, _ := w.Plan.Stages.Of(runspec.Coefficients); {
+	switch f, _ := w.s.Plan.Of(runspec.Coefficients); {
 	case f.Mechanism.Kind == privacy.Gaussian:
 		return ratio.Gaussian, f.Mechanism.Sigma
 	case f.Variant == privacy.NormGamma:
@@ -85,21 +81,24 @@ func (w *weigher) noise() (ratio.NoiseKind, float64) {
 
 // fitted makes what is public of the fit.
 func (w *weigher) fitted(kind ratio.NoiseKind, cost, n float64) (*fitted, error) {
-	o, e := runfile.Section[iw.Options](w.Spec), encode.New(w.Schema)
-	features, spec, err := iw.NewFeatures(e, w.rows.X, w.rows.Classes, w.Plan.Classes, iw.FeatureOptions{Squares: o.Squares, Clip: o.Clip})
+	o := w.o
+	features, spec, err := NewFeatures(w.s.Encoder, w.rows.X, w.rows.Classes, w.s.Classes,
+		FeatureOptions{Squares: o.Squares, Clip: o.Clip})
 	if err != nil {
 		return nil, err
 	}
 	lambda := o.Lambda
 	if lambda == 0 {
-		lambda = iw.Lambda(kind, cost, spec.Clip, n, features.Width())
+		lambda = Lambda(kind, cost, spec.Clip, n, features.Width())
 	}
-	f := &fitted{spec: spec, vectors: iw.Vectors(features, w.rows.X, w.rows.Classes)}
+	f := &fitted{spec: spec, vectors: Vectors(features, w.rows.X, w.rows.Classes)}
 	// What is sent has the digits of float32, and must not be longer for them.
 	for i, v := range f.vectors {
 		f.vectors[i] = float64(float32(v * (1 - 0x1p-22)))
 	}
-	f.want, err = ratio.NewWanted(ratio.Problem{Synthetic: f.vectors, Width: features.Width(), Clip: spec.Clip, Lambda: lambda, Records: n})
+	f.want, err = ratio.NewWanted(ratio.Problem{
+		Synthetic: f.vectors, Width: features.Width(), Clip: spec.Clip, Lambda: lambda, Records: n,
+	})
 	return f, err
 }
 
@@ -130,7 +129,7 @@ func (w *weigher) drawn(kind ratio.NoiseKind, want *ratio.Wanted) (ratio.Noise, 
 }
 
 // fitRound is the round of a fit as it is asked.
-func fitRound(run string, number uint64, f *fitted, kind ratio.NoiseKind, nothing bool) *conclavev1.Round {
+func fitRound(number uint64, f *fitted, kind ratio.NoiseKind, nothing bool) *conclavev1.Round {
 	synthetic := make([]float32, len(f.vectors))
 	for i, v := range f.vectors {
 		synthetic[i] = float32(v)
@@ -139,34 +138,33 @@ func fitRound(run string, number uint64, f *fitted, kind ratio.NoiseKind, nothin
 	if kind == ratio.Laplace {
 		norm = question.L1
 	}
-	return roundOf(run, number, runspec.Fit, &conclavev1.Fit{
+	r := question.Ask(runspec.Fit, &conclavev1.Fit{
 		Features: &conclavev1.RatioFeatures{
 			Mean: f.spec.Mean, Scale: f.spec.Scale, Squares: f.spec.Squares, Clip: f.spec.Clip,
 		},
-		Synthetic: tensor(synthetic, f.want.Problem.Width), Lambda: f.want.Problem.Lambda,
+		Synthetic: pipeline.Tensor(synthetic, f.want.Problem.Width), Lambda: f.want.Problem.Lambda,
 		Records: f.want.Problem.Records, Nothing: nothing,
 	}, logistic.Shape(f.want, norm))
+	r.Number = number
+	return r
 }
 
 // askFit asks for the noisy coefficients.
 func (w *weigher) askFit(ctx context.Context, f *fitted) ([]float64, error) {
-	notes := w.trained.Notes()
+	notes := w.s.Learned
 	kind, _ := w.noise()
-	round := fitRound(w.ask.run, uint64(len(notes.Receipts)), f, kind, w.ask.coin)
-	var err error
-	if round.Planned, err = w.ask.plan.pays(round.Kind, runspec.Coefficients); err != nil {
-		return nil, err
-	}
-	release, err := w.ask.client.AskReduced(ctx, round, w.ask.forget, w.ask.waiting)
-	if errors.Is(err, student.ErrRefused) {
-		return nil, fmt.Errorf("%w: weights: %w", errStage, err) // as it would be again
+	round := fitRound(uint64(len(notes.Receipts)), f, kind, w.s.Ask.Baseline())
+	release, err := w.s.Ask.AskReduced(ctx, runspec.Coefficients, round)
+	if errors.Is(err, pipeline.ErrRefused) {
+		return nil, w.failed(err) // as it would be again
 	}
 	if err != nil {
 		return nil, err
 	}
 	sum := release.GetSum()
 	if sum == nil || len(sum.Values) != f.want.Problem.Width {
-		return nil, fmt.Errorf("the release of round %d does not fit its %d coefficients", release.GetRound(), f.want.Problem.Width)
+		return nil, fmt.Errorf("the release of round %d does not fit its %d coefficients", release.GetRound(),
+			f.want.Problem.Width)
 	}
 	notes.Took(release.GetLedgerHash(), int(release.GetTeachers()), release.GetEpsilonSpent())
 	return f.want.Lattice.Values(sum.Values), nil
@@ -178,8 +176,8 @@ func (w *weigher) exactly(ctx context.Context, f *fitted) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	real := encode.New(w.Schema).Encode(w.real.Train)
-	vectors := iw.Vectors(features, real.Features, real.Classes)
+	real := w.s.Encoder.Encode(w.s.Real)
+	vectors := Vectors(features, real.Features, real.Classes)
 	p, width := f.want.Problem, f.want.Problem.Width
 	p.Records, p.Rounding, p.Tolerance = float64(real.Len()), 0, 0
 	steps := ratio.Steps{Width: width, Clip: f.spec.Clip, Bound: ratio.FinestBound}

@@ -1,0 +1,78 @@
+package run
+
+import (
+	"context"
+	"errors"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/student"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// asker asks an aggregator the rounds of one run.
+type asker struct {
+	client *student.Client
+	run    string
+	plan   *plan.Plan
+	// teachers is the number of the run's, coin marks the baseline.
+	teachers int
+	coin     bool
+	// forget is the round below which the student asks none again: what it learned of
+	// them is in its checkpoint.
+	forget uint64
+	// waiting is told how a round stands while it waits.
+	waiting func(*conclavev1.Progress)
+}
+
+func (a *asker) Teachers() int  { return a.teachers }
+func (a *asker) Baseline() bool { return a.coin }
+
+// fill names the run of a round, and what pays for it.
+func (a *asker) fill(stage string, r *conclavev1.Round) (err error) {
+	r.Run = a.run
+	r.Planned, err = a.plan.Pays(r.Kind, stage)
+	return err
+}
+
+// Ask asks a round.
+func (a *asker) Ask(ctx context.Context, stage string, r *conclavev1.Round) (*conclavev1.Release, error) {
+	if err := a.fill(stage, r); err != nil {
+		return nil, err
+	}
+	return a.client.AskAndForget(ctx, r, a.forget, a.waiting)
+}
+
+// AskReduced asks a round of a kind with a reducer. Errors match [pipeline.ErrRefused] where it
+// was refused.
+func (a *asker) AskReduced(ctx context.Context, stage string, r *conclavev1.Round) (*conclavev1.Release, error) {
+	if err := a.fill(stage, r); err != nil {
+		return nil, err
+	}
+	release, err := a.client.AskReduced(ctx, r, a.forget, a.waiting)
+	if errors.Is(err, student.ErrRefused) {
+		err = refused{err}
+	}
+	return release, err
+}
+
+// AskCached asks a round by the sums of another one, which is asked again where the aggregator
+// does not cache them.
+func (a *asker) AskCached(
+	ctx context.Context, stage string, r, sums *conclavev1.Round,
+) (*conclavev1.Release, error) {
+	release, err := a.Ask(ctx, stage, r)
+	if !errors.Is(err, student.ErrNotHeld) {
+		return release, err
+	}
+	if _, err := a.client.AskAndHold(ctx, sums, a.waiting); err != nil {
+		return nil, err
+	}
+	return a.Ask(ctx, stage, r)
+}
+
+// refused is a [pipeline.ErrRefused].
+type refused struct{ error }
+
+func (r refused) Is(target error) bool { return target == pipeline.ErrRefused }
+func (r refused) Unwrap() error        { return r.error }

@@ -1,0 +1,28 @@
+package pipelines_test
+
+import (
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/pipelines/pipelinetest"
+)
+
+// small are the sections of runs of some seconds.
+var small = map[string]string{
+	"pategan": "{labels: 48, queries: 8, student: {generator_steps: 3, hidden: 8, step: 0.01}}",
+	"gpate":   "{rounds: 5, records: 8, teacher: {steps: 2, training: 16}, student: {generator_steps: 2, hidden: 8}}",
+	"dpgan":   "{steps: 12, discriminator: {generated: 64}, student: {hidden: 8, batch: 64}}",
+	"embed":   "{features: {waves: 20}, fit: {steps: 40, batch: 32}, student: {hidden: 8}}",
+}
+
+func TestPipelines(t *testing.T) {
+	for _, p := range pipelines.All {
+		t.Run(p.Name, func(t *testing.T) { pipelinetest.Run(t, p, small[p.Name]) })
+	}
+}
+
+func TestStages(t *testing.T) {
+	for _, s := range pipelines.Stages {
+		t.Run(s.Name, func(t *testing.T) { pipelinetest.RunStage(t, s) })
+	}
+}

@@ -1,0 +1,93 @@
+package pipelinetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/local"
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/runfile"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+// A run on a cluster of two sites that is stopped goes on, ends with all that it planned, and
+// asks nothing twice.
+func (s *suite) run(t *testing.T) {
+	if s.small == "" {
+		t.Fatalf("give the suite a small section of %s", s.p.Name)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	spec, out := s.cluster(t)
+	stopped, stop := context.WithCancel(ctx)
+	defer stop()
+	_, err := local.Run(stopped, spec, local.Options{Out: out, Watch: func(status run.Status) {
+		if status.Round >= 2 {
+			stop()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("the run that was stopped ended with %v", err)
+	}
+	result, err := local.Run(ctx, spec, local.Options{Out: out})
+	testkit.Must(t, err)
+	if result.Rows != 40 || !(result.EpsilonSpent > 0 && result.EpsilonSpent <= spec.Privacy.Epsilon) {
+		t.Errorf("%d rows for epsilon %v of %v", result.Rows, result.EpsilonSpent, spec.Privacy.Epsilon)
+	}
+	schema, err := spec.LoadSchema()
+	testkit.Must(t, err)
+	p, err := run.NewPlan(spec, schema)
+	testkit.Must(t, err)
+	file, err := os.Open(result.Outputs["ledger"])
+	testkit.Must(t, err)
+	defer file.Close()
+	verified, err := ledger.Verify(file) // no round twice
+	testkit.Must(t, err)
+	if got := verified.Runs[spec.Name]; got.Releases != p.Rounds+1 || !got.Closed || !slices.Equal(got.Plan, p.Planned()) {
+		t.Errorf("the ledger has %d releases of %v, closed %v; want %d of %v", got.Releases, got.Plan, got.Closed,
+			p.Rounds+1, p.Planned())
+	}
+	s.checkCertificate(t, result.Outputs["certificate"], result.Outputs["ledger"])
+}
+
+// cluster is a small run of the pipeline, in a folder with a short path: the embedded etcd
+// listens on a Unix socket below it.
+func (s *suite) cluster(t *testing.T) (spec *runfile.Spec, out string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pt")
+	testkit.Must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	rng := rand.New(rand.NewPCG(1, 2))
+	var rows strings.Builder
+	rows.WriteString("age,kind,label\n")
+	for range 300 {
+		label := rng.IntN(2)
+		fmt.Fprintf(&rows, "%.2f,%s,%d\n", 20+40*float64(label)+20*rng.Float64(), []string{"x", "y", "z"}[rng.IntN(3)], label)
+	}
+	for name, text := range map[string]string{
+		"schema.yaml": tableSchema, "rows.csv": rows.String(),
+		"run.yaml": fmt.Sprintf(`name: suite
+schema: schema.yaml
+data: [{site: north, file: rows.csv, share: 0.5}, {site: south, file: rows.csv, share: 0.5}]
+privacy: {epsilon: 4, delta: 1e-5}
+teachers: 10
+pipeline: %[1]s
+release: {rows: 40}
+%[1]s: %[2]s
+`, s.p.Name, s.small),
+	} {
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	spec, err = runfile.Load(filepath.Join(dir, "run.yaml"))
+	testkit.Must(t, err)
+	return spec, filepath.Join(dir, "out")
+}

@@ -141,66 +141,6 @@ func TestAPlanHoldsOneEmbedding(t *testing.T) {
 	roundtest.WantStatus(t, err, codes.ResourceExhausted, "the whole plan")
 }
 
-// What a node cannot have computed is rejected by its name, and nothing is charged.
-func TestEmbeddingSumsThatCannotBeAreRejected(t *testing.T) {
-	c := newCluster(t, Options{})
-	student := c.student(t)
-	const limit = roundtest.MaxUnits << 16
-	good := []int64{5, -limit, 0, 0, 1, 2}
-	with := func(at int, v int64) []int64 {
-		x := slices.Clone(good)
-		x[at] = v
-		return x
-	}
-	for name, bad := range map[string]struct {
-		answer roundtest.Answer
-		want   string
-	}{
-		"too large an entry": {roundtest.Sums(with(3, limit+1)), "entry 3 of the sum is out of range"},
-		"too small an entry": {roundtest.Sums(with(5, -limit-1)), "entry 5 of the sum is out of range"},
-		"the least integer":  {roundtest.Sums(with(0, math.MinInt64)), "entry 0 of the sum is out of range"},
-		"one number less":    {roundtest.Sums(good[1:]), "5 entries where 6 were asked"},
-		"one number more":    {roundtest.Sums(append(slices.Clone(good), 0)), "7 entries where 6 were asked"},
-		"no number":          {roundtest.Sums(nil), "0 entries where 6 were asked"},
-		"votes":              {roundtest.Votes(8, roundtest.Alternating), "votes where a sum was asked"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := c.dataset()
-			spec, _ := student.open(
-				t,
-				d,
-				func(s *conclavev1.RunSpec) { roundtest.EmbeddingOf(2)(s); s.DeadlineSeconds = 0.2 },
-			)
-			round := roundtest.EmbeddingRound(spec.Name, 0, 6, nil)
-			c.node(t, hello(d, "north", "bad", 2), bad.answer)
-			n := c.node(t, hello(d, "south", "bad", 5), bad.answer)
-			_, err := student.ask(testkit.Within(t), round, nil)
-			roundtest.WantStatus(t, err, codes.FailedPrecondition, "north/bad", "south/bad", bad.want)
-			if text := err.Error(); strings.Contains(text, "1099511627776") || strings.Contains(text, "1099511627777") {
-				t.Errorf("%q tells of the sum", err)
-			}
-			if entries := student.ledger(t, spec.Name); len(entries) != 0 {
-				t.Fatalf("charged %v", entries)
-			}
-			n.leave()
-			c.node(t, hello(d, "south", "good", 6), roundtest.Sums(good))
-			testkit.Eventually(t, "8 teachers", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
-			r := student.mustAsk(t, round)
-			// Noise of 2 bounds: ten of its standard deviations are passed with a chance below 1e-21.
-			if v := float64(r.GetSum().GetValues()[0]); r.GetTeachers() != 6 || math.Abs(v-5) > 20<<16 {
-				t.Errorf("%d teachers took part, entry 0 is %v", r.GetTeachers(), v)
-			}
-			// 64 standard deviations of noise are passed by no draw, and not released.
-			if values := r.GetSum().GetValues(); values[1] < -limit-128<<16 {
-				t.Errorf("the release %v is beyond its limit", values)
-			}
-			if entries := student.ledger(t, spec.Name); len(entries) != 1 {
-				t.Errorf("%d releases in the ledger", len(entries))
-			}
-		})
-	}
-}
-
 // Questions that a run does not allow are refused before a node sees them, and cost nothing.
 func TestEmbeddingQuestionsAreRefused(t *testing.T) {
 	c := newCluster(t, Options{})

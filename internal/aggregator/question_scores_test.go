@@ -300,54 +300,6 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	}
 }
 
-// What a node cannot have computed is rejected by its name, and nothing is charged.
-func TestScoresThatCannotBeAreRejected(t *testing.T) {
-	c := newCluster(t, Options{})
-	student := c.student(t)
-	const limit = roundtest.MaxUnits * roundtest.Unit
-	for name, bad := range map[string]struct {
-		answer roundtest.Answer
-		want   string
-	}{
-		"too large a sum":   {roundtest.Sums([]int64{0, limit + 1}), "entry 1 of the sum is out of range"},
-		"too small a sum":   {roundtest.Sums([]int64{-limit - 1, 0}), "entry 0 of the sum is out of range"},
-		"the least integer": {roundtest.Sums([]int64{math.MinInt64, 0}), "entry 0 of the sum is out of range"},
-		"one sum less":      {roundtest.Sums([]int64{0}), "1 entries where 2 were asked"},
-		"opposites as well": {roundtest.Sums([]int64{1, 2, -1, -2}), "4 entries where 2 were asked"},
-		"no sum":            {roundtest.Sums(nil), "0 entries where 2 were asked"},
-		"votes":             {roundtest.Votes(8, roundtest.Alternating), "votes where a sum was asked"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := c.dataset()
-			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
-				roundtest.SelectionsOf(6,
-					2)(s)
-				s.DeadlineSeconds = 0.2
-			})
-			round := roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 0), func(r *conclavev1.Round) {
-				r.Selection.Complements, r.Selection.Expected = true, roundtest.Units(0, 0, 0, 0)
-			})
-			c.node(t, hello(d, "north", "bad", 2), bad.answer)
-			n := c.node(t, hello(d, "south", "bad", 5), bad.answer)
-			_, err := student.ask(testkit.Within(t), round, nil)
-			roundtest.WantStatus(t, err, codes.FailedPrecondition, "north/bad", "south/bad", bad.want)
-			if entries := student.ledger(t, spec.Name); len(entries) != 0 {
-				t.Fatalf("charged %v", entries)
-			}
-			if c.server.rounds.Cached(t.Context(), spec.Name, 0) {
-				t.Error("sums of a round that was not released are cached")
-			}
-			n.leave()
-			c.node(t, hello(d, "south", "good", 6), roundtest.Sums([]int64{limit, -limit}))
-			testkit.Eventually(t, "8 teachers", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
-			// the first, or the second's opposite
-			if r := student.mustAsk(t, round); r.GetTeachers() != 6 || r.GetSelected().GetIndex()%3 != 0 {
-				t.Errorf("%d teachers took part, selected %v", r.GetTeachers(), r.GetSelected())
-			}
-		})
-	}
-}
-
 // Questions that a run does not allow are refused before a node sees them, and cost nothing.
 func TestScoreQuestionsAreRefused(t *testing.T) {
 	c := newCluster(t, Options{})

@@ -12,6 +12,7 @@ import (
 // Pings as often as nodes and students send them, and twice as often, are in order; a
 // little more often than that are not.
 func TestPingsThatBothSidesAgreeOn(t *testing.T) {
+	t.Parallel() // with who says nothing: both wait
 	if testing.Short() {
 		t.Skip("takes 20 seconds")
 	}

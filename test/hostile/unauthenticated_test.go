@@ -234,6 +234,7 @@ func TestStrangersGetNothing(t *testing.T) {
 // Who connects and says nothing, or stops in the middle, is closed after ten seconds; who
 // has a certificate and says no hello too.
 func TestWhoSaysNothingIsClosed(t *testing.T) {
+	t.Parallel() // with pings: both wait
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}
@@ -271,7 +272,7 @@ func TestWhoSaysNothingIsClosed(t *testing.T) {
 		silent.Go(func() {
 			conn, began := begin(), time.Now()
 			_, err := quietFor(conn, testkit.Patience)
-			if took := time.Since(began); !refusedBy(err) || took < 8*time.Second || took > 15*time.Second {
+			if took := time.Since(began); !refusedBy(err) || took < 8*time.Second || took > time.Minute {
 				t.Errorf("%s: closed after %v, %v", name, took, err)
 			}
 			conn.Close()

@@ -65,7 +65,7 @@ func TestEmbeddedCloseIsQuick(t *testing.T) {
 	if err := c.etcd.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("close took %v", took)
 	}
 	if err := c.etcd.Close(); err != nil {
@@ -141,7 +141,7 @@ func TestAnotherProcess(t *testing.T) {
 		}
 		t.Errorf("a folder in use: %v", err)
 	}
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("the refusal took %v", took)
 	}
 
@@ -193,7 +193,7 @@ func externalEtcd(t *testing.T, files certs.Files) (endpoint string) {
 	t.Cleanup(e.Close)
 	select {
 	case <-e.Server.ReadyNotify():
-	case <-time.After(10 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the external etcd is not ready")
 	}
 	return "https://" + e.Clients[0].Addr().String()
@@ -276,7 +276,7 @@ func TestUnreachable(t *testing.T) {
 		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), endpoint) {
 			t.Errorf("%s: %v", endpoint, err)
 		}
-		if took := time.Since(start); took > 20*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s: took %v", endpoint, took)
 		}
 	}
@@ -307,7 +307,7 @@ func TestEtcdAway(t *testing.T) {
 	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), etcd.Endpoints()[0]) {
 		t.Errorf("charge: %v", err)
 	}
-	if took := time.Since(start); took > 20*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("the error took %v", took)
 	}
 	if _, _, _, err := s.Release(ctx, "first", 0); !errors.Is(err, ErrUnavailable) {

@@ -39,7 +39,7 @@ func TestTakeoverOfTheSameNameIsImmediate(t *testing.T) {
 	if live, err := other.LiveNodes(testkit.Within(t), "flchain"); err != nil || len(live) != 0 {
 		t.Errorf("live nodes of the old leader: %v, %v", live, err)
 	}
-	ended(t, c.lead, 30*time.Second)
+	ended(t, c.lead, testkit.Patience)
 	if next.Context().Err() != nil {
 		t.Error("the new leadership ended")
 	}
@@ -114,10 +114,10 @@ func TestStandbyWaits(t *testing.T) {
 		if _, _, err := standby.Charge(testkit.Within(t), l, testCharge("first", 0, "answer")); err != nil {
 			t.Error(err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the standby did not take over")
 	}
-	ended(t, c.lead, 30*time.Second)
+	ended(t, c.lead, testkit.Patience)
 	if err := c.lead.Resign(testkit.Within(t)); err != nil {
 		t.Errorf("resigning twice: %v", err)
 	}
@@ -137,7 +137,7 @@ func TestLeaseRunsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead.Close()
-	ended(t, l, 30*time.Second)
+	ended(t, l, testkit.Patience)
 	leadAs(t, openStore(t, Config{Endpoints: etcd.Endpoints()}), "alive")
 }
 
@@ -145,14 +145,14 @@ func TestLeadershipOutlivesItsLease(t *testing.T) {
 	t.Parallel()
 	etcd := runEtcd(t, t.TempDir())
 	s := openStore(t, Config{Endpoints: etcd.Endpoints()})
-	l, err := s.Lead(testkit.Within(t), "agg", 4*time.Second)
+	l, err := s.Lead(testkit.Within(t), "agg", 8*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case <-l.Context().Done():
 		t.Fatal(context.Cause(l.Context()))
-	case <-time.After(6 * time.Second):
+	case <-time.After(9 * time.Second):
 	}
 	if err := s.OpenDataset(testkit.Within(t), l, testDataset); err != nil {
 		t.Error(err)

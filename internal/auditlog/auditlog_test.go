@@ -106,7 +106,7 @@ func TestRotationLosesNothing(t *testing.T) {
 		testkit.Must(t, os.Rename(path, fmt.Sprint(path, ".", i)))
 		testkit.Must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 		reopened := func() int { return log.FilterMessage("audit log reopened").Len() }
-		for end := time.Now().Add(30 * time.Second); reopened() <= i; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(testkit.Patience); reopened() <= i; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("a hangup did not reopen the file")
 			}

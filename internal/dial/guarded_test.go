@@ -65,7 +65,7 @@ func TestARevokedAggregatorIsLeft(t *testing.T) {
 	began := time.Now()
 	_, err = stream.Recv()
 	if took := time.Since(began); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "revoked") ||
-		took > 5*time.Second {
+		took > time.Minute {
 		t.Errorf("after %v: %v", took, err)
 	}
 	_, err = healthpb.NewHealthClient(conn).Check(testkit.Within(t), &healthpb.HealthCheckRequest{})

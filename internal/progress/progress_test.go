@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -173,7 +174,7 @@ func TestTheBarNeverHoldsUpTheRun(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the bar and the run wait for each other")
 	}
 	text := out.text.String()

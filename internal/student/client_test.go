@@ -127,7 +127,7 @@ func TestAnAggregatorThatNeverAnswersIsGivenUp(t *testing.T) {
 	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), c.Aggregator) {
 		t.Errorf("error %v; want ErrUnreachable that names %s", err, c.Aggregator)
 	}
-	if took := time.Since(start); took < c.Patience || took > 20*time.Second {
+	if took := time.Since(start); took < c.Patience || took > time.Minute {
 		t.Errorf("gave up after %v, want soon after %v", took, c.Patience)
 	}
 }
@@ -203,7 +203,7 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 			if err := ask(c.config); !errors.Is(err, c.want) {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
-			if took := time.Since(start); took > 20*time.Second {
+			if took := time.Since(start); took > time.Minute {
 				t.Errorf("took %v; trying again cannot help", took)
 			}
 		})

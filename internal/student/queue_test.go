@@ -156,7 +156,7 @@ func TestAHeldRunOutlivesItsStream(t *testing.T) {
 	testkit.Must(t, err)
 	held.Report(&conclavev1.RunProgress{Round: 1})
 	held.Report(&conclavev1.RunProgress{Round: 2})
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(testkit.Patience); ; time.Sleep(10 * time.Millisecond) {
 		s.mu.Lock()
 		n := len(s.progress)
 		s.mu.Unlock()
@@ -244,7 +244,7 @@ func TestGivingBackToNobody(t *testing.T) {
 	if held.GiveBack() {
 		t.Error("the run was given back to an aggregator that is away")
 	}
-	if took := time.Since(start); took > leaveWithin/2 {
+	if took := time.Since(start); took >= leaveWithin {
 		t.Errorf("giving it back took %v", took)
 	}
 }
@@ -268,7 +268,7 @@ func TestAHeldRunOutlivesItsCertificate(t *testing.T) {
 	case <-back:
 	case <-held.Context().Done():
 		t.Fatalf("the run was lost: %v", context.Cause(held.Context()))
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the stream was not opened again")
 	}
 	if !held.GiveBack() {
@@ -327,7 +327,7 @@ func TestARunThatIsTakenAway(t *testing.T) {
 		testkit.Must(t, err)
 		select {
 		case <-held.Context().Done():
-		case <-time.After(20 * time.Second):
+		case <-time.After(testkit.Patience):
 			t.Fatal("the worker does not hear of it")
 		}
 		var lost *LostError

@@ -153,7 +153,7 @@ func TestAWorkerWhoseCertificateIsRevoked(t *testing.T) {
 		if !errors.Is(err, student.ErrCertificate) || !strings.Contains(err.Error(), `run "a" was `) {
 			t.Errorf("the worker ended with %v", err)
 		}
-	case <-time.After(60 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatalf("the worker goes on:\n%s", strings.Join(log.lines(), "\n"))
 	}
 	log.saysOfNoEnd(t)

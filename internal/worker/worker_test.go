@@ -108,7 +108,7 @@ func same(text string) string { return text }
 
 func (c *cluster) await(name string, holds func(*conclavev1.RunStatus) bool) *conclavev1.RunStatus {
 	c.t.Helper()
-	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(testkit.Patience); ; time.Sleep(20 * time.Millisecond) {
 		r, err := c.queue.Show(testkit.Within(c.t), name)
 		testkit.Must(c.t, err)
 		if holds(r.GetRun()) {
@@ -205,7 +205,7 @@ func TestAWorkerThatCannotWriteEnds(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `run "a" was given back`) {
 			t.Errorf("the worker ended with %v", err)
 		}
-	case <-time.After(60 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the worker goes on")
 	}
 	if r := c.await("a", in(conclavev1.RunState_RUN_STATE_WAITING)); r.GetClaims() != 1 {

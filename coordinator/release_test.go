@@ -186,12 +186,13 @@ func TestLateWritesOfParts(t *testing.T) {
 func TestClosingDropsUnchargedParts(t *testing.T) {
 	c := newCluster(t)
 	kv, calls := c.store.client.KV, 0
-	c.store.client.KV = &faultyKV{kv, func(commit func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
-		if calls++; calls > 3 {
-			return nil, context.Canceled
-		}
-		return commit()
-	}}
+	c.store.client.KV = &faultyKV{kv,
+		func(commit func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
+			if calls++; calls > 3 {
+				return nil, context.Canceled
+			}
+			return commit()
+		}}
 	if _, _, err := c.store.Charge(testkit.Within(t), c.lead, largeCharge(0, 1)); err == nil {
 		t.Fatal("charged")
 	}

@@ -59,19 +59,29 @@ func TestPartsOfSumsAreChecked(t *testing.T) {
 		at     int
 		want   string
 	}{
-		"begins late":     {func(m []*conclavev1.WorkRequest) { m[0] = m[1] }, 0, "part 1 of a sum came where part 0 was due"},
-		"skips one":       {func(m []*conclavev1.WorkRequest) { m[1] = m[2] }, 1, "part 2 of a sum came where part 1 was due"},
+		"begins late": {func(m []*conclavev1.WorkRequest) {
+			m[0] = m[1]
+		}, 0, "part 1 of a sum came where part 0 was due"},
+		"skips one": {func(m []*conclavev1.WorkRequest) {
+			m[1] = m[2]
+		}, 1, "part 2 of a sum came where part 1 was due"},
 		"another run":     {func(m []*conclavev1.WorkRequest) { m[1].GetSum().Run = "s" }, 1, "another answer"},
 		"another round":   {func(m []*conclavev1.WorkRequest) { m[1].GetSum().Round++ }, 1, "another answer"},
 		"another attempt": {func(m []*conclavev1.WorkRequest) { m[1].Attempt++ }, 1, "another answer"},
 		"another total":   {func(m []*conclavev1.WorkRequest) { m[1].GetSum().Parts++ }, 1, "another answer"},
 		"one part":        {func(m []*conclavev1.WorkRequest) { m[0].GetSum().Parts = 1 }, 0, "part 0 of 1 of a sum"},
-		"too many":        {func(m []*conclavev1.WorkRequest) { m[0].GetSum().Parts = maxSumParts + 1 }, 0, "part 0 of 17"},
-		"beyond":          {func(m []*conclavev1.WorkRequest) { m[0].GetSum().Part = 3 }, 0, "part 3 of 3"},
-		"no total":        {func(m []*conclavev1.WorkRequest) { m[1].GetSum().Parts = 0 }, 1, "part 1 of 0"},
-		"short":           {func(m []*conclavev1.WorkRequest) { m[0].GetSum().Values = m[0].GetSum().Values[1:] }, 0, "has 131071 values"},
-		"empty":           {func(m []*conclavev1.WorkRequest) { m[2].GetSum().Values = nil }, 2, "has 0 values"},
-		"long":            {func(m []*conclavev1.WorkRequest) { m[2].GetSum().Values = make([]int64, sumValues+1) }, 2, "has 131073 values"},
+		"too many": {func(m []*conclavev1.WorkRequest) {
+			m[0].GetSum().Parts = maxSumParts + 1
+		}, 0, "part 0 of 17"},
+		"beyond":   {func(m []*conclavev1.WorkRequest) { m[0].GetSum().Part = 3 }, 0, "part 3 of 3"},
+		"no total": {func(m []*conclavev1.WorkRequest) { m[1].GetSum().Parts = 0 }, 1, "part 1 of 0"},
+		"short": {func(m []*conclavev1.WorkRequest) {
+			m[0].GetSum().Values = m[0].GetSum().Values[1:]
+		}, 0, "has 131071 values"},
+		"empty": {func(m []*conclavev1.WorkRequest) { m[2].GetSum().Values = nil }, 2, "has 0 values"},
+		"long": {func(m []*conclavev1.WorkRequest) {
+			m[2].GetSum().Values = make([]int64, sumValues+1)
+		}, 2, "has 131073 values"},
 	} {
 		messages := OfSum(answer(2*sumValues + 5))
 		c.change(messages)

@@ -50,7 +50,8 @@ func (s *Spec) Validate() error {
 	warm := pipelines.Warm
 	share := warm.Share(s.Sections[warm.Name])
 	need(s.Pipeline != warm.Pipeline || share.Value <= 0,
-		"%s: %v is a start for a GAN, and pipeline %s is all of it; leave it out", share.Field, share.Value, warm.Pipeline)
+		"%s: %v is a start for a GAN, and pipeline %s is all of it; leave it out",
+		share.Field, share.Value, warm.Pipeline)
 	errs = append(errs, s.validateStages()...)
 	need(s.Release.Rows >= 1 && s.Release.Rows <= pipeline.MaxRows,
 		"release.rows: %d is not between 1 and %d; the model draws more later", s.Release.Rows, pipeline.MaxRows)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sort"
 	"strings"
 	"testing"
 
@@ -53,10 +54,12 @@ func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
 		!strings.Contains(err.Error(), "fewer queries") {
 		t.Errorf("beside a large record: %v", err)
 	}
-	size := MaxRelease
-	for checkRoom(c, "wide", size) != nil {
-		size -= 16 << 10
+	n, err := c.store.Snapshot(ctx, nil, "wide")
+	if err != nil {
+		t.Fatal(err)
 	}
+	const step = 16 << 10
+	size := step * sort.Search(MaxRelease/step, func(i int) bool { return n.CheckRoom((i+1)*step) != nil })
 	charge := testCharge("wide", 0, "")
 	charge.Release = bytes.Repeat([]byte{0xff}, size)
 	if _, _, err := c.store.Charge(ctx, c.lead, charge); err != nil {

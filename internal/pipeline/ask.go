@@ -57,10 +57,11 @@ func LargestVotes(round *conclavev1.Round, teachers, queries, classes int) *conc
 	for 1<<bits < classes {
 		bits *= 2
 	}
-	return &conclavev1.WorkRequest{Attempt: math.MaxUint32, Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
-		Run: round.Run, Round: round.Number, Teachers: uint32(teachers), Queries: uint32(queries),
-		Packed: make([]byte, teachers*((queries*bits+7)/8)),
-	}}}
+	return &conclavev1.WorkRequest{Attempt: math.MaxUint32,
+		Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
+			Run: round.Run, Round: round.Number, Teachers: uint32(teachers), Queries: uint32(queries),
+			Packed: make([]byte, teachers*((queries*bits+7)/8)),
+		}}}
 }
 
 // Counter asks for class counts at a price.

@@ -10,10 +10,12 @@ import (
 )
 
 func TestCountsThatDoNotFitAreRefused(t *testing.T) {
-	sum := &conclavev1.Release{Teachers: 3, Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: []int64{1, 2}, Scale: 4}}}
+	sum := &conclavev1.Release{Teachers: 3,
+		Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: []int64{1, 2}, Scale: 4}}}
 	for name, r := range map[string]*conclavev1.Release{
-		"nothing":         {Teachers: 3},
-		"votes":           {Teachers: 3, Answer: &conclavev1.Release_Votes{Votes: &conclavev1.NoisyVotes{Labels: []int32{1, 1}}}},
+		"nothing": {Teachers: 3},
+		"votes": {Teachers: 3,
+			Answer: &conclavev1.Release_Votes{Votes: &conclavev1.NoisyVotes{Labels: []int32{1, 1}}}},
 		"too few classes": {Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: []int64{1}, Scale: 4}}},
 		"no scale":        {Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: []int64{1, 2}}}},
 	} {

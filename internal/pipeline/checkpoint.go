@@ -35,7 +35,8 @@ type Checkpoint struct {
 }
 
 // NewCheckpoint takes what every student keeps; start may be nil.
-func NewCheckpoint(identity string, source *rand.PCG, l *Learner, start Start, learned Learned, done int) (Checkpoint, *safetensors.Set, error) {
+func NewCheckpoint(identity string, source *rand.PCG, l *Learner, start Start, learned Learned, done int) (Checkpoint,
+	*safetensors.Set, error) {
 	random, err := source.MarshalBinary()
 	if err != nil {
 		return Checkpoint{}, nil, fmt.Errorf("checkpoint: save random state: %w", err)
@@ -46,7 +47,8 @@ func NewCheckpoint(identity string, source *rand.PCG, l *Learner, start Start, l
 		start.Tensors(set)
 	}
 	return Checkpoint{
-		Identity: identity, Random: base64.StdEncoding.EncodeToString(random), Steps: l.Steps(), Done: done, Learned: learned,
+		Identity: identity, Random: base64.StdEncoding.EncodeToString(random), Steps: l.Steps(), Done: done,
+		Learned: learned,
 	}, set, nil
 }
 
@@ -66,7 +68,8 @@ func SaveCheckpoint(path, pipeline string, state any, set *safetensors.Set) erro
 
 // AskAnew says what helps where a checkpoint is damaged: training is repeatable, so that a
 // student without a checkpoint asks the very same questions again.
-const AskAnew = "remove the file and run again: the rounds are asked anew from the first one, and what was released is repeated and costs nothing"
+const AskAnew = "remove the file and run again: the rounds are asked anew from the first one, and what was released " +
+	"is repeated and costs nothing"
 
 // LoadCheckpoint reads what SaveCheckpoint wrote into state and returns the tensors,
 // nil where there is no file. Errors match [ErrDamaged] when the file is not as it
@@ -96,7 +99,8 @@ func LoadCheckpoint(path, pipeline, mend string, state any) (*safetensors.Set, e
 
 // Restore gives a student's parts the state that a checkpoint holds, and refuses one
 // of another run. Errors match [ErrCheckpoint].
-func (c *Checkpoint) Restore(path, identity string, set *safetensors.Set, source *rand.PCG, l *Learner, start Start, classes int) error {
+func (c *Checkpoint) Restore(path, identity string, set *safetensors.Set, source *rand.PCG, l *Learner, start Start,
+	classes int) error {
 	if c.Identity != identity {
 		return Misfit(path, errors.New("it is of another run or of other options; use another output folder"))
 	}

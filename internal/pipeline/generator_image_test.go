@@ -13,7 +13,8 @@ import (
 // smallConvolution makes images of 8 x 12 pixels with 2 channels from 2 x 3.
 func smallConvolution(t *testing.T) *Model {
 	t.Helper()
-	return modelOf(t, imageSchema(t, 8, 12, 2), GeneratorSpec{Kind: KindConvolution, Noise: 5, Hidden: 6, Layers: 2, Classes: 2}, 0.5, 0.5)
+	return modelOf(t, imageSchema(t, 8, 12, 2), GeneratorSpec{Kind: KindConvolution, Noise: 5, Hidden: 6, Layers: 2,
+		Classes: 2}, 0.5, 0.5)
 }
 
 // sampled are n records of alternating classes.

@@ -51,7 +51,8 @@ func (s GeneratorSpec) Check(e *encode.Encoder) error {
 	for _, f := range []struct {
 		name        string
 		value, most int
-	}{{"noise", s.Noise, maxWidth}, {"hidden", s.Hidden, maxWidth}, {"layers", s.Layers, maxLayers}, {"classes", s.Classes, maxWidth}} {
+	}{{"noise", s.Noise, maxWidth}, {"hidden", s.Hidden, maxWidth}, {"layers", s.Layers, maxLayers},
+		{"classes", s.Classes, maxWidth}} {
 		if f.value < 1 {
 			return fmt.Errorf("a generator with %s %d: set it to at least 1", f.name, f.value)
 		}
@@ -75,10 +76,12 @@ func (s GeneratorSpec) Check(e *encode.Encoder) error {
 		}
 		weights = s.grid(*e.Image()).weights(s.Noise + s.Classes)
 	default:
-		return fmt.Errorf("a generator of kind %q is not known to this version: use %s or %s", s.Kind, KindDense, KindConvolution)
+		return fmt.Errorf("a generator of kind %q is not known to this version: use %s or %s", s.Kind, KindDense,
+			KindConvolution)
 	}
 	if weights > maxWeights {
-		return fmt.Errorf("a generator of %d weights is too large: set hidden or layers lower, so that there are at most %d", weights, maxWeights)
+		return fmt.Errorf("a generator of %d weights is too large: set hidden or layers lower, so that there "+
+			"are at most %d", weights, maxWeights)
 	}
 	return nil
 }

@@ -66,7 +66,8 @@ func TestEmptyCellsHideTheirNumber(t *testing.T) {
 
 func TestNewGeneratorRefuses(t *testing.T) {
 	m := testModel(t, 0.5, 0.5)
-	for _, s := range []GeneratorSpec{{}, {Noise: 1, Layers: 1, Classes: 1}, {Noise: 1, Hidden: 1, Layers: 1, Classes: -1}} {
+	for _, s := range []GeneratorSpec{{}, {Noise: 1, Layers: 1, Classes: 1},
+		{Noise: 1, Hidden: 1, Layers: 1, Classes: -1}} {
 		if _, err := NewGenerator(m.encoder, s, rand.New(rand.NewPCG(1, 1))); err == nil {
 			t.Errorf("%+v was accepted", s)
 		}

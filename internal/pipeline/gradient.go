@@ -23,7 +23,8 @@ type GradientAsker struct {
 // Round is a round as nodes are sent it.
 func (a *GradientAsker) Round(number uint64, q *DiscriminatorQuestion) *conclavev1.Round {
 	sum := &conclavev1.DiscriminatorSum{
-		Discriminator: a.Spec.Describe(), Weights: safetensors.Bytes(q.Weights), Loss: a.Loss, Rate: a.Rate, Clip: a.Clip,
+		Discriminator: a.Spec.Describe(), Weights: safetensors.Bytes(q.Weights), Loss: a.Loss, Rate: a.Rate,
+		Clip:  a.Clip,
 		Bound: DiscriminatorBound, Nothing: a.Nothing,
 	}
 	if q.Mean != nil {

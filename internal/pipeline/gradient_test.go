@@ -16,12 +16,14 @@ import (
 // The rounds that nodes are sent.
 func TestDiscriminatorRounds(t *testing.T) {
 	a := GradientAsker{
-		Spec: discriminator.Spec{Kind: discriminator.Dense, Layers: 3, Features: 2}, Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC,
+		Spec: discriminator.Spec{Kind: discriminator.Dense, Layers: 3, Features: 2},
+		Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC,
 		Rate: 0.25, Clip: 2,
 	}
 	q := &DiscriminatorQuestion{Weights: []float32{1, -2, 0.5}}
 	want := &conclavev1.DiscriminatorSum{
-		Discriminator: a.Spec.Describe(), Weights: safetensors.Bytes(q.Weights), Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Rate: 0.25, Clip: 2, Bound: 1 << 16,
+		Discriminator: a.Spec.Describe(), Weights: safetensors.Bytes(q.Weights),
+		Loss: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Rate: 0.25, Clip: 2, Bound: 1 << 16,
 	}
 	r := a.Round(4, q)
 	vector := &conclavev1.Vector{
@@ -33,7 +35,8 @@ func TestDiscriminatorRounds(t *testing.T) {
 	q.Mean, q.Scale = []float32{1, 2, 3, 4}, []float32{5, 6, 7, 8}
 	a.Nothing, want.Nothing = true, true
 	shape := []uint32{2, 2}
-	want.Mean, want.Scale = &conclavev1.Tensor{Shape: shape, Data: safetensors.Bytes(q.Mean)}, &conclavev1.Tensor{Shape: shape, Data: safetensors.Bytes(q.Scale)}
+	want.Mean, want.Scale = &conclavev1.Tensor{Shape: shape, Data: safetensors.Bytes(q.Mean)},
+		&conclavev1.Tensor{Shape: shape, Data: safetensors.Bytes(q.Scale)}
 	if r = a.Round(5, q); !questiontest.ParamsEqual(t, r, want) {
 		t.Errorf("round %v, want %v", r, want)
 	}
@@ -52,17 +55,20 @@ func TestDiscriminatorReleases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &DiscriminatorAnswer{Sum: []float32{3, -1.5, 3 << 20}, Noise: 4.5, Share: 0.75, Receipt: "hash", Teachers: 30, EpsilonSpent: 0.5}
+	want := &DiscriminatorAnswer{Sum: []float32{3, -1.5, 3 << 20}, Noise: 4.5, Share: 0.75, Receipt: "hash",
+		Teachers: 30, EpsilonSpent: 0.5}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	votes := release(30, 1<<16, 1, 2, 3)
 	votes.Answer = &conclavev1.Release_Votes{Votes: &conclavev1.NoisyVotes{Labels: []int32{1, 2, 3}}}
 	for name, bad := range map[string]*conclavev1.Release{
-		"a number less": release(30, 1<<16, 1, 2), "a number more": release(30, 1<<16, 1, 2, 3, 4), "another scale": release(30, 1<<15, 1, 2, 3),
-		"no teachers": release(0, 1<<16, 1, 2, 3), "votes": votes, "nothing": {Round: 7, Teachers: 30},
+		"a number less": release(30, 1<<16, 1, 2), "a number more": release(30, 1<<16, 1, 2, 3, 4),
+		"another scale": release(30, 1<<15, 1, 2, 3),
+		"no teachers":   release(0, 1<<16, 1, 2, 3), "votes": votes, "nothing": {Round: 7, Teachers: 30},
 	} {
-		if got, err := a.Read(bad, 3, 1.5, 40); err == nil || !strings.Contains(err.Error(), "round 7 does not fit its 3 weights") {
+		if got, err := a.Read(bad, 3, 1.5, 40); err == nil ||
+			!strings.Contains(err.Error(), "round 7 does not fit its 3 weights") {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}

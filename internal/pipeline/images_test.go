@@ -24,7 +24,8 @@ columns:
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := NewGenerator(encode.New(s), GeneratorSpec{Noise: 16, Hidden: 64, Layers: 2, Classes: 4}, rand.New(rand.NewPCG(1, 1)))
+	g, err := NewGenerator(encode.New(s), GeneratorSpec{Noise: 16, Hidden: 64, Layers: 2, Classes: 4},
+		rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}

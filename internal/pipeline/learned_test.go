@@ -12,7 +12,8 @@ func TestRecordsAreOfTheCounts(t *testing.T) {
 		counts []float64
 		want   int
 	}{
-		{0, []float64{10.4, 20.3}, 31}, {5, []float64{10, 20}, 5}, {7, nil, 7}, {0, []float64{-4, 1}, 1}, {0, []float64{1e30}, MostUnits}, {0, []float64{0.2}, 1},
+		{0, []float64{10.4, 20.3}, 31}, {5, []float64{10, 20}, 5}, {7, nil, 7}, {0, []float64{-4, 1}, 1},
+		{0, []float64{1e30}, MostUnits}, {0, []float64{0.2}, 1},
 	} {
 		if got, err := (&Learned{Counts: c.counts}).Records(c.set); err != nil || got != c.want {
 			t.Errorf("%+v: %d, %v", c, got, err)

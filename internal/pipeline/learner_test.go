@@ -25,7 +25,8 @@ func testLearner(t *testing.T, hidden int, average bool) *Learner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := NewGenerator(encode.New(s), GeneratorSpec{Noise: 3, Hidden: hidden, Layers: 1, Classes: 2}, rand.New(rand.NewPCG(1, 1)))
+	g, err := NewGenerator(encode.New(s), GeneratorSpec{Noise: 3, Hidden: hidden, Layers: 1, Classes: 2},
+		rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,11 +159,13 @@ func (c *counter) ClassCounts(_ context.Context, round uint64, _ int) (*CountAns
 func TestLearned(t *testing.T) {
 	var l Learned
 	refused := errors.New("refused")
-	if err := l.AskClassCounts(context.Background(), &counter{err: refused}, 2); !errors.Is(err, refused) || l.Counts != nil {
+	if err := l.AskClassCounts(context.Background(), &counter{err: refused}, 2); !errors.Is(err, refused) ||
+		l.Counts != nil {
 		t.Errorf("a refusal: %v, counts %v", err, l.Counts)
 	}
 	for _, counts := range [][]float64{nil, {1}, {1, 2, 3}} {
-		if err := l.AskClassCounts(context.Background(), &counter{answer: CountAnswer{Counts: counts}}, 2); err == nil || l.Counts != nil || len(l.Receipts) != 0 {
+		if err := l.AskClassCounts(context.Background(), &counter{answer: CountAnswer{Counts: counts}},
+			2); err == nil || l.Counts != nil || len(l.Receipts) != 0 {
 			t.Errorf("counts %v: %v, %+v", counts, err, l)
 		}
 	}
@@ -218,7 +221,8 @@ func TestCheckpoint(t *testing.T) {
 			t.Errorf("without a file: %v, %v", set, err)
 		}
 		source := rand.NewPCG(5, 6)
-		l, learned := testLearner(t, 6, average), Learned{Counts: []float64{3, 1}, Spent: 0.5, Receipts: []string{"a", "b"}, TeachersLeast: 4}
+		l, learned := testLearner(t, 6, average),
+			Learned{Counts: []float64{3, 1}, Spent: 0.5, Receipts: []string{"a", "b"}, TeachersLeast: 4}
 		learn(l, 20, rand.New(source))
 		saveTo(t, path, source, l, learned, 1)
 		again, source2 := testLearner(t, 6, average), rand.NewPCG(9, 9)
@@ -245,7 +249,8 @@ func TestCheckpointsThatDoNotFitAreRefused(t *testing.T) {
 	good := Learned{Counts: []float64{3, 1}, Receipts: []string{"a", "b"}}
 	refused := func(name, identity string, into *Learner) {
 		t.Helper()
-		if _, err := restoreFrom(path, identity, rand.NewPCG(1, 1), into); !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), path) {
+		if _, err := restoreFrom(path, identity, rand.NewPCG(1, 1), into); !errors.Is(err, ErrCheckpoint) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -258,8 +263,9 @@ func TestCheckpointsThatDoNotFitAreRefused(t *testing.T) {
 		learned Learned
 		done    int
 	}{
-		"more rounds than receipts": {good, 2}, "fewer rounds than receipts": {good, 0}, "less than no rounds": {good, -1},
-		"another class": {Learned{Counts: []float64{3}, Receipts: []string{"a", "b"}}, 1},
+		"more rounds than receipts": {good, 2}, "fewer rounds than receipts": {good, 0},
+		"less than no rounds": {good, -1},
+		"another class":       {Learned{Counts: []float64{3}, Receipts: []string{"a", "b"}}, 1},
 	} {
 		saveTo(t, path, source, l, c.learned, c.done)
 		refused(name, "run", testLearner(t, 6, true))
@@ -290,7 +296,8 @@ func TestCheckpointsThatDoNotFitAreRefused(t *testing.T) {
 	if err := os.WriteFile(path, []byte("nothing"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := restoreFrom(path, "run", source, l); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "remove the file and run again") {
+	if _, err := restoreFrom(path, "run", source, l); !errors.Is(err, ErrDamaged) ||
+		!strings.Contains(err.Error(), "remove the file and run again") {
 		t.Errorf("no file of tensors: %v", err)
 	}
 }

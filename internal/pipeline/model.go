@@ -67,7 +67,8 @@ func NewModel(schema *partition.Schema, g *Generator, shares []float64) (*Model,
 		sum += s
 	}
 	if len(shares) != g.spec.Classes || sum < 1-1e-6 || sum > 1+1e-6 || m.encoder.Width() != g.width {
-		return nil, fmt.Errorf("pipeline: %d class shares with sum %v and %d features do not fit a generator of %d classes and %d features", len(shares), sum, m.encoder.Width(), g.spec.Classes, g.width)
+		return nil, fmt.Errorf("pipeline: %d class shares with sum %v and %d features do not fit a generator of %d "+
+			"classes and %d features", len(shares), sum, m.encoder.Width(), g.spec.Classes, g.width)
 	}
 	return m, nil
 }
@@ -156,10 +157,12 @@ func LoadModel(dir string) (*Model, error) {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, modelFile), err)
 	}
 	if j.Format != 1 {
-		return nil, fmt.Errorf("%s: format %d is not known to this version; update it", filepath.Join(dir, modelFile), j.Format)
+		return nil, fmt.Errorf("%s: format %d is not known to this version; update it", filepath.Join(dir, modelFile),
+			j.Format)
 	}
 	if j.SchemaSHA256 == "" || j.WeightsSHA256 == "" {
-		return nil, fmt.Errorf("%s: schema_sha256 or weights_sha256 is missing, so that nothing says which files it belongs to; train the model again", filepath.Join(dir, modelFile))
+		return nil, fmt.Errorf("%s: schema_sha256 or weights_sha256 is missing, so that nothing says which files it "+
+			"belongs to; train the model again", filepath.Join(dir, modelFile))
 	}
 	schema, err := partition.LoadSchema(filepath.Join(dir, schemaFile))
 	if err != nil {
@@ -198,7 +201,8 @@ func LoadModel(dir string) (*Model, error) {
 }
 
 func changed(dir, name string) error {
-	return fmt.Errorf("%s: the file was changed since the model was trained: its SHA-256 is not the one in %s; copy the model folder again, do not edit it",
+	return fmt.Errorf("%s: the file was changed since the model was trained: its SHA-256 is not the one in %s; copy "+
+		"the model folder again, do not edit it",
 		filepath.Join(dir, name), modelFile)
 }
 

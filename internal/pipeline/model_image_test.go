@@ -61,7 +61,8 @@ func TestLoadModelRefusesDamagedConvolutions(t *testing.T) {
 			t.Fatalf("%s has no %s", raw, c.old)
 		}
 		write(t, dir, modelFile, damaged)
-		if _, err := LoadModel(dir); err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), dir) {
+		if _, err := LoadModel(dir); err == nil || !strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(err.Error(), dir) {
 			t.Errorf("%s as %s: error is %v, want %q", c.old, c.new, err, c.says)
 		}
 	}

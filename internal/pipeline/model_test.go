@@ -184,8 +184,10 @@ func TestLoadModelRefusesDamage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			write(t, dir, modelFile, fmt.Sprintf(`{"format": %d, "generator": %s, "class_shares": %s, "schema_sha256": %q, "weights_sha256": %q}`,
-				format, spec, shares, m.Schema.SHA256, sha256Hex(weights)))
+			write(t, dir, modelFile,
+				fmt.Sprintf(`{"format": %d, "generator": %s, "class_shares": %s, "schema_sha256": %q, `+
+					`"weights_sha256": %q}`,
+					format, spec, shares, m.Schema.SHA256, sha256Hex(weights)))
 		}
 	}
 	file := func(name, content string) func(t *testing.T, dir string) {
@@ -202,15 +204,18 @@ func TestLoadModelRefusesDamage(t *testing.T) {
 		{"too many layers", "too large", model(1, strings.Replace(spec, `"layers": 2`, `"layers": 900`, 1), shares)},
 		{"too many weights", "too large", model(1, strings.Replace(spec, "8", "65536", 1), shares)},
 		{"a kind by name", "", model(1, strings.Replace(spec, "{", `{"kind": "dense", `, 1), shares)},
-		{"unknown kind", `model.json: a generator of kind "gru" is not known`, model(1, strings.Replace(spec, "{", `{"kind": "gru", `, 1), shares)},
+		{"unknown kind", `model.json: a generator of kind "gru" is not known`,
+			model(1, strings.Replace(spec, "{", `{"kind": "gru", `, 1), shares)},
 		{"kind not a word", "kind", model(1, strings.Replace(spec, "{", `{"kind": 1, `, 1), shares)},
-		{"images of a table", "model.json: a generator of kind convolution needs a schema of images", model(1, strings.Replace(spec, "{", `{"kind": "convolution", `, 1), shares)},
+		{"images of a table", "model.json: a generator of kind convolution needs a schema of images",
+			model(1, strings.Replace(spec, "{", `{"kind": "convolution", `, 1), shares)},
 		{"negative", "-4", model(1, strings.Replace(spec, "4", "-4", 1), shares)},
 		{"other shape", "has shape", model(1, strings.Replace(spec, "8", "9", 1), shares)},
 		{"shares above 1", "class shares", model(1, spec, "[0.7, 0.7]")},
 		{"a share below 0", "class share", model(1, spec, "[1.5, -0.5]")},
 		{"one share", "class shares", model(1, spec, "[1]")},
-		{"no digests", "schema_sha256 or weights_sha256 is missing", file(modelFile, `{"format": 1, "generator": `+spec+`, "class_shares": `+shares+`}`)},
+		{"no digests", "schema_sha256 or weights_sha256 is missing",
+			file(modelFile, `{"format": 1, "generator": `+spec+`, "class_shares": `+shares+`}`)},
 		{"no schema", "schema.yaml", file(schemaFile, "")},
 		{"an edited schema", "schema.yaml: the file was changed", func(t *testing.T, dir string) {
 			write(t, dir, schemaFile, string(m.Schema.Raw())+"# harmless\n")

@@ -10,7 +10,8 @@ func BenchmarkTrainImages(b *testing.B) {
 	for _, kind := range []string{KindDense, KindConvolution} {
 		b.Run(kind, func(b *testing.B) {
 			s := imageSchema(b, 28, 28, 1)
-			g := modelOf(b, s, GeneratorSpec{Kind: kind, Noise: 32, Hidden: 64, Layers: 2, Classes: 2}, 0.5, 0.5).Generator
+			g := modelOf(b, s, GeneratorSpec{Kind: kind, Noise: 32, Hidden: 64, Layers: 2, Classes: 2}, 0.5,
+				0.5).Generator
 			x, grad, classes := make([]float32, 128*784), make([]float32, 128*784), make([]int, 128)
 			rng := rand.New(rand.NewPCG(1, 1))
 			for b.Loop() {

@@ -25,7 +25,8 @@ type Start interface {
 
 // Begin lets the start begin, or asks for the class counts where it is nil. The learner's
 // step size is its own again after it, as it is after a restore.
-func (l *Learned) Begin(ctx context.Context, start Start, oracle CountOracle, classes int, learner *Learner, rng *rand.Rand, keep func() error) error {
+func (l *Learned) Begin(ctx context.Context, start Start, oracle CountOracle, classes int, learner *Learner,
+	rng *rand.Rand, keep func() error) error {
 	if start == nil {
 		return l.AskClassCounts(ctx, oracle, classes)
 	}

@@ -59,7 +59,8 @@ func TestBegin(t *testing.T) {
 	}
 	var notes Learned
 	for range 2 {
-		if err := notes.Begin(t.Context(), nil, oracle, 2, l, rng, nothing); err != nil || *oracle != 1 || len(notes.Counts) != 2 || notes.TeachersLeast != 3 {
+		if err := notes.Begin(t.Context(), nil, oracle, 2, l, rng, nothing); err != nil || *oracle != 1 ||
+			len(notes.Counts) != 2 || notes.TeachersLeast != 3 {
 			t.Errorf("%v, notes %+v, %d times asked", err, notes, *oracle)
 		}
 	}

@@ -94,7 +94,8 @@ func (w *warp) each(k int, f func(result, source int, weight float32)) {
 			for _, corner := range [4]struct {
 				x, y   int
 				weight float32
-			}{{left, top, (1 - wx) * (1 - wy)}, {left + 1, top, wx * (1 - wy)}, {left, top + 1, (1 - wx) * wy}, {left + 1, top + 1, wx * wy}} {
+			}{{left, top, (1 - wx) * (1 - wy)}, {left + 1, top, wx * (1 - wy)}, {left, top + 1, (1 - wx) * wy},
+				{left + 1, top + 1, wx * wy}} {
 				if corner.x >= 0 && corner.x < width && corner.y >= 0 && corner.y < height {
 					f(result, (corner.y*width+corner.x)*channels, corner.weight)
 				}

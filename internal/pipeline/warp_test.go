@@ -46,7 +46,8 @@ func TestWarpByHand(t *testing.T) {
 	for _, c := range []struct {
 		shift float32
 		want  []float32
-	}{{0, []float32{1, 2, 4, 8}}, {1, []float32{2, 4, 8, 0}}, {-1, []float32{0, 1, 2, 4}}, {0.5, []float32{1.5, 3, 6, 4}}, {9, make([]float32, 4)}} {
+	}{{0, []float32{1, 2, 4, 8}}, {1, []float32{2, 4, 8, 0}}, {-1, []float32{0, 1, 2, 4}},
+		{0.5, []float32{1.5, 3, 6, 4}}, {9, make([]float32, 4)}} {
 		w.maps = [][6]float32{{1, 0, c.shift, 0, 1, 0}}
 		got := []float32{1, 2, 4, 8}
 		w.forward(got)
@@ -152,7 +153,8 @@ func TestWarpIsChecked(t *testing.T) {
 		e    *encode.Encoder
 		warp float64
 		ok   bool
-	}{{image, 0, true}, {image, 1, true}, {image, 10, true}, {image, -1, false}, {image, 11, false}, {image, math.NaN(), false}, {table, 0, true}, {table, 1, false}} {
+	}{{image, 0, true}, {image, 1, true}, {image, 10, true}, {image, -1, false}, {image, 11, false},
+		{image, math.NaN(), false}, {table, 0, true}, {table, 1, false}} {
 		spec.Warp = c.warp
 		if err := spec.Check(c.e); (err == nil) != c.ok {
 			t.Errorf("warp %v: %v", c.warp, err)

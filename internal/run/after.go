@@ -20,7 +20,8 @@ var errStage = pipeline.ErrStage
 
 // after lets the stages follow the training, and makes the rows. Where a stage fails for
 // good, with errStage, it also returns the rows of those before it, nil for none.
-func (j *Job) after(ctx context.Context, model *pipeline.Model, trained pipeline.Student, ask *asker, o Options) (*results.Made, error) {
+func (j *Job) after(ctx context.Context, model *pipeline.Model, trained pipeline.Student, ask *asker,
+	o Options) (*results.Made, error) {
 	s := j.Spec
 	if len(s.Post) == 0 && s.Weights == runfile.NoWeights {
 		table, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
@@ -89,7 +90,8 @@ func (j *Job) session(model *pipeline.Model, trained pipeline.Student, o Options
 	}
 	var err error
 	if session.Pairs, err = with.Pairs(); err == nil && len(session.Pairs) == 0 {
-		err = fmt.Errorf("no discriminators are stored: the run had too few rounds, or %s.student.keep is 0", s.Pipeline)
+		err = fmt.Errorf("no discriminators are stored: the run had too few rounds, or %s.student.keep is 0",
+			s.Pipeline)
 	}
 	return session, err
 }
@@ -111,7 +113,8 @@ func (d *drawing) draw(ctx context.Context, n int) (r pipeline.Rows, err error) 
 
 // soFar are rows by the stages that worked before one failed; none where no stage did. What
 // a stage was paid for is not thrown away with the next one.
-func (j *Job) soFar(ctx context.Context, drawn *drawing, sources []pipeline.Source, session *pipeline.Session) (*partition.Table, error) {
+func (j *Job) soFar(ctx context.Context, drawn *drawing, sources []pipeline.Source,
+	session *pipeline.Session) (*partition.Table, error) {
 	n, width := j.Spec.Release.Rows, session.Model.Generator.Width()
 	r := drawn.made
 	if len(sources) == 1 {

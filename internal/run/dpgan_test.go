@@ -30,7 +30,8 @@ func dpganSpec(change func(*runfile.Spec)) *runfile.Spec {
 	s := runfile.DefaultSpec()
 	s.Name, s.Pipeline, s.Teachers, runfile.Section[embed.WarmStart](s).Embed = "d1", "dpgan", 40, 0
 	s.Privacy.Epsilon, s.Privacy.Delta = 1, 1e-5
-	runfile.Section[dpgan.Options](s).Steps, runfile.Section[dpgan.Options](s).Rate, runfile.Section[dpgan.Options](s).ClassEpsilon = 30, 0.1, 0.05
+	runfile.Section[dpgan.Options](s).Steps, runfile.Section[dpgan.Options](s).Rate,
+		runfile.Section[dpgan.Options](s).ClassEpsilon = 30, 0.1, 0.05
 	change(s)
 	return s
 }
@@ -50,10 +51,13 @@ func TestTheDPGANPlanUsesTheBudgetAndNoMore(t *testing.T) {
 		"all":      {wide, func(s *runfile.Spec) { runfile.Section[dpgan.Options](s).Rate = 1 }},
 		"one step": {wide, func(s *runfile.Spec) { runfile.Section[dpgan.Options](s).Steps = 1 }},
 		"a batch": {wide, func(s *runfile.Spec) {
-			runfile.Section[dpgan.Options](s).Rate, runfile.Section[dpgan.Options](s).Batch, runfile.Section[dpgan.Options](s).Units = 0, 10, 200
+			runfile.Section[dpgan.Options](s).Rate, runfile.Section[dpgan.Options](s).Batch,
+				runfile.Section[dpgan.Options](s).Units = 0, 10, 200
 		}},
-		"everything chosen": {wide, func(s *runfile.Spec) { *runfile.Section[dpgan.Options](s) = dpgan.DefaultOptions() }},
-		"images":            {images, func(*runfile.Spec) {}},
+		"everything chosen": {wide, func(s *runfile.Spec) {
+			*runfile.Section[dpgan.Options](s) = dpgan.DefaultOptions()
+		}},
+		"images": {images, func(*runfile.Spec) {}},
 	} {
 		for _, epsilon := range []float64{0.3, 10} {
 			t.Run(fmt.Sprintf("%s, epsilon %g", name, epsilon), func(t *testing.T) {
@@ -69,15 +73,19 @@ func TestTheDPGANPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if p.Rounds != o.Steps || p.PerRound != net.Parameters() || p.Queries != p.Rounds*p.PerRound || p.Classes != 2 || p.ClassShareEpsilon != o.ClassEpsilon {
+				if p.Rounds != o.Steps || p.PerRound != net.Parameters() || p.Queries != p.Rounds*p.PerRound ||
+					p.Classes != 2 || p.ClassShareEpsilon != o.ClassEpsilon {
 					t.Errorf("plan %+v", p)
 				}
-				if m := p.Training.Mechanism; m.Rate != o.Rate || !p.Sums() || !p.Sampled() || p.Filter() != privacy.FilterPLD || p.Releases(p.Queries) != int64(p.Rounds) {
+				if m := p.Training.Mechanism; m.Rate != o.Rate || !p.Sums() || !p.Sampled() ||
+					p.Filter() != privacy.FilterPLD || p.Releases(p.Queries) != int64(p.Rounds) {
 					t.Errorf("mechanism %v, filter %q", m, p.Filter())
 				}
 				spec := RunSpec(p, s, c.schema, "d", false)
 				told := spec.Plan[len(spec.Plan)-1]
-				if told.Kind != runspec.Discriminator || told.Count != uint64(p.Rounds) || spec.Filter != "pld" || spec.Pipeline != "dpgan" || told.Mechanism.Rate != o.Rate || spec.Quorum != 0.9 || spec.DeadlineSeconds != 60 {
+				if told.Kind != runspec.Discriminator || told.Count != uint64(p.Rounds) || spec.Filter != "pld" ||
+					spec.Pipeline != "dpgan" || told.Mechanism.Rate != o.Rate || spec.Quorum != 0.9 ||
+					spec.DeadlineSeconds != 60 {
 					t.Errorf("the aggregator is told %v", spec)
 				}
 				budget := privacy.Budget{Epsilon: epsilon, Delta: 1e-5, Filter: privacy.FilterPLD}
@@ -109,11 +117,15 @@ func TestForecastOfDPGAN(t *testing.T) {
 		"a table":        {parsed(t, wideText), func(*runfile.Spec) {}},
 		"all of a table": {parsed(t, wideText), func(s *runfile.Spec) { runfile.Section[dpgan.Options](s).Rate = 1 }},
 		"standard": {parsed(t, wideText), func(s *runfile.Spec) {
-			runfile.Section[dpgan.Options](s).Discriminator.Features, runfile.Section[dpgan.Options](s).Discriminator.Classes, runfile.Section[dpgan.Options](s).Discriminator.Loss = "standard", "told", dpgan.Logistic
+			runfile.Section[dpgan.Options](s).Discriminator.Features,
+				runfile.Section[dpgan.Options](s).Discriminator.Classes,
+				runfile.Section[dpgan.Options](s).Discriminator.Loss = "standard", "told", dpgan.Logistic
 		}},
 		"noise by hand": {parsed(t, wideText), func(s *runfile.Spec) { runfile.Section[dpgan.Options](s).Noise = 50 }},
 		"images":        {parsed(t, imageSchema), func(*runfile.Spec) {}},
-		"convolutions":  {parsed(t, imageSchema), func(s *runfile.Spec) { runfile.Section[dpgan.Options](s).Discriminator.Kind = "convolution" }},
+		"convolutions": {parsed(t, imageSchema), func(s *runfile.Spec) {
+			runfile.Section[dpgan.Options](s).Discriminator.Kind = "convolution"
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := dpganSpec(c.change)
@@ -128,16 +140,21 @@ func TestForecastOfDPGAN(t *testing.T) {
 			if f.Rounds != p.Rounds || f.Queries != p.Queries || f.Admitted != int64(p.Queries) || f.Unanimous != 0 {
 				t.Errorf("forecast %+v of plan %+v", f, p)
 			}
-			if !(f.Claim.Epsilon <= f.Epsilon) || !(f.FilterEpsilon <= f.Epsilon) || runfile.Section[dpgan.Options](s).Noise == 0 && f.Claim.Epsilon < 0.99*f.Epsilon {
+			if !(f.Claim.Epsilon <= f.Epsilon) || !(f.FilterEpsilon <= f.Epsilon) ||
+				runfile.Section[dpgan.Options](s).Noise == 0 && f.Claim.Epsilon < 0.99*f.Epsilon {
 				t.Errorf("claim %v, filter %v, budget %v", f.Claim.Epsilon, f.FilterEpsilon, f.Epsilon)
 			}
-			if claim, err := privacy.Account(f.Events, f.Delta); err != nil || claim.Epsilon != f.Claim.Epsilon || len(f.Events) != 2 || f.Events[1].Count != int64(p.Rounds) {
+			if claim, err := privacy.Account(f.Events, f.Delta); err != nil || claim.Epsilon != f.Claim.Epsilon ||
+				len(f.Events) != 2 || f.Events[1].Count != int64(p.Rounds) {
 				t.Errorf("events %v, claim %v, %v", f.Events, claim, err)
 			}
 			// A million units at a node, of the largest gradients, in the last round.
 			sum := slices.Repeat([]int64{-1_000_000 * pipeline.DiscriminatorBound}, p.PerRound)
-			answer := proto.Size(&conclavev1.WorkRequest{Attempt: 3000, Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: s.Name, Round: uint64(p.Rounds), Values: sum}}})
-			if m := f.Leaving[2]; m.Name != "gradient sums" || m.Times != p.Rounds || m.Bytes < answer || m.Bytes > answer+8+2*p.PerRound {
+			answer := proto.Size(&conclavev1.WorkRequest{Attempt: 3000,
+				Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: s.Name, Round: uint64(p.Rounds),
+					Values: sum}}})
+			if m := f.Leaving[2]; m.Name != "gradient sums" || m.Times != p.Rounds || m.Bytes < answer ||
+				m.Bytes > answer+8+2*p.PerRound {
 				t.Errorf("leaving %+v, a message has %d bytes", m, answer)
 			}
 			sent := proto.Size(asked(t, s, c.schema, p))
@@ -158,16 +175,19 @@ func TestDPGANSpecsThatCannotWork(t *testing.T) {
 		schema, options string
 		want            string // nothing: it works
 	}{
-		"a table":                 {wideText, "dpgan: {steps: 5}", ""},
-		"images":                  {imageSchema, "dpgan: {steps: 5}", ""},
-		"noise by hand":           {wideText, "dpgan: {steps: 5, noise: 20}", ""},
-		"rate":                    {wideText, "dpgan: {rate: 2}", "run.yaml: dpgan.rate: 2 is not between"},
-		"batch":                   {wideText, "dpgan: {batch: 5}", "dpgan.batch: 5 needs units"},
-		"an unknown field":        {wideText, "dpgan: {step: 3}", `unknown field "step"`},
-		"a nested unknown field":  {wideText, "dpgan: {student: {rate: 3}}", `unknown field "rate"`},
-		"cosines of a table":      {wideText, "dpgan: {discriminator: {features: cosines}}", "run.yaml: dpgan.discriminator.features: cosines is for images only"},
-		"too many weights":        {wideText, "dpgan: {discriminator: {fourier: 100000}}", "dpgan.discriminator: a discriminator of more than 131072 weights"},
-		"too large class shares":  {wideText, "dpgan: {class_epsilon: 2}", "dpgan.class_epsilon: 2 leaves nothing of privacy.epsilon 1 for 100 steps"},
+		"a table":                {wideText, "dpgan: {steps: 5}", ""},
+		"images":                 {imageSchema, "dpgan: {steps: 5}", ""},
+		"noise by hand":          {wideText, "dpgan: {steps: 5, noise: 20}", ""},
+		"rate":                   {wideText, "dpgan: {rate: 2}", "run.yaml: dpgan.rate: 2 is not between"},
+		"batch":                  {wideText, "dpgan: {batch: 5}", "dpgan.batch: 5 needs units"},
+		"an unknown field":       {wideText, "dpgan: {step: 3}", `unknown field "step"`},
+		"a nested unknown field": {wideText, "dpgan: {student: {rate: 3}}", `unknown field "rate"`},
+		"cosines of a table": {wideText, "dpgan: {discriminator: {features: cosines}}",
+			"run.yaml: dpgan.discriminator.features: cosines is for images only"},
+		"too many weights": {wideText, "dpgan: {discriminator: {fourier: 100000}}",
+			"dpgan.discriminator: a discriminator of more than 131072 weights"},
+		"too large class shares": {wideText, "dpgan: {class_epsilon: 2}",
+			"dpgan.class_epsilon: 2 leaves nothing of privacy.epsilon 1 for 100 steps"},
 		"no class shares":         {wideText, "dpgan: {class_epsilon: 1e-14}", "dpgan.class_epsilon: 1e-14"},
 		"too little noise":        {wideText, "dpgan: {steps: 1, noise: 0.5}", "run.yaml: dpgan.noise: 0.5"},
 		"too little for all":      {wideText, "dpgan: {steps: 100, noise: 6}", "run.yaml: dpgan.noise: 6"},
@@ -175,7 +195,8 @@ func TestDPGANSpecsThatCannotWork(t *testing.T) {
 		"too much noise":          {wideText, "dpgan: {steps: 1, noise: 1e6}", "noise"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := write(t, map[string]string{"schema.yaml": c.schema, "run.yaml": good + "teachers: 100\npipeline: dpgan\nwarm_start: {embed: 0}\n" + c.options + "\n"})
+			dir := write(t, map[string]string{"schema.yaml": c.schema,
+				"run.yaml": good + "teachers: 100\npipeline: dpgan\nwarm_start: {embed: 0}\n" + c.options + "\n"})
 			s, err := runfile.Load(filepath.Join(dir, "run.yaml"))
 			if err == nil {
 				_, err = Prepare(s)
@@ -220,7 +241,8 @@ func TestIdentityNamesTheOptionsOfDPGAN(t *testing.T) {
 			*runfile.Section[dpgan.Options](s) = runfile.Section[dpgan.Options](s).ChosenFor(encode.New(schema))
 		},
 		"a batch of the same rate": func(s *runfile.Spec) {
-			runfile.Section[dpgan.Options](s).Rate, runfile.Section[dpgan.Options](s).Batch, runfile.Section[dpgan.Options](s).Units = 0, 20, 200
+			runfile.Section[dpgan.Options](s).Rate, runfile.Section[dpgan.Options](s).Batch,
+				runfile.Section[dpgan.Options](s).Units = 0, 20, 200
 		},
 		"an option of another":       func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Records++ },
 		"the rows that are released": func(s *runfile.Spec) { s.Release.Rows++ },

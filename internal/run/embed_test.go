@@ -33,8 +33,9 @@ func embedSpec(change func(*runfile.Spec)) *runfile.Spec {
 
 // unlabelled and single are schemas without a label, and of one column.
 const (
-	unlabelled = "name: u\ncolumns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: c, kind: categorical, categories: [x, y, z]}\n"
-	single     = "name: s\ncolumns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n"
+	unlabelled = "name: u\ncolumns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: c, kind: " +
+		"categorical, categories: [x, y, z]}\n"
+	single = "name: s\ncolumns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n"
 )
 
 // One sum uses the budget, and a thousandth less of noise does not fit.
@@ -44,11 +45,13 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 		change  func(*runfile.Spec)
 		classes int
 	}{
-		"a table":           {wideText, func(*runfile.Spec) {}, 2},
-		"no label":          {unlabelled, func(*runfile.Spec) {}, 1},
-		"one column":        {single, func(*runfile.Spec) {}, 1},
-		"images":            {imageSchema, func(*runfile.Spec) {}, 2},
-		"everything chosen": {wideText, func(s *runfile.Spec) { *runfile.Section[embed.Options](s) = embed.DefaultOptions() }, 2},
+		"a table":    {wideText, func(*runfile.Spec) {}, 2},
+		"no label":   {unlabelled, func(*runfile.Spec) {}, 1},
+		"one column": {single, func(*runfile.Spec) {}, 1},
+		"images":     {imageSchema, func(*runfile.Spec) {}, 2},
+		"everything chosen": {wideText, func(s *runfile.Spec) {
+			*runfile.Section[embed.Options](s) = embed.DefaultOptions()
+		}, 2},
 	} {
 		for _, epsilon := range []float64{0.1, 1, 10} {
 			s, schema := embedSpec(c.change), parsed(t, c.schema)
@@ -58,16 +61,19 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				t.Fatalf("%s, epsilon %v: %v", name, epsilon, err)
 			}
 			e := encode.New(schema)
-			q, err := runfile.Section[embed.Options](s).ChosenFor(e, c.classes, p.Start.Planned.Mechanism.Sigma).Question(e, c.classes)
+			q, err := runfile.Section[embed.Options](s).ChosenFor(e, c.classes,
+				p.Start.Planned.Mechanism.Sigma).Question(e, c.classes)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.Rounds != 0 || p.Queries != 0 || p.Classes != c.classes || p.ClassShareEpsilon != 0 || p.Start.Entries != q.Entries || p.Sampled() || p.Filter() != "" {
+			if p.Rounds != 0 || p.Queries != 0 || p.Classes != c.classes || p.ClassShareEpsilon != 0 ||
+				p.Start.Entries != q.Entries || p.Sampled() || p.Filter() != "" {
 				t.Errorf("%s: plan %+v", name, p)
 			}
 			budget, sum := privacy.Budget{Epsilon: epsilon, Delta: 1e-5}, p.Planned().Events()
 			claim, err := budget.Admit(nil, sum)
-			if err != nil || claim.Epsilon > epsilon || claim.Epsilon < 0.999*epsilon || len(sum) != 1 || sum[0].Count != 1 {
+			if err != nil || claim.Epsilon > epsilon || claim.Epsilon < 0.999*epsilon || len(sum) != 1 ||
+				sum[0].Count != 1 {
 				t.Errorf("%s, epsilon %v: %v costs %v, %v", name, epsilon, sum, claim.Epsilon, err)
 			}
 			sum[0].Sigma *= 0.999
@@ -75,13 +81,17 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 				t.Errorf("%s, epsilon %v: less noise fits as well: %v", name, epsilon, err)
 			}
 			spec := RunSpec(p, s, schema, "d", false)
-			if len(spec.Plan) != 1 || spec.Plan[0].Kind != runspec.Embedding || spec.Plan[0].Count != 1 || spec.Plan[0].Mechanism.Sigma != p.Start.Planned.Mechanism.Sigma || spec.Filter != "" || spec.Pipeline != "embed" || spec.Quorum != 0.9 || spec.DeadlineSeconds != 60 {
+			if len(spec.Plan) != 1 || spec.Plan[0].Kind != runspec.Embedding || spec.Plan[0].Count != 1 ||
+				spec.Plan[0].Mechanism.Sigma != p.Start.Planned.Mechanism.Sigma || spec.Filter != "" ||
+				spec.Pipeline != "embed" || spec.Quorum != 0.9 || spec.DeadlineSeconds != 60 {
 				t.Errorf("%s: the aggregator is told %v", name, spec)
 			}
 		}
 	}
 	// Noise that is set is what is planned.
-	p, err := NewPlan(embedSpec(func(s *runfile.Spec) { runfile.Section[embed.Options](s).Noise = 7.25 }), parsed(t, wideText))
+	p, err := NewPlan(embedSpec(func(s *runfile.Spec) {
+		runfile.Section[embed.Options](s).Noise = 7.25
+	}), parsed(t, wideText))
 	if err != nil || p.Start.Planned.Mechanism.Sigma != 7.25 {
 		t.Errorf("plan %+v, %v", p, err)
 	}
@@ -128,7 +138,8 @@ func TestWarmStartsArePlannedWithinTheBudget(t *testing.T) {
 				if err != nil || claim.Epsilon > budget.Epsilon || claim.Epsilon < 0.97*budget.Epsilon {
 					t.Errorf("all of it costs %v of %v, %v", claim.Epsilon, budget.Epsilon, err)
 				}
-				if told := RunSpec(p, s, schema, "d", false); told.Plan[0].Kind != runspec.Embedding || told.Plan[0].Mechanism.Sigma != p.Start.Planned.Mechanism.Sigma {
+				if told := RunSpec(p, s, schema, "d", false); told.Plan[0].Kind != runspec.Embedding ||
+					told.Plan[0].Mechanism.Sigma != p.Start.Planned.Mechanism.Sigma {
 					t.Errorf("the aggregator is told %v", told)
 				}
 				// Without a share the class counts are asked, as before.
@@ -148,37 +159,52 @@ func TestEmbedSpecsThatCannotWork(t *testing.T) {
 		schema, options string
 		want            string // nothing: it works
 	}{
-		"a table":               {wideText, "pipeline: embed", ""},
-		"images":                {imageSchema, "pipeline: embed", ""},
-		"no label":              {unlabelled, "pipeline: embed", ""},
-		"one column":            {single, "pipeline: embed", ""},
-		"noise by hand":         {wideText, "pipeline: embed\nembed: {noise: 5}", ""},
-		"a share of 0":          {wideText, "pipeline: embed\nwarm_start: {embed: 0}", ""},
-		"too little noise":      {wideText, "pipeline: embed\nembed: {noise: 3.7}", "run.yaml: embed.noise: 3.7 is too little"},
-		"hardly any noise":      {wideText, "pipeline: embed\nembed: {noise: 1e-9}", "embed.noise: 1e-09 is too little"},
-		"too much noise":        {wideText, "pipeline: embed\nembed: {noise: 1e10}", "run.yaml: embed.noise: 1e+10 is too much"},
-		"noise NaN":             {wideText, "pipeline: embed\nembed: {noise: .nan}", "run.yaml: embed.noise: NaN"},
-		"an unknown field":      {wideText, "pipeline: embed\nembed: {step: 3}", `unknown field "step"`},
-		"a nested one":          {wideText, "pipeline: embed\nembed: {fit: {rate: 3}}", `unknown field "rate"`},
-		"columns of images":     {imageSchema, "pipeline: embed\nembed: {features: {columns: 1}}", "run.yaml: embed.features: columns and pairs are for tables only"},
-		"nothing to match":      {wideText, "pipeline: embed\nembed: {features: {columns: 0, pairs: 0, fourier: 0}}", "are all 0"},
-		"too many":              {wideText, "pipeline: embed\nembed: {features: {waves: 65536}}", "embed.features: embedding: part"},
-		"a start of its own":    {wideText, "pipeline: embed\nwarm_start: {embed: 0.5}", "warm_start.embed: 0.5"},
-		"pategan":               {wideText, "pipeline: pategan\nwarm_start: {embed: 0.3}", ""},
-		"gpate":                 {wideText, "pipeline: gpate\nwarm_start: {embed: 0.3}", ""},
-		"dpgan":                 {wideText, "pipeline: dpgan\ndpgan: {steps: 5, rate: 1}\nwarm_start: {embed: 0.3}", ""},
-		"a share of all":        {wideText, "pipeline: pategan\nwarm_start: {embed: 1}", "warm_start.embed: 1 is not a share"},
-		"more than all":         {wideText, "pipeline: pategan\nwarm_start: {embed: 1.5}", "warm_start.embed: 1.5 is not a share"},
-		"a share below 0":       {wideText, "pipeline: pategan\nwarm_start: {embed: -0.1}", "warm_start.embed: -0.1 is not a share"},
-		"an infinite share":     {wideText, "pipeline: pategan\nwarm_start: {embed: .inf}", "warm_start.embed: +Inf is not a share"},
-		"options of a start":    {wideText, "pipeline: pategan\nwarm_start: {embed: 0.3}\nembed: {features: {columns: 0, pairs: 0, fourier: 0}}", "warm_start.embed: embed.features: columns, pairs and fourier are all 0"},
-		"wrong options":         {wideText, "pipeline: pategan\nwarm_start: {embed: 0.3}\nembed: {fit: {steps: -1}}", "run.yaml: embed.fit.steps: -1"},
-		"a tiny share":          {wideText, "pipeline: pategan\nwarm_start: {embed: 1e-9}\n" + tiny, "warm_start.embed: "},
-		"tiny epsilon":          {wideText, "pipeline: embed\n" + tiny, "raise privacy.epsilon"},
-		"nearly all of gpate":   {wideText, "pipeline: gpate\nwarm_start: {embed: 0.99999999}", "or lower warm_start.embed"},
-		"nearly all of dpgan":   {wideText, "pipeline: dpgan\ndpgan: {steps: 5, rate: 1}\nwarm_start: {embed: 0.9999999999}", "warm_start.embed"},
+		"a table":       {wideText, "pipeline: embed", ""},
+		"images":        {imageSchema, "pipeline: embed", ""},
+		"no label":      {unlabelled, "pipeline: embed", ""},
+		"one column":    {single, "pipeline: embed", ""},
+		"noise by hand": {wideText, "pipeline: embed\nembed: {noise: 5}", ""},
+		"a share of 0":  {wideText, "pipeline: embed\nwarm_start: {embed: 0}", ""},
+		"too little noise": {wideText, "pipeline: embed\nembed: {noise: 3.7}",
+			"run.yaml: embed.noise: 3.7 is too little"},
+		"hardly any noise": {wideText, "pipeline: embed\nembed: {noise: 1e-9}", "embed.noise: 1e-09 is too little"},
+		"too much noise": {wideText, "pipeline: embed\nembed: {noise: 1e10}",
+			"run.yaml: embed.noise: 1e+10 is too much"},
+		"noise NaN":        {wideText, "pipeline: embed\nembed: {noise: .nan}", "run.yaml: embed.noise: NaN"},
+		"an unknown field": {wideText, "pipeline: embed\nembed: {step: 3}", `unknown field "step"`},
+		"a nested one":     {wideText, "pipeline: embed\nembed: {fit: {rate: 3}}", `unknown field "rate"`},
+		"columns of images": {imageSchema, "pipeline: embed\nembed: {features: {columns: 1}}",
+			"run.yaml: embed.features: columns and pairs are for tables only"},
+		"nothing to match": {wideText, "pipeline: embed\nembed: {features: {columns: 0, pairs: 0, fourier: 0}}",
+			"are all 0"},
+		"too many": {wideText, "pipeline: embed\nembed: {features: {waves: 65536}}",
+			"embed.features: embedding: part"},
+		"a start of its own": {wideText, "pipeline: embed\nwarm_start: {embed: 0.5}", "warm_start.embed: 0.5"},
+		"pategan":            {wideText, "pipeline: pategan\nwarm_start: {embed: 0.3}", ""},
+		"gpate":              {wideText, "pipeline: gpate\nwarm_start: {embed: 0.3}", ""},
+		"dpgan":              {wideText, "pipeline: dpgan\ndpgan: {steps: 5, rate: 1}\nwarm_start: {embed: 0.3}", ""},
+		"a share of all": {wideText, "pipeline: pategan\nwarm_start: {embed: 1}",
+			"warm_start.embed: 1 is not a share"},
+		"more than all": {wideText, "pipeline: pategan\nwarm_start: {embed: 1.5}",
+			"warm_start.embed: 1.5 is not a share"},
+		"a share below 0": {wideText, "pipeline: pategan\nwarm_start: {embed: -0.1}",
+			"warm_start.embed: -0.1 is not a share"},
+		"an infinite share": {wideText, "pipeline: pategan\nwarm_start: {embed: .inf}",
+			"warm_start.embed: +Inf is not a share"},
+		"options of a start": {wideText,
+			"pipeline: pategan\nwarm_start: {embed: 0.3}\nembed: {features: {columns: 0, pairs: 0, fourier: 0}}",
+			"warm_start.embed: embed.features: columns, pairs and fourier are all 0"},
+		"wrong options": {wideText, "pipeline: pategan\nwarm_start: {embed: 0.3}\nembed: {fit: {steps: -1}}",
+			"run.yaml: embed.fit.steps: -1"},
+		"a tiny share": {wideText, "pipeline: pategan\nwarm_start: {embed: 1e-9}\n" + tiny, "warm_start.embed: "},
+		"tiny epsilon": {wideText, "pipeline: embed\n" + tiny, "raise privacy.epsilon"},
+		"nearly all of gpate": {wideText, "pipeline: gpate\nwarm_start: {embed: 0.99999999}",
+			"or lower warm_start.embed"},
+		"nearly all of dpgan": {wideText,
+			"pipeline: dpgan\ndpgan: {steps: 5, rate: 1}\nwarm_start: {embed: 0.9999999999}", "warm_start.embed"},
 		"tiny epsilon of gpate": {wideText, "pipeline: gpate\nwarm_start: {embed: 0.5}\n" + tiny, "warm_start.embed: "},
-		"tiny epsilon of dpgan": {wideText, "pipeline: dpgan\ndpgan: {steps: 5, rate: 1}\nwarm_start: {embed: 0.5}\n" + tiny, "warm_start.embed: "},
+		"tiny epsilon of dpgan": {wideText,
+			"pipeline: dpgan\ndpgan: {steps: 5, rate: 1}\nwarm_start: {embed: 0.5}\n" + tiny, "warm_start.embed: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := good + "teachers: 100\n" + c.options + "\n"
@@ -209,9 +235,15 @@ func TestForecastOfEmbeddings(t *testing.T) {
 	}{
 		"embed":           {embedSpec(func(*runfile.Spec) {}), wideText, ""},
 		"embed of images": {embedSpec(func(*runfile.Spec) {}), imageSchema, ""},
-		"noise by hand":   {embedSpec(func(s *runfile.Spec) { runfile.Section[embed.Options](s).Noise = 300 }), unlabelled, ""},
-		"gpate":           {gpateSpec(func(s *runfile.Spec) { runfile.Section[embed.WarmStart](s).Embed = 0.3 }), wideText, "gradients"},
-		"dpgan":           {dpganSpec(func(s *runfile.Spec) { runfile.Section[embed.WarmStart](s).Embed = 0.3 }), imageSchema, "gradient sums"},
+		"noise by hand": {embedSpec(func(s *runfile.Spec) {
+			runfile.Section[embed.Options](s).Noise = 300
+		}), unlabelled, ""},
+		"gpate": {gpateSpec(func(s *runfile.Spec) {
+			runfile.Section[embed.WarmStart](s).Embed = 0.3
+		}), wideText, "gradients"},
+		"dpgan": {dpganSpec(func(s *runfile.Spec) {
+			runfile.Section[embed.WarmStart](s).Embed = 0.3
+		}), imageSchema, "gradient sums"},
 		"pategan": {embedSpec(func(s *runfile.Spec) {
 			s.Pipeline, s.Teachers, runfile.Section[embed.WarmStart](s).Embed = "pategan", 400, 0.2
 		}), wideText, "votes"},
@@ -226,10 +258,12 @@ func TestForecastOfEmbeddings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if f.Rounds != p.Rounds || f.Queries != p.Queries || f.Embedding != p.Start.Entries || f.Events[0] != p.First().Events()[0] || (len(f.Events) > 1) != (c.after != "") {
+			if f.Rounds != p.Rounds || f.Queries != p.Queries || f.Embedding != p.Start.Entries ||
+				f.Events[0] != p.First().Events()[0] || (len(f.Events) > 1) != (c.after != "") {
 				t.Errorf("forecast %+v of plan %+v", f, p)
 			}
-			if claim, err := privacy.Account(f.Events, f.Delta); err != nil || claim.Epsilon != f.Claim.Epsilon || !(f.Claim.Epsilon <= f.Epsilon) || !(f.FilterEpsilon <= f.Epsilon) {
+			if claim, err := privacy.Account(f.Events, f.Delta); err != nil || claim.Epsilon != f.Claim.Epsilon ||
+				!(f.Claim.Epsilon <= f.Epsilon) || !(f.FilterEpsilon <= f.Epsilon) {
 				t.Errorf("claim %v, filter %v, budget %v, %v", f.Claim.Epsilon, f.FilterEpsilon, f.Epsilon, err)
 			}
 			var names []string
@@ -245,8 +279,10 @@ func TestForecastOfEmbeddings(t *testing.T) {
 			}
 			// A million units at a node, of the largest features.
 			sum := slices.Repeat([]int64{-1_000_000 * embed.Bound(p.Start.Planned.Mechanism.Sigma)}, p.Start.Entries)
-			answer := proto.Size(&conclavev1.WorkRequest{Attempt: 3, Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: c.spec.Name, Values: sum}}})
-			if m := f.Leaving[1]; m.Times != 1 || m.Bytes < answer || m.Bytes > answer+16+2*p.Start.Entries || !strings.Contains(m.Content, fmt.Sprint(p.Start.Entries)) {
+			answer := proto.Size(&conclavev1.WorkRequest{Attempt: 3,
+				Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: c.spec.Name, Values: sum}}})
+			if m := f.Leaving[1]; m.Times != 1 || m.Bytes < answer || m.Bytes > answer+16+2*p.Start.Entries ||
+				!strings.Contains(m.Content, fmt.Sprint(p.Start.Entries)) {
 				t.Errorf("leaving %+v, a message has %d bytes", m, answer)
 			}
 			sent := proto.Size(asked(t, c.spec, schema, &plan.Plan{Start: p.Start}))
@@ -298,7 +334,9 @@ func TestIdentityNamesTheOptionsOfEmbeddings(t *testing.T) {
 			continue
 		}
 		none := of(spec(func(s *runfile.Spec) { runfile.Section[embed.WarmStart](s).Embed = 0 }))
-		if none == want || of(spec(func(s *runfile.Spec) { runfile.Section[embed.WarmStart](s).Embed = 0.31 })) == want {
+		if none == want || of(spec(func(s *runfile.Spec) {
+			runfile.Section[embed.WarmStart](s).Embed = 0.31
+		})) == want {
 			t.Errorf("%s: the share does not change the identity", pipeline)
 		}
 		if of(spec(func(s *runfile.Spec) {

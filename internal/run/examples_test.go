@@ -54,7 +54,8 @@ func TestTheExampleClusterFitsTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !worker.Queue || worker.Dataset != learner.Dataset || worker.Aggregator != learner.Aggregator || worker.TLS != learner.TLS || worker.Out == learner.Out {
+	if !worker.Queue || worker.Dataset != learner.Dataset || worker.Aggregator != learner.Aggregator ||
+		worker.TLS != learner.TLS || worker.Out == learner.Out {
 		t.Errorf("the worker is %+v, the student %+v", worker, learner)
 	}
 	spec, err := runfile.Load(learner.Run)
@@ -70,9 +71,11 @@ func TestTheExampleClusterFitsTogether(t *testing.T) {
 	}
 	dataset := agg.Datasets[0]
 	if learner.Dataset != dataset.Name || learner.Aggregator != agg.Listen {
-		t.Errorf("the student asks dataset %s at %s, the aggregator has %s at %s", learner.Dataset, learner.Aggregator, dataset.Name, agg.Listen)
+		t.Errorf("the student asks dataset %s at %s, the aggregator has %s at %s", learner.Dataset, learner.Aggregator,
+			dataset.Name, agg.Listen)
 	}
-	if dataset.Unit != spec.Privacy.Unit || dataset.Budget.Epsilon < spec.Privacy.Epsilon || dataset.Budget.Delta < spec.Privacy.Delta {
+	if dataset.Unit != spec.Privacy.Unit || dataset.Budget.Epsilon < spec.Privacy.Epsilon ||
+		dataset.Budget.Delta < spec.Privacy.Delta {
 		t.Errorf("the run wants %+v, the dataset offers %+v for unit %s", spec.Privacy, dataset.Budget, dataset.Unit)
 	}
 	teachers, end := 0, 0.0
@@ -81,7 +84,8 @@ func TestTheExampleClusterFitsTogether(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if config.Site != site || config.Dataset != dataset.Name || config.Aggregator != agg.Listen || config.Unit != dataset.Unit {
+		if config.Site != site || config.Dataset != dataset.Name || config.Aggregator != agg.Listen ||
+			config.Unit != dataset.Unit {
 			t.Errorf("node %+v does not fit the aggregator", config)
 		}
 		if !strings.HasSuffix(config.TLS.Cert, "node-"+site+".crt") {

@@ -86,7 +86,8 @@ func (j *Job) Round() *conclavev1.Round {
 }
 
 // ErrStopped says that the caller's context ended before the run did.
-var ErrStopped = errors.New("stopped; start it again with the same configuration and output folder: it goes on from its checkpoint, and what was released is not charged again")
+var ErrStopped = errors.New("stopped; start it again with the same configuration and output folder: it goes on from " +
+	"its checkpoint, and what was released is not charged again")
 
 // Execute prepares the spec and runs it; see [Job.Execute].
 func Execute(ctx context.Context, s *runfile.Spec, o Options) (*results.Result, error) {
@@ -106,7 +107,8 @@ func (j *Job) Execute(ctx context.Context, o Options) (*results.Result, error) {
 
 // executed executes with the defaults of what was left out, and says of an end that was
 // asked for that it was.
-func executed(ctx context.Context, o Options, name string, execute func(context.Context, Options) (*results.Result, error)) (*results.Result, error) {
+func executed(ctx context.Context, o Options, name string,
+	execute func(context.Context, Options) (*results.Result, error)) (*results.Result, error) {
 	if o.Started.IsZero() {
 		o.Started = time.Now()
 	}
@@ -128,7 +130,8 @@ func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
 	if err := results.MakeOutput(o.Out, j.Schema.Image); err != nil {
 		return nil, err
 	}
-	if err := results.WriteRecord(o.Out, results.Record{Run: j.Spec.Path, Dataset: o.Dataset, Name: j.Spec.Name}); err != nil {
+	if err := results.WriteRecord(o.Out,
+		results.Record{Run: j.Spec.Path, Dataset: o.Dataset, Name: j.Spec.Name}); err != nil {
 		return nil, err
 	}
 	opened, err := o.Client.OpenRun(ctx, RunSpec(j.Plan, j.Spec, j.Schema, o.Dataset, o.Coin))
@@ -162,7 +165,8 @@ func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
 
 // salvage ends a run whose stage failed: what was trained and boosted is paid for, and its
 // rows are written without the stage. It returns the error with what became of them.
-func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained pipeline.Student, rest *results.Made, failed error, o Options) error {
+func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained pipeline.Student, rest *results.Made,
+	failed error, o Options) error {
 	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
 		return errors.Join(failed, err)
 	}
@@ -175,18 +179,22 @@ func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained pipeli
 		if err != nil {
 			return errors.Join(failed, err)
 		}
-		rest = &results.Made{Table: table, Notes: []string{"The stages after the training failed, and the rows are as they were before them."}}
+		rest = &results.Made{Table: table,
+			Notes: []string{"The stages after the training failed, and the rows are as they were before them."}}
 		what = "the rows of the last generator are in %s, without the stages"
 	}
 	result, err := j.publish(ctx, model, trained, rest, o)
 	if err != nil {
 		return errors.Join(failed, err)
 	}
-	return fmt.Errorf("%w; "+what+", and epsilon %.4g is spent: mend the options and try the stages on it with conclave post --from or conclave weights --from, free ones at no cost", failed, o.Out, result.EpsilonSpent)
+	return fmt.Errorf("%w; "+what+
+		", and epsilon %.4g is spent: mend the options and try the stages on it with conclave post --from or "+
+		"conclave weights --from, free ones at no cost", failed, o.Out, result.EpsilonSpent)
 }
 
 // train lets the pipeline learn until its questions are asked or the budget is used.
-func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o Options) (pipeline.Student, *asker, error) {
+func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o Options) (pipeline.Student, *asker,
+	error) {
 	s, schema, plan, warm := j.Spec, j.Schema, j.Plan, pipelines.Warm
 	learner, err := s.Training(schema).Student(plan)
 	if err != nil {
@@ -242,7 +250,9 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	if status.Rounds > 0 {
 		o.Watch(status)
 	}
-	keeper := &keeper{save: func() error { return learner.Save(checkpoint, identity) }, learner: learner, ask: ask, plan: plan, last: roundsLeft(plan, opened)}
+	keeper := &keeper{save: func() error {
+		return learner.Save(checkpoint, identity)
+	}, learner: learner, ask: ask, plan: plan, last: roundsLeft(plan, opened)}
 	err = learner.Learn(ctx, ask, roundsLeft(plan, opened),
 		keeper.keep,
 		func(p pipeline.Progress) {
@@ -294,7 +304,8 @@ func roundsLeft(p *plan.Plan, opened *conclavev1.OpenRunResponse) int {
 
 // identity names everything a checkpoint depends on.
 func identity(s *runfile.Spec, schema *partition.Schema, coin bool) string {
-	text := fmt.Sprintf("%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline, s.Training(schema).Chosen())
+	text := fmt.Sprintf("%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline,
+		s.Training(schema).Chosen())
 	if share := warmShare(s, schema); share > 0 {
 		warm, _ := pipelines.Named(pipelines.Warm.Pipeline)
 		text += fmt.Sprintf(" %v %+v", share, warm.New(s.Sections[warm.Name], s.Problem(schema)).Chosen())

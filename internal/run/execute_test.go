@@ -62,7 +62,8 @@ func TestAClosedRunHasOnlyItsReleasesLeft(t *testing.T) {
 		{false, 0, 100}, {false, 5, 100},
 		{true, 0, 0}, {true, 1, 0}, {true, 3, 64}, {true, 5, 100},
 	} {
-		if got := min(p.Queries, p.PerRound*roundsLeft(p, &conclavev1.OpenRunResponse{Closed: c.closed, Rounds: c.rounds})); got != c.want {
+		if got := min(p.Queries,
+			p.PerRound*roundsLeft(p, &conclavev1.OpenRunResponse{Closed: c.closed, Rounds: c.rounds})); got != c.want {
 			t.Errorf("closed %v after %d releases: %d labels left, want %d", c.closed, c.rounds, got, c.want)
 		}
 	}

@@ -76,7 +76,8 @@ func NewForecast(s *runfile.Spec, schema *partition.Schema, node Node) (*Forecas
 		return nil, err
 	}
 	if node.Teachers < 1 || node.Teachers > s.Teachers {
-		return nil, fmt.Errorf("a node with %d teachers in a run of %d; it must host at least one and at most all of them", node.Teachers, s.Teachers)
+		return nil, fmt.Errorf("a node with %d teachers in a run of %d; it must host at least one and at "+
+			"most all of them", node.Teachers, s.Teachers)
 	}
 	budget := privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta}
 	f := &Forecast{
@@ -133,8 +134,11 @@ func (f *Forecast) addMessages(s *runfile.Spec, schema *partition.Schema, p *pla
 		Protocol: 3, Dataset: node.Dataset, Site: node.Site, Node: node.Node, Teachers: uint32(node.Teachers),
 		SchemaSha256: schema.SHA256, Unit: s.Privacy.Unit, Manifest: string(make([]byte, digest)),
 	}
-	sum := &conclavev1.Sum{Run: s.Name, Values: slices.Repeat([]int64{1 << 53}, p.Classes)} // the largest that are accepted
-	first := Message{"class counts", fmt.Sprintf("%d numbers: how many units the site has of each class; the aggregator sees them, and releases their sum with noise only", p.Classes),
+	// the largest that are accepted
+	sum := &conclavev1.Sum{Run: s.Name, Values: slices.Repeat([]int64{1 << 53}, p.Classes)}
+	first := Message{"class counts",
+		fmt.Sprintf("%d numbers: how many units the site has of each class; the aggregator sees them, and releases "+
+			"their sum with noise only", p.Classes),
 		1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: sum}, Attempt: math.MaxUint32})}
 	if p.Start != nil {
 		l := largestStart(s, schema, p)
@@ -142,7 +146,8 @@ func (f *Forecast) addMessages(s *runfile.Spec, schema *partition.Schema, p *pla
 		f.Arriving = []Message{{"first round", l.RoundContent, 1, proto.Size(l.Round)}}
 	}
 	f.Leaving = []Message{
-		{"hello", "names of dataset, site and node, number of teachers, hash of the schema, keyed fingerprint of the partition manifest; once per connection",
+		{"hello", "names of dataset, site and node, number of teachers, hash of the schema, keyed fingerprint of the " +
+			"partition manifest; once per connection",
 			1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}})},
 		first,
 	}
@@ -160,7 +165,9 @@ func (f *Forecast) addMessages(s *runfile.Spec, schema *partition.Schema, p *pla
 			f.Arriving = append(f.Arriving, Message{Name: m.Asked, Content: m.AskedContent})
 		}
 	}
-	f.Leaving = append(f.Leaving, Message{"refusal", "why a round is not answered, in words that hold no data; only when something is wrong", 0, 0})
+	f.Leaving = append(f.Leaving,
+		Message{"refusal", "why a round is not answered, in words that hold no data; only when something is wrong", 0,
+			0})
 }
 
 // largestStart are the messages of what the run begins with in place of the class shares.

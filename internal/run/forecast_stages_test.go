@@ -21,13 +21,24 @@ func TestForecastOfStages(t *testing.T) {
 		kinds   []privacy.Kind
 		planned bool
 	}{
-		"none":       {func(*runfile.Spec) {}, nil, nil, false},
-		"pgb":        {func(s *runfile.Spec) { s.Post = []string{"pgb"} }, []string{"score sums"}, []privacy.Kind{privacy.Exponential}, false},
-		"drs":        {func(s *runfile.Spec) { s.Post = []string{"drs"} }, nil, nil, false},
-		"fit":        {func(s *runfile.Spec) { s.Weights = "logreg-debiased" }, []string{"derivatives"}, []privacy.Kind{privacy.Gaussian}, false},
-		"pure fit":   {func(s *runfile.Spec) { s.Weights, runfile.Section[iw.Options](s).Noise = "logreg-noised", "laplace" }, []string{"derivatives"}, []privacy.Kind{privacy.Laplace}, true},
-		"network":    {func(s *runfile.Spec) { s.Weights = "dp-mlp" }, []string{"weighting sums"}, []privacy.Kind{privacy.SubsampledGaussian}, true},
-		"both":       {func(s *runfile.Spec) { s.Post, s.Weights = []string{"pgb"}, "dp-mlp" }, []string{"score sums", "weighting sums"}, []privacy.Kind{privacy.Exponential, privacy.SubsampledGaussian}, true},
+		"none": {func(*runfile.Spec) {}, nil, nil, false},
+		"pgb": {func(s *runfile.Spec) {
+			s.Post = []string{"pgb"}
+		}, []string{"score sums"}, []privacy.Kind{privacy.Exponential}, false},
+		"drs": {func(s *runfile.Spec) { s.Post = []string{"drs"} }, nil, nil, false},
+		"fit": {func(s *runfile.Spec) {
+			s.Weights = "logreg-debiased"
+		}, []string{"derivatives"}, []privacy.Kind{privacy.Gaussian}, false},
+		"pure fit": {func(s *runfile.Spec) {
+			s.Weights, runfile.Section[iw.Options](s).Noise = "logreg-noised", "laplace"
+		}, []string{"derivatives"}, []privacy.Kind{privacy.Laplace}, true},
+		"network": {func(s *runfile.Spec) {
+			s.Weights = "dp-mlp"
+		}, []string{"weighting sums"}, []privacy.Kind{privacy.SubsampledGaussian}, true},
+		"both": {func(s *runfile.Spec) {
+			s.Post, s.Weights = []string{"pgb"}, "dp-mlp"
+		}, []string{"score sums", "weighting sums"}, []privacy.Kind{privacy.Exponential, privacy.SubsampledGaussian},
+			true},
 		"one is not": {func(s *runfile.Spec) { s.Weights = "discriminator" }, nil, nil, false},
 	} {
 		s := voteSpec()
@@ -47,8 +58,10 @@ func TestForecastOfStages(t *testing.T) {
 				}
 			}
 		}
-		if strings.Join(after, ",") != strings.Join(c.leaving, ",") || f.Planned != c.planned || !(f.Claim.Epsilon <= 2) || f.Unanimous < 1 {
-			t.Errorf("%s: leaving %q, planned %v, claim %v, %d teachers", name, after, f.Planned, f.Claim.Epsilon, f.Unanimous)
+		if strings.Join(after, ",") != strings.Join(c.leaving, ",") || f.Planned != c.planned ||
+			!(f.Claim.Epsilon <= 2) || f.Unanimous < 1 {
+			t.Errorf("%s: leaving %q, planned %v, claim %v, %d teachers", name, after, f.Planned, f.Claim.Epsilon,
+				f.Unanimous)
 		}
 		var kinds []privacy.Kind
 		for _, e := range f.Events[1 : len(f.Events)-1] { // between round 0 and the votes

@@ -27,7 +27,8 @@ func TestForecast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Claim.Epsilon > f.Epsilon || f.Claim.Epsilon > f.FilterEpsilon || f.FilterEpsilon > f.Epsilon || f.FilterEpsilon < 0.99*f.Epsilon {
+	if f.Claim.Epsilon > f.Epsilon || f.Claim.Epsilon > f.FilterEpsilon || f.FilterEpsilon > f.Epsilon ||
+		f.FilterEpsilon < 0.99*f.Epsilon {
 		t.Errorf("claim %v, filter %v, budget %v", f.Claim.Epsilon, f.FilterEpsilon, f.Epsilon)
 	}
 	budget := privacy.Budget{Epsilon: f.Epsilon, Delta: f.Delta}
@@ -47,7 +48,8 @@ func TestForecast(t *testing.T) {
 	queries := runfile.Section[pategan.Options](s).Queries
 	packed := make([]byte, node.Teachers*(queries/8))
 	real := proto.Size(&conclavev1.WorkRequest{Attempt: 3, Message: &conclavev1.WorkRequest_Votes{
-		Votes: &conclavev1.Votes{Run: s.Name, Round: 1, Teachers: uint32(node.Teachers), Queries: uint32(queries), Packed: packed},
+		Votes: &conclavev1.Votes{Run: s.Name, Round: 1, Teachers: uint32(node.Teachers), Queries: uint32(queries),
+			Packed: packed},
 	}})
 	if votes.Times != f.Rounds || votes.Bytes < real || votes.Bytes > real+8 {
 		t.Errorf("votes are forecast as %+v, one message has %d bytes", votes, real)
@@ -74,13 +76,15 @@ func TestForecastOfEveryMechanism(t *testing.T) {
 		}
 	}
 	s := voteSpec()
-	s.Privacy.Epsilon, s.Privacy.Delta, runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Labels = 1, 1e-5, 100, 1000
+	s.Privacy.Epsilon, s.Privacy.Delta, runfile.Section[pategan.Options](s).Noise,
+		runfile.Section[pategan.Options](s).Labels = 1, 1e-5, 100, 1000
 	f, err := NewForecast(s, tinySchema(t), Node{Teachers: 1})
 	if err != nil || f.Admitted >= 1000 || f.Admitted < 100 || f.Events[1].Count != f.Admitted || f.Claim.Epsilon > 1 {
 		t.Errorf("noise for part of the labels: %+v (%v)", f, err)
 	}
 	runfile.Section[pategan.Options](s).Noise = 0.5
-	if _, err := NewForecast(s, tinySchema(t), Node{Teachers: 1}); err == nil || !strings.Contains(err.Error(), "pategan.noise") {
+	if _, err := NewForecast(s, tinySchema(t), Node{Teachers: 1}); err == nil ||
+		!strings.Contains(err.Error(), "pategan.noise") {
 		t.Errorf("noise that cannot be drawn: %v", err)
 	}
 }

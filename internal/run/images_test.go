@@ -68,7 +68,9 @@ func imageRun(t *testing.T, more string) (*runfile.Spec, string) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	files := map[string][]byte{"schema.yaml": []byte(imageSchema), "run.yaml": []byte(`name: bars
 schema: schema.yaml
-data: [{site: north, file: train-images-idx3-ubyte.gz, share: 0.5}, {site: south, file: train-images-idx3-ubyte.gz, share: 0.5}]
+data:
+- {site: north, file: train-images-idx3-ubyte.gz, share: 0.5}
+- {site: south, file: train-images-idx3-ubyte.gz, share: 0.5}
 privacy: {epsilon: 1, delta: 1e-5}
 teachers: 20
 release: {rows: 60}
@@ -132,7 +134,8 @@ func execute(t *testing.T, j *Job, dir, out string) *results.Result {
 	a := aggregator.DefaultConfig()
 	a.Name, a.Listen, a.TLS = "a", "127.0.0.1:0", certs.IssuedFiles(keys, certs.RoleAggregator, "a")
 	a.Etcd.Embedded, a.Etcd.Dir = true, filepath.Join(dir, "etcd")
-	a.Datasets = []aggregator.DatasetConfig{{Name: "d", SchemaSHA256: j.Schema.SHA256, Unit: "record", Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}}}
+	a.Datasets = []aggregator.DatasetConfig{{Name: "d", SchemaSHA256: j.Schema.SHA256, Unit: "record",
+		Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}}}
 	server, err := aggregator.New(ctx, a, aggregator.Options{Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +148,8 @@ func execute(t *testing.T, j *Job, dir, out string) *results.Result {
 			t.Fatal(err)
 		}
 		c := node.DefaultConfig()
-		c.Aggregator, c.Dataset, c.Site, c.Schema, c.Data, c.Share = server.Addr().String(), "d", d.Site, j.Spec.Schema, d.File, part
+		c.Aggregator, c.Dataset, c.Site, c.Schema, c.Data, c.Share = server.Addr().String(), "d", d.Site, j.Spec.Schema,
+			d.File, part
 		c.Teachers, c.State = j.Spec.Teachers/2, filepath.Join(dir, "node-"+d.Site)
 		c.TLS = certs.IssuedFiles(keys, certs.RoleNode, d.Site)
 		n, err := node.New(c, kinds.All, zap.NewNop())
@@ -155,7 +159,8 @@ func execute(t *testing.T, j *Job, dir, out string) *results.Result {
 		group.Go(func() error { return n.Run(ctx) })
 	}
 	c := student.DefaultConfig()
-	c.Aggregator, c.Dataset, c.Run, c.TLS = server.Addr().String(), "d", j.Spec.Path, certs.IssuedFiles(keys, certs.RoleStudent, "s")
+	c.Aggregator, c.Dataset, c.Run, c.TLS = server.Addr().String(), "d", j.Spec.Path,
+		certs.IssuedFiles(keys, certs.RoleStudent, "s")
 	client, err := student.Dial(c, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
@@ -179,16 +184,19 @@ func TestARunOfImages(t *testing.T) {
 	s, dir := imageRun(t, "")
 	out := filepath.Join(dir, "out")
 	result := execute(t, imageJob(t, s), dir, out)
-	if got := strings.Join(slices.Sorted(maps.Keys(result.Outputs)), " "); got != "certificate images labels ledger model report report_json report_md samples synthetic" {
+	if got := strings.Join(slices.Sorted(maps.Keys(result.Outputs)),
+		" "); got != "certificate images labels ledger model report report_json report_md samples synthetic" {
 		t.Errorf("outputs %s", got)
 	}
-	for name, want := range map[string]string{"images": "synthetic-images-idx3-ubyte.gz", "labels": "synthetic-labels-idx1-ubyte.gz", "samples": "samples.png"} {
+	for name, want := range map[string]string{"images": "synthetic-images-idx3-ubyte.gz",
+		"labels": "synthetic-labels-idx1-ubyte.gz", "samples": "samples.png"} {
 		if filepath.Base(result.Outputs[name]) != want {
 			t.Errorf("%s are in %s", name, result.Outputs[name])
 		}
 	}
 	raw, err := json.Marshal(result.Utility)
-	if err != nil || !strings.HasPrefix(string(raw), `[{"classifier":"cnn","synthetic_accuracy":`) || !strings.Contains(string(raw), `"real_accuracy":`) || strings.Contains(string(raw), "auroc") {
+	if err != nil || !strings.HasPrefix(string(raw), `[{"classifier":"cnn","synthetic_accuracy":`) ||
+		!strings.Contains(string(raw), `"real_accuracy":`) || strings.Contains(string(raw), "auroc") {
 		t.Errorf("utility %s (%v)", raw, err)
 	}
 	schema, err := partition.LoadSchema(filepath.Join(out, "model", "schema.yaml"))
@@ -224,14 +232,16 @@ func TestARunOfImages(t *testing.T) {
 		t.Errorf("without real images: %+v", made)
 	}
 	checkImageReport(t, made.Outputs, false)
-	made, err = results.MakeReport(t.Context(), results.ReportOptions{From: out, Out: public, Test: s.Evaluate.Test, CoinFlips: result.Outputs["images"]})
+	made, err = results.MakeReport(t.Context(), results.ReportOptions{From: out, Out: public, Test: s.Evaluate.Test,
+		CoinFlips: result.Outputs["images"]})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if u := made.Utility; !made.NotPrivate || len(u) != 1 || u[0].SyntheticAccuracy == nil || u[0].RealAccuracy != nil {
 		t.Errorf("with real images: %+v", made)
 	}
-	if text, err := os.ReadFile(made.Outputs["report_md"]); err != nil || !strings.Contains(string(text), "coin flips") {
+	if text, err := os.ReadFile(made.Outputs["report_md"]); err != nil ||
+		!strings.Contains(string(text), "coin flips") {
 		t.Errorf("the report has no coin flips (%v)", err)
 	}
 }
@@ -260,7 +270,8 @@ func checkImageReport(t *testing.T, out map[string]string, real bool) {
 		if strings.Contains(text, "Fréchet distance") != real {
 			t.Errorf("%s: real %v, and the distance", name, real)
 		}
-		if sheets := strings.Count(text, "data:image/png"); name == "report" && (sheets != 1 && !real || sheets != 2 && real) {
+		if sheets := strings.Count(text, "data:image/png"); name == "report" &&
+			(sheets != 1 && !real || sheets != 2 && real) {
 			t.Errorf("%d sheets, real %v", sheets, real)
 		}
 	}
@@ -273,9 +284,11 @@ func TestImagesThatCannotWork(t *testing.T) {
 		change func(*runfile.Spec)
 		says   string
 	}{
-		"pategan": {func(s *runfile.Spec) { s.Pipeline = "pategan" }, "images are not available with pategan; use embed, dpgan or gpate"},
-		"models":  {func(s *runfile.Spec) { gpate(s); s.Evaluate.Models = []string{"all"} }, "evaluate.models"},
-		"one":     {func(s *runfile.Spec) { gpate(s); s.Release.Rows = 1 }, "release.rows: 1 image cannot be compared"},
+		"pategan": {func(s *runfile.Spec) {
+			s.Pipeline = "pategan"
+		}, "images are not available with pategan; use embed, dpgan or gpate"},
+		"models": {func(s *runfile.Spec) { gpate(s); s.Evaluate.Models = []string{"all"} }, "evaluate.models"},
+		"one":    {func(s *runfile.Spec) { gpate(s); s.Release.Rows = 1 }, "release.rows: 1 image cannot be compared"},
 	} {
 		s, _ := imageRun(t, "")
 		c.change(s)
@@ -308,7 +321,8 @@ func TestImagesThatCannotWork(t *testing.T) {
 		{results.Evaluate{Test: filepath.Join(dir, "none-images")}, "images for the report: "},
 		{results.Evaluate{Test: few, Train: few, CoinFlips: filepath.Join(dir, "schema.yaml")}, `no "images"`},
 	} {
-		if _, err := results.LoadReal(c.e, schema); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+		if _, err := results.LoadReal(c.e, schema); (err == nil) != (c.says == "") ||
+			err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: error %v, want %q", c.e, err, c.says)
 		}
 	}

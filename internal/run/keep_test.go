@@ -25,7 +25,10 @@ func keeperOf(rate float64, last int) (k *keeper, learner *steps, saves *int) {
 	if rate > 0 {
 		planned.Training.Mechanism = privacy.Event{Kind: privacy.SubsampledGaussian, Rate: rate}
 	}
-	return &keeper{save: func() error { *saves++; return nil }, learner: learner, ask: &asker{}, plan: planned, last: last}, learner, saves
+	return &keeper{save: func() error {
+		*saves++
+		return nil
+	}, learner: learner, ask: &asker{}, plan: planned, last: last}, learner, saves
 }
 
 func TestAKeeperSavesNowAndThen(t *testing.T) {
@@ -37,7 +40,8 @@ func TestAKeeperSavesNowAndThen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if *saves != saved || k.ask.forget != forget {
-			t.Errorf("after step %d: %d times saved, rounds below %d forgotten; want %d, %d", done, *saves, k.ask.forget, saved, forget)
+			t.Errorf("after step %d: %d times saved, rounds below %d forgotten; want %d, %d", done, *saves,
+				k.ask.forget, saved, forget)
 		}
 	}
 	keep(1, 1, 2) // at once

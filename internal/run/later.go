@@ -60,12 +60,14 @@ func NewLater(o LaterOptions) (*Later, error) {
 		return nil, err
 	}
 	if len(finished.Certificate.Earlier) > 0 {
-		return nil, fmt.Errorf("%s holds stages of run %q; name the folder of that run: its generators are there", o.From, finished.Certificate.Earlier[0])
+		return nil, fmt.Errorf("%s holds stages of run %q; name the folder of that run: its generators are there",
+			o.From, finished.Certificate.Earlier[0])
 	}
 	path := o.Run
 	record, err := results.ReadRecord(o.From)
 	if err == nil && record.Name != "" && record.Name != finished.Certificate.Run {
-		return nil, fmt.Errorf("%s holds free stages (%s) of run %q; name the folder of that run: its generators are there", o.From, record.Name, finished.Certificate.Run)
+		return nil, fmt.Errorf("%s holds free stages (%s) of run %q; name the folder of that run: its "+
+			"generators are there", o.From, record.Name, finished.Certificate.Run)
 	}
 	if path == "" {
 		if err != nil {
@@ -78,12 +80,14 @@ func NewLater(o LaterOptions) (*Later, error) {
 		return nil, err
 	}
 	if spec.Name != finished.Certificate.Run {
-		return nil, fmt.Errorf("%s is of run %q, %s holds run %q; name the run.yaml of the finished run with --run", path, spec.Name, o.From, finished.Certificate.Run)
+		return nil, fmt.Errorf("%s is of run %q, %s holds run %q; name the run.yaml of the finished run with --run",
+			path, spec.Name, o.From, finished.Certificate.Run)
 	}
 	if schema, err := partition.LoadSchema(spec.Schema); err != nil {
 		return nil, err
 	} else if schema.SHA256 != finished.Certificate.SchemaSHA256 {
-		return nil, fmt.Errorf("%s names the schema %s, which is not that of the run in %s; name the run.yaml of the finished run with --run, or put its schema back", path, spec.Schema, o.From)
+		return nil, fmt.Errorf("%s names the schema %s, which is not that of the run in %s; name the run.yaml of the "+
+			"finished run with --run, or put its schema back", path, spec.Schema, o.From)
 	}
 	// As it was run; stages and what is made of them may have changed since.
 	first := runfile.DefaultSpec()
@@ -102,7 +106,8 @@ func NewLater(o LaterOptions) (*Later, error) {
 	if job.Schema.SHA256 != finished.Certificate.SchemaSHA256 {
 		return nil, fmt.Errorf("%s is not the schema of the finished run; put it back", spec.Schema)
 	}
-	l := &Later{First: job, from: o.From, before: []string{first.Name}, coin: finished.Certificate.Votes == certificate.VotesCoin}
+	l := &Later{First: job, from: o.From, before: []string{first.Name},
+		coin: finished.Certificate.Votes == certificate.VotesCoin}
 	// What the run was stays as it was; the rest may have changed.
 	now := first.Clone()
 	for _, stage := range pipelines.Stages {
@@ -117,7 +122,9 @@ func NewLater(o LaterOptions) (*Later, error) {
 // laterText says, behind the configuration of the run, what the stages were told.
 func laterText(o LaterOptions, path, text string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n# Then, by a command of its own: post: %v, weights: %q, epsilon %v, delta %v (0: that of the run),\n# with the options of stages, release and evaluate of %s:\n", o.Post, o.Weights, o.Epsilon, o.Delta, filepath.Base(path))
+	fmt.Fprintf(&b, "\n# Then, by a command of its own: post: %v, weights: %q, epsilon %v, delta %v (0: that of the "+
+		"run),\n# with the options of stages, release and evaluate of %s:\n", o.Post, o.Weights, o.Epsilon, o.Delta,
+		filepath.Base(path))
 	for line := range strings.Lines(text) {
 		b.WriteString("#   " + line)
 	}
@@ -137,14 +144,16 @@ func (l *Later) stages(spec *runfile.Spec, first *Job, o LaterOptions) (*Job, er
 		s.Name = spec.Name + "." + stage
 	}
 	if kept, keeps := s.Kept(); keeps && kept == 0 && s.NeedsDiscriminators() {
-		return nil, fmt.Errorf("run %q had %s.student.keep: 0 and kept no discriminators; stages that need them follow a run that keeps some", spec.Name, s.Pipeline)
+		return nil, fmt.Errorf("run %q had %s.student.keep: 0 and kept no discriminators; stages that need them "+
+			"follow a run that keeps some", spec.Name, s.Pipeline)
 	}
 	s.Privacy.Dataset = nil
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", spec.Path, err)
 	}
 	if !(o.Epsilon >= 0 && o.Delta >= 0) || math.IsInf(o.Epsilon, 1) || o.Delta >= 1 {
-		return nil, fmt.Errorf("what the stage may spend: epsilon %v and delta %v; give an epsilon above 0 and a delta below 1, or leave them out", o.Epsilon, o.Delta)
+		return nil, fmt.Errorf("what the stage may spend: epsilon %v and delta %v; give an epsilon above 0 and a "+
+			"delta below 1, or leave them out", o.Epsilon, o.Delta)
 	}
 	if o.Delta > 0 {
 		s.Privacy.Delta = o.Delta
@@ -152,9 +161,11 @@ func (l *Later) stages(spec *runfile.Spec, first *Job, o LaterOptions) (*Job, er
 	paid := len(shares(s, first.Schema)) > 0
 	switch {
 	case paid && o.Epsilon == 0:
-		return nil, fmt.Errorf("%s has a price; say with --epsilon what it may spend of what is left of the dataset's budget", stage)
+		return nil, fmt.Errorf("%s has a price; say with --epsilon what it may spend of what is left of the "+
+			"dataset's budget", stage)
 	case !paid && o.Epsilon > 0 && !s.Release.Private:
-		return nil, fmt.Errorf("%s takes real rows without noise, NOT PRIVATE, and nothing of the budget; leave out --epsilon", stage)
+		return nil, fmt.Errorf("%s takes real rows without noise, NOT PRIVATE, and nothing of the budget; leave "+
+			"out --epsilon", stage)
 	case !paid && o.Epsilon > 0:
 		return nil, fmt.Errorf("%s costs nothing; leave out --epsilon", stage)
 	case o.Epsilon > 0:
@@ -178,7 +189,8 @@ func (l *Later) stages(spec *runfile.Spec, first *Job, o LaterOptions) (*Job, er
 		}
 	}
 	var err error
-	j.Plan.Stages, err = prices(alone, first.Schema, privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Filter: privacy.FilterPLD})
+	j.Plan.Stages, err = prices(alone, first.Schema, privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta,
+		Filter: privacy.FilterPLD})
 	return j, err
 }
 
@@ -225,7 +237,8 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 		if err != nil {
 			return nil, fmt.Errorf("read the ledger: %w", err)
 		}
-		return l.publishCharged(ctx, model, trained, made, paidIn{run: l.First.Spec.Name, lines: results.LedgerLines(ledger)}, o)
+		return l.publishCharged(ctx, model, trained, made,
+			paidIn{run: l.First.Spec.Name, lines: results.LedgerLines(ledger)}, o)
 	}
 	notes := *trained.Notes()
 	notes.Receipts, notes.Spent = nil, 0 // those of the stages' own run
@@ -233,7 +246,8 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 	if _, err := o.Client.OpenRun(ctx, l.runSpec(o.Dataset)); errors.Is(err, student.ErrRunExists) {
 		return nil, fmt.Errorf("%w; --name gives the stage's run another one", err)
 	} else if errors.Is(err, student.ErrOverBudget) || errors.Is(err, student.ErrRefused) {
-		return nil, fmt.Errorf("%w; what a run leaves to stages is set before it: privacy.dataset in the run.yaml of a local run, the dataset's budget at an aggregator", err)
+		return nil, fmt.Errorf("%w; what a run leaves to stages is set before it: privacy.dataset in the run.yaml of "+
+			"a local run, the dataset's budget at an aggregator", err)
 	} else if err != nil {
 		return nil, err
 	}
@@ -256,7 +270,8 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 }
 
 // publishStages writes what the stages made, with a certificate over all that was paid.
-func (l *Later) publishStages(ctx context.Context, model *pipeline.Model, staged *laterTrainer, made *results.Made, o Options) (*results.Result, error) {
+func (l *Later) publishStages(ctx context.Context, model *pipeline.Model, staged *laterTrainer, made *results.Made,
+	o Options) (*results.Result, error) {
 	lines, err := o.Client.Ledger(ctx, l.Spec.Name)
 	if err != nil {
 		return nil, err
@@ -266,7 +281,8 @@ func (l *Later) publishStages(ctx context.Context, model *pipeline.Model, staged
 
 // giveUp ends the stages' run after one of them failed for good. The rows of those before
 // it are written. It returns the error with what was spent.
-func (l *Later) giveUp(ctx context.Context, model *pipeline.Model, staged *laterTrainer, rest *results.Made, failed error, o Options) error {
+func (l *Later) giveUp(ctx context.Context, model *pipeline.Model, staged *laterTrainer, rest *results.Made,
+	failed error, o Options) error {
 	if _, err := o.Client.CloseRun(ctx, l.Spec.Name); err != nil {
 		return errors.Join(failed, err)
 	}
@@ -319,7 +335,8 @@ func (l *Later) restore(ctx context.Context) (pipeline.Student, error) {
 		return nil, err
 	}
 	if !restored {
-		return nil, fmt.Errorf("%s is not there, and with it what the student learned: %w; stages after a run need its state", path, fs.ErrNotExist)
+		return nil, fmt.Errorf("%s is not there, and with it what the student learned: %w; stages after a run "+
+			"need its state", path, fs.ErrNotExist)
 	}
 	return learner, ctx.Err()
 }

@@ -36,12 +36,14 @@ func TestOutputsAreCheckedBeforeTheRunIsOpen(t *testing.T) {
 	j := job(t)
 	file := filepath.Join(write(t, map[string]string{"file": ""}), "file")
 	for _, out := range []string{file, filepath.Join(file, "out"), "/proc/x"} {
-		if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil || !strings.Contains(err.Error(), "output folder") {
+		if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil ||
+			!strings.Contains(err.Error(), "output folder") {
 			t.Errorf("%s: error %v", out, err)
 		}
 	}
 	for _, name := range []string{
-		"synthetic.csv", "ledger.jsonl", "certificate.json", "report.html", "report.html.part", "report.md", "report.json",
+		"synthetic.csv", "ledger.jsonl", "certificate.json", "report.html", "report.html.part", "report.md",
+		"report.json",
 		"model/model.json", "model/generator.safetensors", "state/student.safetensors",
 	} {
 		out := t.TempDir()
@@ -50,7 +52,8 @@ func TestOutputsAreCheckedBeforeTheRunIsOpen(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil || !strings.Contains(err.Error(), filepath.Join(out, name)+" is a folder") {
+		if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil ||
+			!strings.Contains(err.Error(), filepath.Join(out, name)+" is a folder") {
 			t.Errorf("%s is a folder: error %v", name, err)
 		}
 	}
@@ -58,7 +61,8 @@ func TestOutputsAreCheckedBeforeTheRunIsOpen(t *testing.T) {
 	if err := os.Mkdir(results.StateDir(out), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil || !strings.Contains(err.Error(), "model is a file") {
+	if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil ||
+		!strings.Contains(err.Error(), "model is a file") {
 		t.Errorf("model is a file: error %v", err)
 	}
 }
@@ -66,9 +70,11 @@ func TestOutputsAreCheckedBeforeTheRunIsOpen(t *testing.T) {
 // Somebody else's results are not written over.
 func TestForeignResultsStay(t *testing.T) {
 	j := job(t)
-	for _, name := range []string{"synthetic.csv", "ledger.jsonl", "certificate.json", "report.html", "report.md", "report.json", "model"} {
+	for _, name := range []string{"synthetic.csv", "ledger.jsonl", "certificate.json", "report.html", "report.md",
+		"report.json", "model"} {
 		out := write(t, map[string]string{name: "mine"})
-		if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil || !strings.Contains(err.Error(), name+" exists and is not of a run") {
+		if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil ||
+			!strings.Contains(err.Error(), name+" exists and is not of a run") {
 			t.Errorf("%s: error %v", name, err)
 		}
 		if entries, err := os.ReadDir(out); err != nil || len(entries) != 1 {
@@ -123,7 +129,8 @@ func TestAStoppedRunSaysHowItGoesOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = job(t).Execute(ctx, Options{Client: client, Out: t.TempDir()})
-	if !errors.Is(err, ErrStopped) || !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "stopped; start it again") {
+	if !errors.Is(err, ErrStopped) || !errors.Is(err, context.Canceled) ||
+		!strings.HasPrefix(err.Error(), "stopped; start it again") {
 		t.Errorf("error %v", err)
 	}
 }

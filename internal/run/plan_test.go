@@ -42,7 +42,8 @@ func TestThePlanUsesTheBudgetAndNoMore(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, epsilon %g, %d labels", mechanism, epsilon, labels), func(t *testing.T) {
 					s := voteSpec()
 					s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers = epsilon, 1e-5, 500
-					runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).Labels = mechanism, labels
+					runfile.Section[pategan.Options](s).Mechanism,
+						runfile.Section[pategan.Options](s).Labels = mechanism, labels
 					p, err := NewPlan(s, schema)
 					if err != nil {
 						t.Fatal(err)
@@ -55,7 +56,8 @@ func TestThePlanUsesTheBudgetAndNoMore(t *testing.T) {
 					if claim.Epsilon > epsilon {
 						t.Errorf("claim %v is above the budget %v", claim.Epsilon, epsilon)
 					}
-					if _, err := budget.Admit(nil, charged(t, p, int64(labels)+1)); !errors.Is(err, privacy.ErrOverBudget) {
+					if _, err := budget.Admit(nil, charged(t, p, int64(labels)+1)); !errors.Is(err,
+						privacy.ErrOverBudget) {
 						t.Errorf("one label more was admitted (%v); the plan has too much noise", err)
 					}
 				})
@@ -80,7 +82,8 @@ func TestThePlanFollowsTheSpec(t *testing.T) {
 	p := plan(func(s *runfile.Spec) {
 		runfile.Section[pategan.Options](s).Labels, runfile.Section[pategan.Options](s).Queries = 130, 64
 	})
-	if p.Queries != 130 || p.Rounds != 3 || p.Classes != 2 || p.ClassShareEpsilon != 0.02 || p.Training.Variant != privacy.Histogram {
+	if p.Queries != 130 || p.Rounds != 3 || p.Classes != 2 || p.ClassShareEpsilon != 0.02 ||
+		p.Training.Variant != privacy.Histogram {
 		t.Errorf("plan %+v; want 130 labels in 3 rounds, 2 classes, 0.02 for the class shares, whole histograms", p)
 	}
 	p = plan(func(s *runfile.Spec) {})
@@ -100,7 +103,9 @@ func TestThePlanFollowsTheSpec(t *testing.T) {
 		t.Errorf("mechanism %v; want lambda 0.01 by hand", p.Training)
 	}
 	p = plan(func(s *runfile.Spec) {
-		runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).Threshold, runfile.Section[pategan.Options](s).ThresholdNoise = 50, pategan.ConfidentGNMax, 0.7, 2
+		runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Mechanism,
+			runfile.Section[pategan.Options](s).Threshold, runfile.Section[pategan.Options](s).ThresholdNoise = 50,
+			pategan.ConfidentGNMax, 0.7, 2
 	})
 	if m := p.Training.Mechanism; m.Sigma2 != 50 || m.Sigma1 != 100 || math.Abs(m.Threshold-140) > 1e-9 {
 		t.Errorf("mechanism %v; want sigma 50, threshold noise 100, threshold 140 of 200", m)
@@ -123,7 +128,8 @@ func TestThePlanIsWhatTheAggregatorIsTold(t *testing.T) {
 	}
 	plan, err := runspec.Plan(got)
 	if err != nil || len(plan) != 2 || plan[0].Kind != runspec.ClassCounts || plan[0].Mechanism.Epsilon != 0.02 ||
-		plan[1].Kind != runspec.Votes || plan[1].Count != int64(p.Queries) || plan[1].Mechanism != p.Training.Mechanism {
+		plan[1].Kind != runspec.Votes || plan[1].Count != int64(p.Queries) ||
+		plan[1].Mechanism != p.Training.Mechanism {
 		t.Errorf("plan %v, %v", plan, err)
 	}
 }
@@ -131,7 +137,8 @@ func TestThePlanIsWhatTheAggregatorIsTold(t *testing.T) {
 func TestNoiseThatCannotBeDrawnIsRefused(t *testing.T) {
 	s := voteSpec()
 	s.Privacy.Epsilon, s.Privacy.Delta, runfile.Section[pategan.Options](s).Noise = 1, 1e-5, 0.5
-	if _, err := NewPlan(s, tinySchema(t)); err == nil || !strings.Contains(err.Error(), "pategan.noise: 0.5 is below 1") {
+	if _, err := NewPlan(s, tinySchema(t)); err == nil ||
+		!strings.Contains(err.Error(), "pategan.noise: 0.5 is below 1") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -143,27 +150,37 @@ func TestPlansThatCannotBeAskedAreRefused(t *testing.T) {
 		change func(*runfile.Spec)
 		want   []string // nothing: the plan works
 	}{
-		"tiny epsilon":     {func(s *runfile.Spec) { s.Privacy.Epsilon = 1e-5 }, []string{"pategan.class_share: 0.02", "privacy.epsilon 1e-05", "raise either"}},
-		"tiny class share": {func(s *runfile.Spec) { runfile.Section[pategan.Options](s).ClassShare = 1e-7 }, []string{"pategan.class_share: 1e-07", "raise either"}},
+		"tiny epsilon": {func(s *runfile.Spec) {
+			s.Privacy.Epsilon = 1e-5
+		}, []string{"pategan.class_share: 0.02", "privacy.epsilon 1e-05", "raise either"}},
+		"tiny class share": {func(s *runfile.Spec) {
+			runfile.Section[pategan.Options](s).ClassShare = 1e-7
+		}, []string{"pategan.class_share: 1e-07", "raise either"}},
 		"tiny epsilon, large class share": {func(s *runfile.Spec) {
 			s.Privacy.Epsilon, runfile.Section[pategan.Options](s).ClassShare = 1e-5, 0.5
 		}, nil},
 		"no noise with lnmax": {func(s *runfile.Spec) {
 			runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).Noise = pategan.LNMax, 50
 		}, []string{"pategan.noise: 50", "64 queries", "lambda of lnmax falls"}},
-		"little noise with gnmax": {func(s *runfile.Spec) { runfile.Section[pategan.Options](s).Noise = 2 }, []string{"pategan.noise: 2", "64 queries", "set pategan.noise"}},
+		"little noise with gnmax": {func(s *runfile.Spec) {
+			runfile.Section[pategan.Options](s).Noise = 2
+		}, []string{"pategan.noise: 2", "64 queries", "set pategan.noise"}},
 		"little noise, few labels": {func(s *runfile.Spec) {
 			runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Labels = 10, 2
 		}, nil},
 		"noise for a part only": {func(s *runfile.Spec) {
 			runfile.Section[pategan.Options](s).Noise, runfile.Section[pategan.Options](s).Labels = 60, 100000
 		}, nil},
-		"too much noise": {func(s *runfile.Spec) { runfile.Section[pategan.Options](s).Noise = 1e12 }, []string{"sigma", "noise"}},
+		"too much noise": {func(s *runfile.Spec) {
+			runfile.Section[pategan.Options](s).Noise = 1e12
+		}, []string{"sigma", "noise"}},
 		"lambda too small": {func(s *runfile.Spec) {
-			runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).Noise = pategan.LNMax, 1e-13
+			runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).Noise = pategan.LNMax,
+				1e-13
 		}, []string{"lambda", "pategan.noise"}},
 		"no noise on the threshold": {func(s *runfile.Spec) {
-			runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).ThresholdNoise, runfile.Section[pategan.Options](s).Noise = pategan.ConfidentGNMax, 1e-3, 100
+			runfile.Section[pategan.Options](s).Mechanism, runfile.Section[pategan.Options](s).ThresholdNoise,
+				runfile.Section[pategan.Options](s).Noise = pategan.ConfidentGNMax, 1e-3, 100
 		}, []string{"sigma", "noise"}},
 	} {
 		t.Run(name, func(t *testing.T) {

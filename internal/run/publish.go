@@ -18,7 +18,8 @@ type paidIn struct {
 }
 
 // publish writes all files of the run.
-func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained pipeline.Student, made *results.Made, o Options) (*results.Result, error) {
+func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained pipeline.Student, made *results.Made,
+	o Options) (*results.Result, error) {
 	lines, err := o.Client.Ledger(ctx, j.Spec.Name)
 	if err != nil {
 		return nil, err
@@ -27,11 +28,13 @@ func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained pipeli
 }
 
 // publishCharged is publish of what some ledger paid for.
-func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained pipeline.Student, made *results.Made, paid paidIn, o Options) (*results.Result, error) {
+func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained pipeline.Student, made *results.Made,
+	paid paidIn, o Options) (*results.Result, error) {
 	s := j.Spec
 	r := &results.Release{
 		Facts: certificate.Facts{
-			Run: paid.run, Earlier: paid.earlier, Pipeline: s.Pipeline, Guarantee: s.Privacy.Guarantee, Unit: s.Privacy.Unit,
+			Run: paid.run, Earlier: paid.earlier, Pipeline: s.Pipeline, Guarantee: s.Privacy.Guarantee,
+			Unit:     s.Privacy.Unit,
 			Teachers: s.Teachers,
 		},
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Config: s.Text, Ledger: paid.lines,

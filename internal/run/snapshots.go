@@ -16,7 +16,8 @@ import (
 // before are the rows as they would be without the stages and as they were between them, as
 // many as a picture shows: samples of what is released, which costs nothing. unweighted are
 // those after the last stage, sources those of the stages before.
-func (j *Job) before(ctx context.Context, sources []pipeline.Source, model *pipeline.Model, unweighted *partition.Table) ([]results.Snapshot, error) {
+func (j *Job) before(ctx context.Context, sources []pipeline.Source, model *pipeline.Model,
+	unweighted *partition.Table) ([]results.Snapshot, error) {
 	s := j.Spec
 	if model.Schema.Image != nil {
 		return nil, nil

@@ -71,7 +71,8 @@ func NewSubmission(path string) (*Submission, *Job, error) {
 // and touches no file.
 func ParseSubmission(name string, runFile, schema []byte) (*Submission, error) {
 	if len(runFile) > maxSubmittedRun || len(schema) > maxSubmittedSchema {
-		return nil, fmt.Errorf("the run.yaml has %d bytes and the schema %d; the queue takes %d and %d", len(runFile), len(schema), maxSubmittedRun, maxSubmittedSchema)
+		return nil, fmt.Errorf("the run.yaml has %d bytes and the schema %d; the queue takes %d and %d", len(runFile),
+			len(schema), maxSubmittedRun, maxSubmittedSchema)
 	}
 	spec := runfile.DefaultSpec()
 	if err := spec.Parse(string(runFile)); err != nil {
@@ -88,7 +89,8 @@ func ParseSubmission(name string, runFile, schema []byte) (*Submission, error) {
 		return nil, fmt.Errorf("run.yaml is of run %q, and run %q was submitted", spec.Name, name)
 	}
 	if spec.Schema != submittedSchema {
-		return nil, fmt.Errorf("schema: %q; a run of the queue has its schema beside it, in %s", spec.Schema, submittedSchema)
+		return nil, fmt.Errorf("schema: %q; a run of the queue has its schema beside it, in %s", spec.Schema,
+			submittedSchema)
 	}
 	if _, err := partition.ParseSchema(schema); err != nil {
 		return nil, err
@@ -115,7 +117,8 @@ func withSchemaBeside(text string) ([]byte, error) {
 			}
 		}
 	}
-	return nil, errors.New("schema: write `schema: PATH` on a line of its own, so that it can be replaced by that of the copy that goes along")
+	return nil, errors.New("schema: write `schema: PATH` on a line of its own, so that it can be replaced by that of " +
+		"the copy that goes along")
 }
 
 // Write puts the two files into a folder, which is made where there is none.
@@ -124,7 +127,10 @@ func (s *Submission) Write(dir string) error {
 		return fmt.Errorf("make the run's folder: %w", err)
 	}
 	for name, raw := range map[string][]byte{submittedRun: s.RunFile, submittedSchema: s.Schema} {
-		if err := results.WriteFile(filepath.Join(dir, name), func(b *bytes.Buffer) error { _, err := b.Write(raw); return err }); err != nil {
+		if err := results.WriteFile(filepath.Join(dir, name), func(b *bytes.Buffer) error {
+			_, err := b.Write(raw)
+			return err
+		}); err != nil {
 			return err
 		}
 	}
@@ -155,7 +161,8 @@ func (s *Submission) Job(dir string, agreed *conclavev1.RunSpec) (*Job, error) {
 		{"teachers", own.GetTeachers(), agreed.GetTeachers()},
 	} {
 		if f.own != f.other {
-			return nil, fmt.Errorf("%s: the run.yaml says %v, and the run was submitted with %v", f.field, f.own, f.other)
+			return nil, fmt.Errorf("%s: the run.yaml says %v, and the run was submitted with %v", f.field, f.own,
+				f.other)
 		}
 	}
 	return job, nil
@@ -171,7 +178,8 @@ func Begun(out string, most int) []string {
 	}
 	saved := map[string]time.Time{}
 	for _, e := range entries {
-		if info, err := os.Stat(results.CheckpointPath(filepath.Join(out, e.Name()))); err == nil && config.CheckName(e.Name()) == nil {
+		if info, err := os.Stat(results.CheckpointPath(filepath.Join(out, e.Name()))); err == nil &&
+			config.CheckName(e.Name()) == nil {
 			saved[e.Name()] = info.ModTime()
 		}
 	}

@@ -18,8 +18,9 @@ import (
 // What was submitted means the same at the worker, whatever the path of the schema was.
 func TestASubmissionIsTheSameRunElsewhere(t *testing.T) {
 	for what, line := range map[string]string{
-		"beside": "schema: schema.yaml", "elsewhere": `schema: "../public/schema.yaml"  # everybody's`, "absolute": "schema: 'ABSOLUTE'",
-		"windows": "schema: schema.yaml\r",
+		"beside": "schema: schema.yaml", "elsewhere": `schema: "../public/schema.yaml"  # everybody's`,
+		"absolute": "schema: 'ABSOLUTE'",
+		"windows":  "schema: schema.yaml\r",
 	} {
 		dir := write(t, map[string]string{"schema.yaml": schemaText})
 		here := filepath.Join(dir, "here")
@@ -31,7 +32,8 @@ func TestASubmissionIsTheSameRunElsewhere(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		text := "# schema: of nobody\n" + replaced(t, good, "schema: schema.yaml", strings.Replace(line, "ABSOLUTE", filepath.Join(dir, "schema.yaml"), 1)) + "seed: 7\n"
+		text := "# schema: of nobody\n" + replaced(t, good, "schema: schema.yaml",
+			strings.Replace(line, "ABSOLUTE", filepath.Join(dir, "schema.yaml"), 1)) + "seed: 7\n"
 		path := filepath.Join(here, "run.yaml")
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -54,7 +56,8 @@ func TestASubmissionIsTheSameRunElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if !reflect.DeepEqual(again.Plan, job.Plan) || again.Spec.Seed != 7 || again.Schema.SHA256 != job.Schema.SHA256 {
+		if !reflect.DeepEqual(again.Plan, job.Plan) || again.Spec.Seed != 7 ||
+			again.Schema.SHA256 != job.Schema.SHA256 {
 			t.Errorf("%s: the plan is %+v, was %+v", what, again.Plan, job.Plan)
 		}
 		// The folder's own file can be run, too.
@@ -77,7 +80,8 @@ func TestRunsThatCannotBeSubmitted(t *testing.T) {
 		"the queue takes 65536":            good + "#" + strings.Repeat("x", 1<<16) + "\n",
 	} {
 		dir := write(t, map[string]string{"schema.yaml": schemaText, "run.yaml": text})
-		if _, _, err := NewSubmission(filepath.Join(dir, "run.yaml")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := NewSubmission(filepath.Join(dir, "run.yaml")); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v; want one that says %q", err, want)
 		}
 	}
@@ -86,8 +90,9 @@ func TestRunsThatCannotBeSubmitted(t *testing.T) {
 // A worker believes nothing of what it is handed.
 func TestSubmissionsThatWereTamperedWith(t *testing.T) {
 	for want, c := range map[string]struct{ name, text, schema string }{
-		`is of run "r1", and run "r2"`:     {"r2", good, schemaText},
-		"a run of the queue has its":       {"r1", replaced(t, good, "schema: schema.yaml", "schema: /etc/passwd"), schemaText},
+		`is of run "r1", and run "r2"`: {"r2", good, schemaText},
+		"a run of the queue has its": {"r1", replaced(t, good, "schema: schema.yaml", "schema: /etc/passwd"),
+			schemaText},
 		"evaluate.test":                    {"r1", good + "evaluate: {test: /etc/passwd}\n", schemaText},
 		"data: names":                      {"r1", good + "data: [{site: a, file: /etc/passwd}]\n", schemaText},
 		"\"../../x\" is not a name":        {"../../x", replaced(t, good, "name: r1", "name: ../../x"), schemaText},
@@ -95,7 +100,8 @@ func TestSubmissionsThatWereTamperedWith(t *testing.T) {
 		"columns":                          {"r1", good, "name: x\n"},
 		"the queue takes 65536 and 104857": {"r1", good, strings.Repeat("#", maxSubmittedSchema+1)},
 	} {
-		if _, err := ParseSubmission(c.name, []byte(c.text), []byte(c.schema)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseSubmission(c.name, []byte(c.text), []byte(c.schema)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v; want one that says %q", err, want)
 		}
 	}
@@ -113,11 +119,18 @@ func TestSubmissionsThatWereTamperedWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*conclavev1.RunSpec){
-		"privacy.epsilon": func(p *conclavev1.RunSpec) { p.Epsilon = 2 }, "privacy.delta": func(p *conclavev1.RunSpec) { p.Delta = 0.1 },
-		"teachers": func(p *conclavev1.RunSpec) { p.Teachers = 1 }, "privacy.unit": func(p *conclavev1.RunSpec) { p.Unit = "patient" },
-		"pipeline": func(p *conclavev1.RunSpec) { p.Pipeline = "dpgan" }, "schema": func(p *conclavev1.RunSpec) { p.SchemaSha256 = "" },
+		"privacy.epsilon": func(p *conclavev1.RunSpec) {
+			p.Epsilon = 2
+		}, "privacy.delta": func(p *conclavev1.RunSpec) { p.Delta = 0.1 },
+		"teachers": func(p *conclavev1.RunSpec) {
+			p.Teachers = 1
+		}, "privacy.unit": func(p *conclavev1.RunSpec) { p.Unit = "patient" },
+		"pipeline": func(p *conclavev1.RunSpec) {
+			p.Pipeline = "dpgan"
+		}, "schema": func(p *conclavev1.RunSpec) { p.SchemaSha256 = "" },
 	} {
-		if _, err := s.Job(dir, specOf(t, s, dir, change)); err == nil || !strings.HasPrefix(err.Error(), want+": the run.yaml says") {
+		if _, err := s.Job(dir, specOf(t, s, dir, change)); err == nil ||
+			!strings.HasPrefix(err.Error(), want+": the run.yaml says") {
 			t.Errorf("another %s: %v", want, err)
 		}
 	}
@@ -140,7 +153,8 @@ func specOf(t *testing.T, s *Submission, dir string, change func(*conclavev1.Run
 
 func TestBegunRuns(t *testing.T) {
 	out := t.TempDir()
-	for _, name := range []string{"a/state/student.safetensors", "b/state/run.json", "c/state/student.safetensors", "c/report.json", "d.txt", "UPPER/state/student.safetensors", "e/state/student.safetensors"} {
+	for _, name := range []string{"a/state/student.safetensors", "b/state/run.json", "c/state/student.safetensors",
+		"c/report.json", "d.txt", "UPPER/state/student.safetensors", "e/state/student.safetensors"} {
 		path := filepath.Join(out, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -179,14 +193,16 @@ func TestBegunRuns(t *testing.T) {
 // what is taken is a run of the name, with no file of this machine.
 func FuzzSubmission(f *testing.F) {
 	f.Add([]byte(good), []byte(schemaText))
-	f.Add([]byte("name: r1\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\npipeline: pategan\npost: [pgb]\npgb: {rounds: 3}\n"), []byte(schemaText))
+	f.Add([]byte("name: r1\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\npipeline: pategan\npost: "+
+		"[pgb]\npgb: {rounds: 3}\n"), []byte(schemaText))
 	f.Add([]byte("&a [*a]"), []byte("columns: &a [*a]"))
 	f.Fuzz(func(t *testing.T, runFile, schema []byte) {
 		s, err := ParseSubmission("r1", runFile, schema)
 		if err != nil {
 			return
 		}
-		if s.Spec.Name != "r1" || s.Spec.Schema != "schema.yaml" || len(s.Spec.Data) > 0 || s.Spec.Evaluate.Test+s.Spec.Evaluate.Train+s.Spec.Evaluate.CoinFlips != "" {
+		if s.Spec.Name != "r1" || s.Spec.Schema != "schema.yaml" || len(s.Spec.Data) > 0 ||
+			s.Spec.Evaluate.Test+s.Spec.Evaluate.Train+s.Spec.Evaluate.CoinFlips != "" {
 			t.Fatalf("taken: %+v", s.Spec)
 		}
 		if _, err := withSchemaBeside(string(runFile)); err == nil && !strings.Contains(string(runFile), "schema") {

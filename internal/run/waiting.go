@@ -19,9 +19,11 @@ func waitingText(p *conclavev1.Progress) string {
 	sites := strings.Join(p.GetWaitingFor(), "; ")
 	switch {
 	case p.GetWaitingForQuorum() && sites != "":
-		return fmt.Sprintf("waiting for a quorum of %d teachers, %d are connected: %s", p.GetTeachersNeeded(), p.GetTeachersLive(), sites)
+		return fmt.Sprintf("waiting for a quorum of %d teachers, %d are connected: %s", p.GetTeachersNeeded(),
+			p.GetTeachersLive(), sites)
 	case p.GetWaitingForQuorum():
-		return fmt.Sprintf("waiting for a quorum: %d of %d teachers connected", p.GetTeachersLive(), p.GetTeachersNeeded())
+		return fmt.Sprintf("waiting for a quorum: %d of %d teachers connected", p.GetTeachersLive(),
+			p.GetTeachersNeeded())
 	case sites != "":
 		return "going on without " + sites
 	}

@@ -47,7 +47,8 @@ func TestDiscriminatorsAreAskedForAsOptionsSay(t *testing.T) {
 	const each, told = conclavev1.Discriminator_CLASSES_EACH, conclavev1.Discriminator_CLASSES_TOLD
 	a := ask(wideText, func(o *Options) { o.Discriminator.Fourier = 20 })
 	spec := a.Spec.Describe()
-	if want := (&conclavev1.Discriminator{Kind: dense, Hidden: 128, Classes: 2, ByClass: each, Pieces: true, Fourier: 20, Seed: 1}); !proto.Equal(spec, want) {
+	if want := (&conclavev1.Discriminator{Kind: dense, Hidden: 128, Classes: 2, ByClass: each, Pieces: true,
+		Fourier: 20, Seed: 1}); !proto.Equal(spec, want) {
 		t.Errorf("asked for %v, want %v", spec, want)
 	}
 	if a.Loss != conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN || a.Rate != 0.1 || !(a.Clip > 1) || a.Nothing {
@@ -57,7 +58,8 @@ func TestDiscriminatorsAreAskedForAsOptionsSay(t *testing.T) {
 		o.Discriminator.Kind, o.Discriminator.Classes, o.Clip = "convolution", "told", 0.3
 	})
 	spec = a.Spec.Describe()
-	if want := (&conclavev1.Discriminator{Kind: convolution, Hidden: 16, Layers: 1, Classes: 2, ByClass: told, Seed: 1}); spec.Kind != want.Kind || spec.ByClass != told || spec.Hidden != 16 || a.Clip != 0.3 {
+	if want := (&conclavev1.Discriminator{Kind: convolution, Hidden: 16, Layers: 1, Classes: 2, ByClass: told,
+		Seed: 1}); spec.Kind != want.Kind || spec.ByClass != told || spec.Hidden != 16 || a.Clip != 0.3 {
 		t.Errorf("asked for %v, clip %v", spec, a.Clip)
 	}
 	for loss, want := range map[Loss]conclavev1.DiscriminatorSum_Loss{

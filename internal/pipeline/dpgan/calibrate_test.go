@@ -23,7 +23,8 @@ func normals(n int, seed uint64) []float64 {
 // without the far tails.
 func TestFactorsMatchTheMeanScore(t *testing.T) {
 	scores := normals(5000, 1)
-	for wanted, factor := range map[float64]float64{0: 0, 0.3: 0.3, -0.7: -0.7, 1: 1, 50: math.Sqrt(math.Log(10)), -50: -math.Sqrt(math.Log(10))} {
+	for wanted, factor := range map[float64]float64{0: 0, 0.3: 0.3, -0.7: -0.7, 1: 1, 50: math.Sqrt(math.Log(10)),
+		-50: -math.Sqrt(math.Log(10))} {
 		if got := matching(scores, wanted); math.Abs(got-factor) > 0.2 {
 			t.Errorf("mean %v: factor %v, want about %v", wanted, got, factor)
 		}
@@ -45,7 +46,8 @@ func TestFactorsHaveTheScaleOfScores(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		scores := rapid.SliceOfN(rapid.Float64Range(-3, 3), 2, 60).Draw(t, "scores")
 		scores = append(scores, -3, 3) // so that they differ by more than rounding
-		wanted, scale, shift := rapid.Float64Range(-2, 2).Draw(t, "mean"), rapid.Float64Range(0.01, 100).Draw(t, "scale"), rapid.Float64Range(-100, 100).Draw(t, "shift")
+		wanted, scale, shift := rapid.Float64Range(-2, 2).Draw(t, "mean"),
+			rapid.Float64Range(0.01, 100).Draw(t, "scale"), rapid.Float64Range(-100, 100).Draw(t, "shift")
 		moved := make([]float64, len(scores))
 		for i, s := range scores {
 			moved[i] = scale*s + shift

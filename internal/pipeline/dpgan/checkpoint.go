@@ -26,7 +26,8 @@ const checkpointKey = "dpgan"
 
 // startAnew says what helps where a checkpoint is damaged: answers of rounds that were in
 // it are dropped.
-const startAnew = "put it back from a backup; without it the run cannot go on, for the answers that it was made of are dropped: open a run of another name"
+const startAnew = "put it back from a backup; without it the run cannot go on, for the answers that it was made of " +
+	"are dropped: open a run of another name"
 
 // Save writes the whole state to path, so that a crash leaves the old or the new
 // checkpoint. identity names the run and all that its state depends on.
@@ -73,14 +74,16 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 	if j.Every < 1 || j.Since < 0 || len(j.Kept) > t.opts.Student.Keep || j.Done > 0 && j.Counts == nil {
 		return false, pipeline.Misfit(path, errors.New("its parts do not fit together"))
 	}
-	if err := errors.Join(set.CopyTo("discriminator.", t.scorer.Net.Params()), set.CopyTo("optimizer.", t.optimizer.State())); err != nil {
+	if err := errors.Join(set.CopyTo("discriminator.", t.scorer.Net.Params()),
+		set.CopyTo("optimizer.", t.optimizer.State())); err != nil {
 		return false, pipeline.Misfit(path, err)
 	}
 	t.kept = nil
 	for i, step := range j.Kept {
 		k := t.copyAt(step)
 		err := errors.Join(
-			set.CopyTo(keptPrefix(i, "generator"), k.Generator), set.CopyTo(keptPrefix(i, "discriminator"), k.Discriminator),
+			set.CopyTo(keptPrefix(i, "generator"), k.Generator),
+			set.CopyTo(keptPrefix(i, "discriminator"), k.Discriminator),
 			set.CopyTo(keptPrefix(i, "units"), k.units()),
 		)
 		if err != nil {

@@ -63,7 +63,8 @@ func (o Options) Spec(e *encode.Encoder, classes int) discriminator.Spec {
 	d := o.Discriminator
 	s := discriminator.Spec{
 		Features: e.Width(), Numbers: e.Numbers(), Classes: classes, Kind: d.Kind, Hidden: d.Hidden, Layers: d.Layers,
-		Each: d.Classes == "each", Standard: d.Features == "standard", Pieces: d.Features == "pieces", Fourier: d.Fourier, Seed: fourierSeed,
+		Each: d.Classes == "each", Standard: d.Features == "standard", Pieces: d.Features == "pieces",
+		Fourier: d.Fourier, Seed: fourierSeed,
 	}
 	if i := e.Image(); i != nil {
 		s.Image = nn.Shape{Height: i.Height, Width: i.Width, Channels: i.Channels}
@@ -80,7 +81,8 @@ const fourierSeed = 1
 // generator is that of a student.
 func (o Options) generator(classes int) pipeline.GeneratorSpec {
 	s := o.Student
-	return pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes, Warp: s.Warp}
+	return pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers,
+		Classes: classes, Warp: s.Warp}
 }
 
 // choices is the number of columns that are no numbers, flags of empty cells among them.

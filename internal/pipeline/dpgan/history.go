@@ -34,7 +34,8 @@ func (t *Trainer) keepCopy() {
 
 // copyAt copies generator and discriminator as they are.
 func (t *Trainer) copyAt(step int) Kept {
-	k := Kept{Step: step, Generator: pipeline.CopyParams(t.learner.Generator.Net.Params()), Discriminator: pipeline.CopyParams(t.scorer.Net.Params())}
+	k := Kept{Step: step, Generator: pipeline.CopyParams(t.learner.Generator.Net.Params()),
+		Discriminator: pipeline.CopyParams(t.scorer.Net.Params())}
 	if units := t.scorer.Units(); units != nil {
 		mean, scale := units.Units()
 		k.Mean, k.Scale = slices.Clone(mean), slices.Clone(scale)

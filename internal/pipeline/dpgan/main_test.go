@@ -55,7 +55,8 @@ columns:
 // tableRecord draws one of a class: the classes differ in every column.
 func tableRecord(rng *rand.Rand, class int) []float32 {
 	level := float32(0.3) + 0.4*float32(class)
-	x := []float32{clip01(level + 0.08*float32(rng.NormFloat64())), clip01(level + 0.08*float32(rng.NormFloat64())), 0, 0, 0, 0, 0}
+	x := []float32{clip01(level + 0.08*float32(rng.NormFloat64())), clip01(level + 0.08*float32(rng.NormFloat64())), 0,
+		0, 0, 0, 0}
 	if rng.IntN(10) == 0 {
 		x[1], x[2] = pipeline.EmptyNumber, 1
 	}
@@ -94,7 +95,8 @@ func smallOptions() Options {
 		Optimizer: "sgd", StepSize: 1, StepEnd: 0.2, Reuse: 1, Generated: 256,
 	}
 	o.Student = Student{
-		Generator: "dense", Noise: 4, Hidden: 16, Layers: 2, Follow: Tilt, Every: 1, Steps: 10, Batch: 64, StepSize: 3e-3, StepEnd: 3e-3, Average: 0.9, Keep: 4,
+		Generator: "dense", Noise: 4, Hidden: 16, Layers: 2, Follow: Tilt, Every: 1, Steps: 10, Batch: 64,
+		StepSize: 3e-3, StepEnd: 3e-3, Average: 0.9, Keep: 4,
 	}
 	return o
 }
@@ -103,7 +105,8 @@ func smallOptions() Options {
 func climbOptions() Options {
 	o := smallOptions()
 	o.Discriminator.Layers, o.Discriminator.Features, o.Discriminator.Classes = 1, "plain", "told"
-	o.Discriminator.Optimizer, o.Discriminator.StepSize, o.Discriminator.StepEnd, o.Discriminator.Momentum = "adam", 0.01, 0.01, 0.5
+	o.Discriminator.Optimizer, o.Discriminator.StepSize, o.Discriminator.StepEnd, o.Discriminator.Momentum = "adam",
+		0.01, 0.01, 0.5
 	o.Student.Follow, o.Student.Every, o.Student.Steps = Climb, 2, 3
 	return o
 }
@@ -163,7 +166,8 @@ func (p *pool) ClassCounts(context.Context, uint64, int) (*pipeline.CountAnswer,
 	return &pipeline.CountAnswer{Counts: []float64{400, 200}, Receipt: "counts", Teachers: 10}, nil
 }
 
-func (p *pool) Discriminator(_ context.Context, round uint64, q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error) {
+func (p *pool) Discriminator(_ context.Context, round uint64,
+	q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error) {
 	p.asked = append(p.asked, q)
 	if err := p.net.SetWeights(q.Weights); err != nil {
 		return nil, err
@@ -197,7 +201,8 @@ func (p *pool) Discriminator(_ context.Context, round uint64, q *pipeline.Discri
 	if err := steps.Add(p.net.Inputs(nil, x, classes), ones, p.net.Heads(classes), loss); err != nil {
 		return nil, err
 	}
-	a := &pipeline.DiscriminatorAnswer{Noise: p.noise * p.options.Clip, Share: 1, Teachers: 10, EpsilonSpent: float64(round), Receipt: fmt.Sprint("round ", round)}
+	a := &pipeline.DiscriminatorAnswer{Noise: p.noise * p.options.Clip, Share: 1, Teachers: 10,
+		EpsilonSpent: float64(round), Receipt: fmt.Sprint("round ", round)}
 	for _, v := range steps.Sum() {
 		a.Sum = append(a.Sum, float32(p.options.Clip*(float64(v)/bound+p.noise*rng.NormFloat64())))
 	}

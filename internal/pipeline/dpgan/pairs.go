@@ -88,7 +88,8 @@ func (t *Trainer) calibrate(g *pipeline.Generator, d *discriminator.Discriminato
 
 // generatedScores are those of a head for generated records of its class, or of all classes
 // by their shares where there is one head.
-func (t *Trainer) generatedScores(g *pipeline.Generator, d *discriminator.Discriminator, head int, rng *rand.Rand) []float64 {
+func (t *Trainer) generatedScores(g *pipeline.Generator, d *discriminator.Discriminator, head int,
+	rng *rand.Rand) []float64 {
 	const count, batch = 4096, 256
 	classes, c, upTo := make([]int, count), 0, 0.0
 	shares := t.Shares()

@@ -133,7 +133,8 @@ func TestPairsOfOtherLossesAreLogOdds(t *testing.T) {
 				}
 				// 4,096 records of an effective tenth say it to 5%; 5 times that.
 				if share := sum * sum / squares; math.Abs(sum-1) > 0.25 || share < 0.07 {
-					t.Errorf("%s, pair %d, class %d: the mean of exp is %.3f, the effective share %.3f", name, i, c, sum, share)
+					t.Errorf("%s, pair %d, class %d: the mean of exp is %.3f, the effective share %.3f", name, i, c,
+						sum, share)
 				}
 			}
 		}
@@ -190,7 +191,9 @@ func TestTiltsHaveTheRealMeanScore(t *testing.T) {
 						matched++
 					case share < 0.15 && (wanted-tilted)*(tilted-mean(scores)) > 0: // as far as it may
 					default:
-						t.Errorf("%s, %s, pair %d, class %d: tilted records score %.3f in the mean, real ones %.3f, of a spread of %.3f; effective share %.2f", classes, loss, i, c, tilted, wanted, spread, share)
+						t.Errorf("%s, %s, pair %d, class %d: tilted records score %.3f in the mean, real ones %.3f, "+
+							"of a spread of %.3f; effective share %.2f", classes, loss, i, c, tilted, wanted, spread,
+							share)
 					}
 				}
 			}

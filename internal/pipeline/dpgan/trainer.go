@@ -21,7 +21,8 @@ const firstStepRound = 1
 // asking a round again gives the same answer.
 type Oracle interface {
 	pipeline.CountOracle
-	Discriminator(ctx context.Context, round uint64, q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error)
+	Discriminator(ctx context.Context, round uint64, q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer,
+		error)
 }
 
 // Trainer is the state of a student.
@@ -123,7 +124,8 @@ func (t *Trainer) Rounds() int { return t.done }
 // after each. After each it calls keep, which may store the state, and progress. A
 // restored trainer goes on where it was and asks the very same questions: they follow from
 // its state.
-func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func() error, progress func(pipeline.Progress)) error {
+func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func() error,
+	progress func(pipeline.Progress)) error {
 	if err := t.Begin(ctx, t.start, oracle, t.classes, t.learner, t.rng, keep); err != nil {
 		return err
 	}
@@ -164,7 +166,8 @@ func (t *Trainer) ask() (*pipeline.DiscriminatorQuestion, error) {
 }
 
 // errDiverged says that training left the numbers.
-var errDiverged = fmt.Errorf("%w; lower step_size and step_end of discriminator or student, or raise discriminator.decay", pipeline.ErrDiverged)
+var errDiverged = fmt.Errorf("%w; lower step_size and step_end of discriminator or student, or raise "+
+	"discriminator.decay", pipeline.ErrDiverged)
 
 // learn takes a step of the discriminator, and those of the generator that are due.
 func (t *Trainer) learn(ctx context.Context, a *pipeline.DiscriminatorAnswer) error {

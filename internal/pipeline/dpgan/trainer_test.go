@@ -30,18 +30,26 @@ func variants(t testing.TB) map[string]variant {
 		return o
 	}
 	return map[string]variant{
-		"tilt":        {of(smallOptions(), func(o *Options) { o.Student.Steps = 3 }), table, tableRecord},
-		"climb":       {climbOptions(), table, tableRecord},
-		"wasserstein": {of(climbOptions(), func(o *Options) { o.Discriminator.Loss, o.Discriminator.Decay = Wasserstein, 1 }), table, tableRecord},
-		"kl-wgan":     {of(climbOptions(), func(o *Options) { o.Discriminator.Loss, o.Discriminator.Decay = KLWGAN, 1 }), table, tableRecord},
-		"remembered":  {of(climbOptions(), func(o *Options) { o.Discriminator.Memory, o.Discriminator.Reuse, o.Student.StepEnd = 1, 3, 1e-3 }), table, tableRecord},
+		"tilt":  {of(smallOptions(), func(o *Options) { o.Student.Steps = 3 }), table, tableRecord},
+		"climb": {climbOptions(), table, tableRecord},
+		"wasserstein": {of(climbOptions(), func(o *Options) {
+			o.Discriminator.Loss, o.Discriminator.Decay = Wasserstein, 1
+		}), table, tableRecord},
+		"kl-wgan": {of(climbOptions(), func(o *Options) {
+			o.Discriminator.Loss, o.Discriminator.Decay = KLWGAN, 1
+		}), table, tableRecord},
+		"remembered": {of(climbOptions(), func(o *Options) {
+			o.Discriminator.Memory, o.Discriminator.Reuse, o.Student.StepEnd = 1, 3, 1e-3
+		}), table, tableRecord},
 		"pieces": {of(climbOptions(), func(o *Options) {
-			o.Discriminator.Features, o.Discriminator.Fourier, o.Discriminator.Classes, o.Discriminator.Layers = "pieces", 10, "each", 0
+			o.Discriminator.Features, o.Discriminator.Fourier, o.Discriminator.Classes,
+				o.Discriminator.Layers = "pieces", 10, "each", 0
 		}), table, tableRecord},
 		"adaptive": {of(climbOptions(), func(o *Options) { o.Student.Adapt = 0.9 }), table, tableRecord},
 		"images":   {imageOptions(), images, imageRecord},
 		"cosines": {of(climbOptions(), func(o *Options) {
-			o.Discriminator.Features, o.Discriminator.Classes, o.Student.Generator, o.Student.Hidden = "cosines", "each", "convolution", 4
+			o.Discriminator.Features, o.Discriminator.Classes, o.Student.Generator, o.Student.Hidden = "cosines",
+				"each", "convolution", 4
 		}), images, imageRecord},
 	}
 }
@@ -121,7 +129,9 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 			for _, q := range again.asked {
 				if at < len(oracle.asked) && cmp.Equal(q, oracle.asked[at]) {
 					at++
-				} else if !slices.ContainsFunc(oracle.asked[:at], func(o *pipeline.DiscriminatorQuestion) bool { return cmp.Equal(q, o) }) {
+				} else if !slices.ContainsFunc(oracle.asked[:at], func(o *pipeline.DiscriminatorQuestion) bool {
+					return cmp.Equal(q, o)
+				}) {
 					t.Fatalf("after question %d of %d another one was asked", at, len(oracle.asked))
 				}
 			}
@@ -145,11 +155,13 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 
 // Copies are kept at the ends of equal parts of the second half.
 func TestCopiesOfTheSecondHalfAreKept(t *testing.T) {
-	for keep, want := range map[int][]int{0: nil, 1: {20}, 4: {12, 15, 17, 20}, 40: {11, 12, 13, 14, 15, 16, 17, 18, 19, 20}} {
+	for keep, want := range map[int][]int{0: nil, 1: {20}, 4: {12, 15, 17, 20},
+		40: {11, 12, 13, 14, 15, 16, 17, 18, 19, 20}} {
 		o := climbOptions()
 		o.Student.Keep = keep
 		tr := mustNew(t, o, tableEncoder(t), 1)
-		if err := tr.Run(context.Background(), newPool(t, o, tableEncoder(t), tableRecord), o.Steps, nothing, unseen); err != nil {
+		if err := tr.Run(context.Background(), newPool(t, o, tableEncoder(t), tableRecord), o.Steps, nothing,
+			unseen); err != nil {
 			t.Fatal(err)
 		}
 		var steps []int
@@ -303,7 +315,8 @@ func TestCheckpointsAreTheirRuns(t *testing.T) {
 	if err := restore(o, "run"); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(o, "other"); !errors.Is(err, pipeline.ErrCheckpoint) || !strings.Contains(err.Error(), "use another output folder") {
+	if err := restore(o, "other"); !errors.Is(err, pipeline.ErrCheckpoint) ||
+		!strings.Contains(err.Error(), "use another output folder") {
 		t.Errorf("another run's: %v", err)
 	}
 	for name, change := range map[string]func(*Options){

@@ -61,7 +61,8 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 			first = plan.Share{Field: p.Start.Field, Value: p.Start.Share}
 		}
 		return fmt.Errorf("dpgan: %d steps at rate %v need a noise multiplier of %.4g, and %.4g is the most that is "+
-			"drawn; lower %s (%v of privacy.epsilon %v) or dpgan.steps, use a smaller dpgan.rate, or raise privacy.epsilon",
+			"drawn; lower %s (%v of privacy.epsilon %v) or dpgan.steps, use a smaller dpgan.rate, or raise "+
+			"privacy.epsilon",
 			p.Rounds, o.Rate, p.Multiplier(), most, first.Field, first.Value, budget.Epsilon)
 	}
 	if err := p.CheckFeasible(plan.Priced{
@@ -70,8 +71,8 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 		return err
 	}
 	if _, err := p.Planned().Check(budget); err != nil {
-		return fmt.Errorf("dpgan.noise: %v is too little for %d steps at rate %v: %w; raise it, or set it to 0 to have "+
-			"it chosen", o.Noise, p.Rounds, o.Rate, err)
+		return fmt.Errorf("dpgan.noise: %v is too little for %d steps at rate %v: %w; raise it, or set it to 0 to "+
+			"have it chosen", o.Noise, p.Rounds, o.Rate, err)
 	}
 	return nil
 }

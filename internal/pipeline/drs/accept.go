@@ -68,7 +68,8 @@ func Accept[T any](ctx context.Context, o Options, n int, rng *rand.Rand, next S
 		}
 		for i, d := range odds {
 			if a.Tried == n*o.Tries {
-				return a, fmt.Errorf("drs: %w: %d of %d after %d tries; lower percentile, which accepts more, or use a generator without rejection", ErrTries, len(a.Records), n, a.Tried)
+				return a, fmt.Errorf("drs: %w: %d of %d after %d tries; lower percentile, which accepts more, or use "+
+					"a generator without rejection", ErrTries, len(a.Records), n, a.Tried)
 			}
 			a.Tried++
 			t.saw(d)
@@ -93,12 +94,14 @@ func draw[T any](ctx context.Context, next Source[T]) ([]T, []float64, error) {
 		return nil, nil, fmt.Errorf("drs: candidates: %w", err)
 	}
 	if len(candidates) == 0 || len(candidates) != len(scores) {
-		return nil, nil, fmt.Errorf("drs: %w: %d for %d candidates, want as many, and at least 1", ErrScores, len(scores), len(candidates))
+		return nil, nil, fmt.Errorf("drs: %w: %d for %d candidates, want as many, and at least 1", ErrScores,
+			len(scores), len(candidates))
 	}
 	odds := make([]float64, len(scores))
 	for i, p := range scores {
 		if !(p >= 0 && p <= 1) {
-			return nil, nil, fmt.Errorf("drs: %w: candidate %d has the score %v, want a probability from 0 to 1", ErrScores, i, p)
+			return nil, nil, fmt.Errorf("drs: %w: candidate %d has the score %v, want a probability from 0 to 1",
+				ErrScores, i, p)
 		}
 		odds[i] = logOdds(p)
 	}

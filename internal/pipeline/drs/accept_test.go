@@ -51,7 +51,8 @@ func example(seed uint64) (generated discrete, real []float64) {
 func TestAcceptedRecordsAreOfTheTiltedDistribution(t *testing.T) {
 	generated, real := example(1)
 	const n = 50_000
-	a, err := Accept(context.Background(), Options{Percentile: 0, Burn: 1000, Tries: 100}, n, rand.New(rand.NewPCG(2, 2)), generated.next)
+	a, err := Accept(context.Background(), Options{Percentile: 0, Burn: 1000, Tries: 100}, n,
+		rand.New(rand.NewPCG(2, 2)), generated.next)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,8 @@ func TestTheShiftRaisesAcceptance(t *testing.T) {
 	}
 	last := 0.0
 	for _, percentile := range []float64{0, 99, 95, 80, 50} {
-		a, err := Accept(context.Background(), Options{Percentile: percentile, Burn: 5000, Tries: 10_000}, 500, rng, normal)
+		a, err := Accept(context.Background(), Options{Percentile: percentile, Burn: 5000, Tries: 10_000}, 500, rng,
+			normal)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +159,9 @@ func TestSourcesAreRefused(t *testing.T) {
 		return err
 	}
 	for _, bad := range []float64{-0.01, 1.01, math.NaN(), math.Inf(1)} {
-		if err := run(1, DefaultOptions(), func() ([]int, []float64, error) { return []int{7, 7}, []float64{0.5, bad}, nil }); !errors.Is(err, ErrScores) || !strings.Contains(err.Error(), "candidate 1") {
+		if err := run(1, DefaultOptions(), func() ([]int, []float64, error) {
+			return []int{7, 7}, []float64{0.5, bad}, nil
+		}); !errors.Is(err, ErrScores) || !strings.Contains(err.Error(), "candidate 1") {
 			t.Errorf("score %v: %v", bad, err)
 		}
 	}
@@ -170,7 +174,9 @@ func TestSourcesAreRefused(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	if err := run(1, DefaultOptions(), func() ([]int, []float64, error) { return nil, nil, broken }); !errors.Is(err, broken) {
+	if err := run(1, DefaultOptions(), func() ([]int, []float64, error) {
+		return nil, nil, broken
+	}); !errors.Is(err, broken) {
 		t.Errorf("a broken source: %v", err)
 	}
 	// One candidate that is certainly real, and then none that comes near.
@@ -182,10 +188,12 @@ func TestSourcesAreRefused(t *testing.T) {
 		}
 		return []int{0}, []float64{0.001}, nil
 	}
-	if err := run(10, Options{Burn: 1, Tries: 5}, rare); !errors.Is(err, ErrTries) || !strings.Contains(err.Error(), "0 of 10 after 50 tries") {
+	if err := run(10, Options{Burn: 1, Tries: 5}, rare); !errors.Is(err, ErrTries) ||
+		!strings.Contains(err.Error(), "0 of 10 after 50 tries") {
 		t.Errorf("too many tries: %v", err)
 	}
-	for _, o := range []Options{{}, {Percentile: 101, Burn: 1, Tries: 1}, {Percentile: math.NaN(), Burn: 1, Tries: 1}, {Burn: 1}, {Tries: 1}} {
+	for _, o := range []Options{{}, {Percentile: 101, Burn: 1, Tries: 1}, {Percentile: math.NaN(), Burn: 1, Tries: 1},
+		{Burn: 1}, {Tries: 1}} {
 		if err := run(1, o, rare); err == nil || !strings.Contains(err.Error(), "drs.") {
 			t.Errorf("%+v: %v", o, err)
 		}

@@ -26,7 +26,8 @@ func DefaultOptions() Options { return Options{Percentile: 95, Burn: 10_000, Tri
 // Validate reports every option that cannot work.
 func (o Options) Validate() error {
 	c := pipeline.NewChecks("drs")
-	c.Check(o.Percentile >= 0 && o.Percentile <= 100, "percentile: %v is not between 0 (no shift) and 100", o.Percentile)
+	c.Check(o.Percentile >= 0 && o.Percentile <= 100, "percentile: %v is not between 0 (no shift) and 100",
+		o.Percentile)
 	c.Between("burn", float64(o.Burn), 1, 1e8)
 	c.Between("tries", float64(o.Tries), 1, 1e8)
 	return c.Err()

@@ -16,7 +16,8 @@ const name = "drs"
 var Stage = pipeline.Stage{
 	Name: name, Options: pipeline.Defaults(DefaultOptions), Follows: "drs rejects what it weighted",
 	Discriminators: func(f pipeline.Followed) bool { return slices.Contains(f.Post, name) },
-	Apply: func(_ context.Context, o pipeline.Options, so pipeline.Source, s *pipeline.Session) (pipeline.Source, error) {
+	Apply: func(_ context.Context, o pipeline.Options, so pipeline.Source, s *pipeline.Session) (pipeline.Source,
+		error) {
 		return &rejecting{*o.(*Options), so, s}, nil
 	},
 }
@@ -63,7 +64,8 @@ func (r *rejecting) Class(class int, rng *rand.Rand) func(context.Context, int) 
 
 // accept draws n rows of a class of so many that were tried, with the probability that each is
 // real.
-func (r *rejecting) accept(ctx context.Context, class, n int, rng *rand.Rand) (rows pipeline.Rows, tried int, err error) {
+func (r *rejecting) accept(ctx context.Context, class, n int, rng *rand.Rand) (rows pipeline.Rows, tried int,
+	err error) {
 	const batch = 1024
 	draw, width := r.so.Class(class, rng), r.s.Model.Generator.Width()
 	accepted, err := Accept(ctx, r.o, n, rng, func() ([]pipeline.Rows, []float64, error) {

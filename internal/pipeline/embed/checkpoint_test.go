@@ -49,7 +49,8 @@ func TestDamagedCheckpointsAreRefused(t *testing.T) {
 		if err == nil && mayPass {
 			return
 		}
-		if !errors.Is(err, pipeline.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file and run again") {
+		if !errors.Is(err, pipeline.ErrDamaged) || !strings.Contains(err.Error(), path) ||
+			!strings.Contains(err.Error(), "remove the file and run again") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -75,7 +76,8 @@ func TestCheckpointsAreTheirRuns(t *testing.T) {
 	if err := restore(v, "run"); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(v, "other"); !errors.Is(err, pipeline.ErrCheckpoint) || !strings.Contains(err.Error(), "use another output folder") {
+	if err := restore(v, "other"); !errors.Is(err, pipeline.ErrCheckpoint) ||
+		!strings.Contains(err.Error(), "use another output folder") {
 		t.Errorf("another run's: %v", err)
 	}
 	for name, change := range map[string]func(*embed.Options){
@@ -93,7 +95,8 @@ func TestCheckpointsAreTheirRuns(t *testing.T) {
 	if err := pipeline.SaveCheckpoint(other, "gpate", struct{}{}, safetensors.New()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := mustTrain(t, v, v.own(t), 1).Restore(other, "run"); !errors.Is(err, pipeline.ErrCheckpoint) || !strings.Contains(err.Error(), "of another pipeline") {
+	if _, err := mustTrain(t, v, v.own(t), 1).Restore(other, "run"); !errors.Is(err, pipeline.ErrCheckpoint) ||
+		!strings.Contains(err.Error(), "of another pipeline") {
 		t.Errorf("another pipeline's: %v", err)
 	}
 }

@@ -69,5 +69,6 @@ func imageScales(features int) []float64 {
 // generator is that of a student.
 func (o Options) generator(classes int) pipeline.GeneratorSpec {
 	s := o.Student
-	return pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes, Warp: s.Warp}
+	return pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers,
+		Classes: classes, Warp: s.Warp}
 }

@@ -60,7 +60,8 @@ func encoderOf(t testing.TB, text string) *encode.Encoder {
 // test short.
 func smallOptions() embed.Options {
 	o := embed.DefaultOptions()
-	o.Features = embed.Features{Count: 0.3, Columns: 1, Pairs: 1, Bins: 6, MostPairs: 50, Fourier: 1, Waves: 30, Scales: []float64{1.25}}
+	o.Features = embed.Features{Count: 0.3, Columns: 1, Pairs: 1, Bins: 6, MostPairs: 50, Fourier: 1, Waves: 30,
+		Scales: []float64{1.25}}
 	o.Fit = embed.Fit{Steps: 40, Batch: 64, StepSize: 5e-3, StepEnd: 1e-3, Memory: 0.8, Average: 0.9}
 	o.Student = embed.Student{Generator: "dense", Noise: 6, Hidden: 16, Layers: 2}
 	return o
@@ -111,7 +112,8 @@ func (p *pool) Embedding(_ context.Context, round uint64, q *embed.Question) (*e
 		return nil, err
 	}
 	if q.Entries != q.Classes*f.Count() || q.Norm != f.Norm() {
-		return nil, fmt.Errorf("a question of %d entries and norm %v, want %d, %v", q.Entries, q.Norm, q.Classes*f.Count(), f.Norm())
+		return nil, fmt.Errorf("a question of %d entries and norm %v, want %d, %v", q.Entries, q.Norm,
+			q.Classes*f.Count(), f.Norm())
 	}
 	sum := make([]float64, q.Entries)
 	f.Sum(sum, p.x, p.classes)

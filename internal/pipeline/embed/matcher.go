@@ -27,8 +27,9 @@ type matcher struct {
 func newMatcher(f *embedding.Features, mean, gain []float32, fit Fit) *matcher {
 	n := len(mean)
 	return &matcher{
-		classes: f.Classes(), batch: f.Batch(), mean: mean, gain: gain, made: make([]float32, n), memory: float32(fit.Memory),
-		of: pipeline.Balanced(fit.Batch, f.Classes()), sum: make([]float64, n), weights: make([]float32, n),
+		classes: f.Classes(), batch: f.Batch(), mean: mean, gain: gain, made: make([]float32, n),
+		memory: float32(fit.Memory),
+		of:     pipeline.Balanced(fit.Batch, f.Classes()), sum: make([]float64, n), weights: make([]float32, n),
 	}
 }
 

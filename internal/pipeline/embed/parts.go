@@ -23,7 +23,8 @@ func (o Options) parts() []embedding.Part {
 	if f.Fourier > 0 {
 		for i, scale := range f.Scales {
 			parts = append(parts, embedding.Part{
-				Kind: embedding.Fourier, Weight: f.Fourier / math.Sqrt(float64(len(f.Scales))), Count: f.Waves, Spread: 1 / scale, Seed: featureSeed + uint64(i),
+				Kind: embedding.Fourier, Weight: f.Fourier / math.Sqrt(float64(len(f.Scales))), Count: f.Waves,
+				Spread: 1 / scale, Seed: featureSeed + uint64(i),
 			})
 		}
 	}
@@ -35,7 +36,8 @@ func (o Options) columns(bins int) embedding.Part {
 }
 
 func (o Options) pairs(count int) embedding.Part {
-	return embedding.Part{Kind: embedding.Pairs, Weight: o.Features.Pairs, Bins: o.Features.PairBins, Count: count, Seed: featureSeed}
+	return embedding.Part{Kind: embedding.Pairs, Weight: o.Features.Pairs, Bins: o.Features.PairBins, Count: count,
+		Seed: featureSeed}
 }
 
 // mostNumbers are those of a release that is chosen: half of what may be.

@@ -33,7 +33,8 @@ type Start struct {
 
 // NewStart prepares the question, which is answered with noise of multiplier sigma. Watch is
 // told how many steps were taken, of how many.
-func NewStart(opts Options, e *encode.Encoder, classes int, sigma float64, oracle Oracle, watch func(done, steps int)) (*Start, error) {
+func NewStart(opts Options, e *encode.Encoder, classes int, sigma float64, oracle Oracle,
+	watch func(done, steps int)) (*Start, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
@@ -59,7 +60,8 @@ const (
 var errDiverged = fmt.Errorf("embed: %w; lower fit.step_size", pipeline.ErrDiverged)
 
 // Begin asks in round 0 and fits the generator to the answer.
-func (s *Start) Begin(ctx context.Context, notes *pipeline.Learned, l *pipeline.Learner, rng *rand.Rand, keep func() error) error {
+func (s *Start) Begin(ctx context.Context, notes *pipeline.Learned, l *pipeline.Learner, rng *rand.Rand,
+	keep func() error) error {
 	if s.sum == nil {
 		a, err := s.oracle.Embedding(ctx, 0, &s.question)
 		if err != nil {
@@ -177,7 +179,8 @@ func (s *Start) Tensors(set *safetensors.Set) {
 	if s.sum == nil {
 		return
 	}
-	set.Add("start.", []tensor.Param{pipeline.Vector("sum", s.sum), pipeline.Vector("noise", []float32{float32(s.noise)}), pipeline.Vector("made", s.matcher.made)})
+	set.Add("start.", []tensor.Param{pipeline.Vector("sum", s.sum),
+		pipeline.Vector("noise", []float32{float32(s.noise)}), pipeline.Vector("made", s.matcher.made)})
 }
 
 // Restore takes the state from a checkpoint's tensors.
@@ -186,7 +189,8 @@ func (s *Start) Restore(set *safetensors.Set, notes *pipeline.Learned) error {
 		return nil
 	}
 	sum, noise, made := make([]float32, s.question.Entries), make([]float32, 1), make([]float32, s.question.Entries)
-	if err := set.CopyTo("start.", []tensor.Param{pipeline.Vector("sum", sum), pipeline.Vector("noise", noise), pipeline.Vector("made", made)}); err != nil {
+	if err := set.CopyTo("start.", []tensor.Param{pipeline.Vector("sum", sum), pipeline.Vector("noise", noise),
+		pipeline.Vector("made", made)}); err != nil {
 		return err
 	}
 	if err := s.take(sum, float64(noise[0])); err != nil {

@@ -36,10 +36,12 @@ func TestAStudentAsksOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.Equal(oracle.rounds, []uint64{0}) || tr.Rounds() != 0 || keeps < 3 {
-				t.Errorf("rounds %v were asked, %d follow, the state was kept %d times", oracle.rounds, tr.Rounds(), keeps)
+				t.Errorf("rounds %v were asked, %d follow, the state was kept %d times", oracle.rounds, tr.Rounds(),
+					keeps)
 			}
 			notes := tr.Notes()
-			if diff := cmp.Diff([]string{"embedding"}, notes.Receipts); diff != "" || notes.Spent != 0.7 || notes.TeachersLeast != 10 || notes.Begun != v.o.Fit.Steps {
+			if diff := cmp.Diff([]string{"embedding"}, notes.Receipts); diff != "" || notes.Spent != 0.7 ||
+				notes.TeachersLeast != 10 || notes.Begun != v.o.Fit.Steps {
 				t.Errorf("notes %+v", notes)
 			}
 			// Noise of a count is that of the release over the weight of ones; 7 of its
@@ -63,7 +65,8 @@ func TestAStudentAsksOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if !slices.Equal(weights(tr.Generator()), weights(again.Generator())) || slices.Equal(weights(tr.Generator()), weights(other.Generator())) {
+			if !slices.Equal(weights(tr.Generator()), weights(again.Generator())) ||
+				slices.Equal(weights(tr.Generator()), weights(other.Generator())) {
 				t.Error("the generator does not follow from the seed")
 			}
 		})
@@ -94,7 +97,8 @@ func TestTheGeneratorMatchesTheRecords(t *testing.T) {
 			oracle, null := v.own(t), v.own(t)
 			null.x, null.classes = nil, nil
 			tr, other := mustTrain(t, v, oracle, 1), mustTrain(t, v, null, 1)
-			if err := errors.Join(tr.Run(context.Background(), nothing), other.Run(context.Background(), nothing)); err != nil {
+			if err := errors.Join(tr.Run(context.Background(), nothing),
+				other.Run(context.Background(), nothing)); err != nil {
 				t.Fatal(err)
 			}
 			with, without := apart(oracle, tr.Generator(), v.classes), apart(oracle, other.Generator(), v.classes)
@@ -172,7 +176,8 @@ func TestAStudentIsStopped(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || kept != 3 {
 		t.Fatalf("kept %d times, %v", kept, err)
 	}
-	if found, err := mustTrain(t, v, oracle, 1).Restore(filepath.Join(t.TempDir(), "none"), "run"); found || err != nil {
+	if found, err := mustTrain(t, v, oracle, 1).Restore(filepath.Join(t.TempDir(), "none"), "run"); found ||
+		err != nil {
 		t.Errorf("restored from nothing: %v, %v", found, err)
 	}
 }
@@ -216,8 +221,12 @@ func TestWrongReleasesAreRefused(t *testing.T) {
 		err   error
 		want  string
 	}{
-		"NaN":           {spoil: func(a *embed.Answer) { a.Sum[7] = float32(math.NaN()) }, want: "embed: number 7 of the release is not finite"},
-		"infinite":      {spoil: func(a *embed.Answer) { a.Sum[0] = float32(math.Inf(-1)) }, want: "embed: number 0 of the release is not finite"},
+		"NaN": {spoil: func(a *embed.Answer) {
+			a.Sum[7] = float32(math.NaN())
+		}, want: "embed: number 7 of the release is not finite"},
+		"infinite": {spoil: func(a *embed.Answer) {
+			a.Sum[0] = float32(math.Inf(-1))
+		}, want: "embed: number 0 of the release is not finite"},
 		"a number less": {spoil: func(a *embed.Answer) { a.Sum = a.Sum[1:] }, want: "embed: the release holds"},
 		"a number more": {spoil: func(a *embed.Answer) { a.Sum = append(a.Sum, 0) }, want: "of 2 classes"},
 		"nothing":       {spoil: func(a *embed.Answer) { a.Sum = nil }, want: "embed: the release holds 0 numbers"},
@@ -235,7 +244,9 @@ func TestWrongReleasesAreRefused(t *testing.T) {
 		}
 	}
 	full := errors.New("no space left")
-	if err := mustTrain(t, v, v.own(t), 1).Run(context.Background(), func() error { return full }); !errors.Is(err, full) {
+	if err := mustTrain(t, v, v.own(t), 1).Run(context.Background(), func() error {
+		return full
+	}); !errors.Is(err, full) {
 		t.Errorf("an error of keep: %v", err)
 	}
 }
@@ -244,7 +255,8 @@ func TestWrongReleasesAreRefused(t *testing.T) {
 func TestDivergenceIsSaid(t *testing.T) {
 	v := variants()["a table"]
 	v.o.Fit.StepSize, v.o.Fit.StepEnd, v.o.Student.Layers = 1e3, 1e3, 16
-	if err := mustTrain(t, v, v.own(t), 1).Run(context.Background(), nothing); !errors.Is(err, pipeline.ErrDiverged) || !strings.Contains(err.Error(), "lower fit.step_size") {
+	if err := mustTrain(t, v, v.own(t), 1).Run(context.Background(), nothing); !errors.Is(err, pipeline.ErrDiverged) ||
+		!strings.Contains(err.Error(), "lower fit.step_size") {
 		t.Errorf("error %v", err)
 	}
 }

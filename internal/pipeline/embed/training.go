@@ -29,7 +29,8 @@ func (t *training) Quorum() (share, deadline float64) { return t.o.Quorum, t.o.D
 func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	sigma := t.o.Noise
 	if most := plan.MostSigma / float64(leastBound); sigma > most {
-		return fmt.Errorf("embed.noise: %v is too much, and %.4g is the most that is drawn; lower it, or set it to 0 to "+
+		return fmt.Errorf("embed.noise: %v is too much, and %.4g is the most that is drawn; lower it, or "+
+			"set it to 0 to "+
 			"have it chosen", sigma, most)
 	}
 	var err error
@@ -42,7 +43,8 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 		return err
 	}
 	if _, err := budget.Admit(nil, p.Others()); errors.Is(err, privacy.ErrOverBudget) {
-		return fmt.Errorf("embed.noise: %v is too little: %w; raise it, or set it to 0 to have it chosen", t.o.Noise, err)
+		return fmt.Errorf("embed.noise: %v is too little: %w; raise it, or set it to 0 to have it chosen", t.o.Noise,
+			err)
 	} else if err != nil {
 		return err
 	}
@@ -80,12 +82,14 @@ func planStart(o Options, p pipeline.Problem, sigma float64) (*plan.Start, error
 		return nil, err
 	}
 	if Bound(sigma) < leastBound {
-		return nil, fmt.Errorf("the sum of the embedding needs a noise multiplier of %.4g, and %.4g is the most that is "+
+		return nil, fmt.Errorf("the sum of the embedding needs a noise multiplier of %.4g, and %.4g is the "+
+			"most that is "+
 			"drawn; raise privacy.epsilon or the share of the embedding", sigma, plan.MostSigma/float64(leastBound))
 	}
 	return &plan.Start{
 		Planned: privacy.Planned{
-			Kind: runspec.Embedding, Count: 1, Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: sigma, Sensitivity: 1},
+			Kind: runspec.Embedding, Count: 1, Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: sigma,
+				Sensitivity: 1},
 		},
 		Entries: q.Entries,
 	}, nil

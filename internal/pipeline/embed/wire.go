@@ -49,7 +49,8 @@ func largest(o pipeline.Options, p pipeline.Problem, s *plan.Start) pipeline.Lar
 		Round: round, RoundContent: "the names of public features; nobody's data",
 		Answer:     pipeline.LargestSum(p.Run, 0, s.Entries, 1<<24*Bound(sigma)),
 		AnswerName: "embedding sum",
-		AnswerContent: fmt.Sprintf("%d numbers: the sum of public features over the site's privacy units; the aggregator "+
+		AnswerContent: fmt.Sprintf("%d numbers: the sum of public features over the site's privacy units; "+
+			"the aggregator "+
 			"sees it, and releases the sum over all nodes with noise only", s.Entries),
 	}
 }

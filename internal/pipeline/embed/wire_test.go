@@ -31,7 +31,8 @@ func TestEmbeddingRounds(t *testing.T) {
 	}
 	e, o := encode.New(schema), DefaultOptions()
 	o.Features = Features{
-		Count: 0.5, Columns: 1, Pairs: 2, Bins: 9, PairBins: 6, MostPairs: 3, Fourier: 3, Waves: 30, Scales: []float64{2},
+		Count: 0.5, Columns: 1, Pairs: 2, Bins: 9, PairBins: 6, MostPairs: 3, Fourier: 3, Waves: 30,
+		Scales: []float64{2},
 	}
 	o = o.ChosenFor(e, 2, 0)
 	q, err := o.Question(e, 2)
@@ -49,12 +50,15 @@ func TestEmbeddingRounds(t *testing.T) {
 		kinds, weights = append(kinds, p.Kind), append(weights, p.Weight)
 	}
 	wantKinds := []conclavev1.Embedding_Part_Kind{
-		conclavev1.Embedding_Part_KIND_ONES, conclavev1.Embedding_Part_KIND_COLUMNS, conclavev1.Embedding_Part_KIND_PAIRS, conclavev1.Embedding_Part_KIND_FOURIER,
+		conclavev1.Embedding_Part_KIND_ONES, conclavev1.Embedding_Part_KIND_COLUMNS,
+		conclavev1.Embedding_Part_KIND_PAIRS, conclavev1.Embedding_Part_KIND_FOURIER,
 	}
-	if !slices.Equal(kinds, wantKinds) || !slices.Equal(weights, []float64{0.5, 1, 2, 3}) || q.Norm != math.Sqrt(0.25+1+4+9) {
+	if !slices.Equal(kinds, wantKinds) || !slices.Equal(weights, []float64{0.5, 1, 2, 3}) ||
+		q.Norm != math.Sqrt(0.25+1+4+9) {
 		t.Errorf("parts %v of weights %v, norm %v", kinds, weights, q.Norm)
 	}
-	if got.Entries != uint32(q.Entries) || got.Bound != 1<<12 || !got.Nothing || got.Embedding.Classes != 2 || r.Number != 0 {
+	if got.Entries != uint32(q.Entries) || got.Bound != 1<<12 || !got.Nothing || got.Embedding.Classes != 2 ||
+		r.Number != 0 {
 		t.Errorf("round %v", r)
 	}
 	if p := got.Embedding.Parts[2]; p.Bins != 6 || p.Count != 3 {
@@ -70,7 +74,8 @@ func TestBoundsOfEmbeddings(t *testing.T) {
 	for _, c := range []struct {
 		sigma float64
 		want  int64
-	}{{0.5, 1 << 20}, {512, 1 << 20}, {512.5, 1 << 19}, {1024, 1 << 19}, {1 << 20, 1 << 9}, {1 << 21, 1 << 8}, {1<<21 + 1, 1 << 7}} {
+	}{{0.5, 1 << 20}, {512, 1 << 20}, {512.5, 1 << 19}, {1024, 1 << 19}, {1 << 20, 1 << 9}, {1 << 21, 1 << 8},
+		{1<<21 + 1, 1 << 7}} {
 		if got := Bound(c.sigma); got != c.want {
 			t.Errorf("sigma %v: bound %d, want %d", c.sigma, got, c.want)
 		}

@@ -29,12 +29,14 @@ func (a gradients) projection(q *pipeline.GradientQuestion) *conclavev1.Projecti
 }
 
 // round is a round as nodes are sent it.
-func (a gradients) round(number uint64, teacher *conclavev1.TeacherSpec, q *pipeline.GradientQuestion) (r *conclavev1.Round) {
+func (a gradients) round(number uint64, teacher *conclavev1.TeacherSpec,
+	q *pipeline.GradientQuestion) (r *conclavev1.Round) {
 	training, records := pipeline.Tensor(q.Training, q.Width), pipeline.Tensor(q.Records, q.Width)
 	numbers := len(q.Classes) * a.directions
 	if a.sums {
 		r = question.Ask(runspec.GradientSums, &conclavev1.GradientSum{
-			Teacher: teacher, Training: training, TrainingClasses: pipeline.ClassIDs(q.TrainingClasses), Queries: records,
+			Teacher: teacher, Training: training, TrainingClasses: pipeline.ClassIDs(q.TrainingClasses),
+			Queries:      records,
 			QueryClasses: pipeline.ClassIDs(q.Classes), Projection: a.projection(q), Clip: a.norm, Bound: Bound,
 		}, question.Shape{Sum: &question.Vector{
 			Entries: numbers, Bound: Bound, Per: question.PerTeacher, Rate: 1,
@@ -54,7 +56,8 @@ func (a gradients) round(number uint64, teacher *conclavev1.TeacherSpec, q *pipe
 // multiplier of sums.
 func (a gradients) read(release *conclavev1.Release, n int, noise float64) (*pipeline.GradientAnswer, error) {
 	out := &pipeline.GradientAnswer{
-		Receipt: release.GetLedgerHash(), Teachers: int(release.GetTeachers()), EpsilonSpent: release.GetEpsilonSpent(), Noise: noise,
+		Receipt: release.GetLedgerHash(), Teachers: int(release.GetTeachers()), EpsilonSpent: release.GetEpsilonSpent(),
+		Noise: noise,
 	}
 	misfit := fmt.Errorf("the release of round %d does not fit its %d gradients", release.GetRound(), n)
 	if release.GetTeachers() == 0 {
@@ -92,6 +95,7 @@ func (a gradients) read(release *conclavev1.Release, n int, noise float64) (*pip
 // gradients makes the rounds of these options.
 func (t *training) gradients(o Options) gradients {
 	return gradients{
-		sums: o.Answers == Sum, seen: o.Seen(t.Encoder), directions: o.Directions, bins: o.Bins, clip: o.Clip, norm: o.Norm,
+		sums: o.Answers == Sum, seen: o.Seen(t.Encoder), directions: o.Directions, bins: o.Bins, clip: o.Clip,
+		norm: o.Norm,
 	}
 }

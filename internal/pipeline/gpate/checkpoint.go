@@ -53,7 +53,8 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 		return false, pipeline.Misfit(path, errors.New("its parts do not fit together"))
 	}
 	w := t.learner.Generator.Width()
-	q := &pipeline.GradientQuestion{Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training, t.classes), Classes: t.classesAsked(), Seed: j.Seed}
+	q := &pipeline.GradientQuestion{Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training, t.classes),
+		Classes: t.classesAsked(), Seed: j.Seed}
 	q.Training, q.Records = make([]float32, len(q.TrainingClasses)*w), make([]float32, len(q.Classes)*w)
 	if err := set.CopyTo("pending.", questionTensors(q)); err != nil {
 		return false, pipeline.Misfit(path, err)

@@ -46,7 +46,8 @@ func TestDamagedCheckpointsAreRefused(t *testing.T) {
 		if err := os.WriteFile(path, damage(bytes.Clone(content)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tr.Restore(path, "run"); !errors.Is(err, pipeline.ErrDamaged) || !strings.Contains(err.Error(), "remove the file and run again") {
+		if _, err := tr.Restore(path, "run"); !errors.Is(err, pipeline.ErrDamaged) ||
+			!strings.Contains(err.Error(), "remove the file and run again") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -63,7 +64,8 @@ func TestRestoreRefuses(t *testing.T) {
 	if err := restore(movedOptions(), "run"); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(movedOptions(), "another run"); !errors.Is(err, pipeline.ErrCheckpoint) || !strings.Contains(err.Error(), "use another output folder") {
+	if err := restore(movedOptions(), "another run"); !errors.Is(err, pipeline.ErrCheckpoint) ||
+		!strings.Contains(err.Error(), "use another output folder") {
 		t.Errorf("another run's checkpoint: %v", err)
 	}
 	for name, change := range map[string]func(*Options){
@@ -107,7 +109,8 @@ func TestRestoreRefuses(t *testing.T) {
 	if err := errors.Join(set.Seal(), safetensors.Save(path, set)); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(movedOptions(), "run"); !errors.Is(err, pipeline.ErrCheckpoint) || !strings.Contains(err.Error(), "another pipeline") {
+	if err := restore(movedOptions(), "run"); !errors.Is(err, pipeline.ErrCheckpoint) ||
+		!strings.Contains(err.Error(), "another pipeline") {
 		t.Errorf("a checkpoint of pategan: %v", err)
 	}
 	if err := os.WriteFile(path, content, 0o600); err != nil {

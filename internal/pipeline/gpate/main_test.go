@@ -59,8 +59,10 @@ columns:
 func smallOptions() Options {
 	o := DefaultOptions()
 	o.Rounds, o.Records, o.Bins, o.Clip, o.Mechanism = 4, 12, 10, 1e-4, "confident-gnmax"
-	o.Teacher = Teacher{Model: "logistic", Hidden: 8, Networks: "each", Features: "standard", Cosines: 3, Memory: "run", Steps: 5, Batch: 16, Training: 16, Rate: 0.1, Decay: 0.1}
-	o.Student = Student{Generator: "dense", Noise: 4, Hidden: 16, Layers: 2, Follow: Tilt, Step: 0.5, StepEnd: 0.5, GeneratorSteps: 3, GeneratorRate: 2e-3, Average: 0.9}
+	o.Teacher = Teacher{Model: "logistic", Hidden: 8, Networks: "each", Features: "standard", Cosines: 3, Memory: "run",
+		Steps: 5, Batch: 16, Training: 16, Rate: 0.1, Decay: 0.1}
+	o.Student = Student{Generator: "dense", Noise: 4, Hidden: 16, Layers: 2, Follow: Tilt, Step: 0.5, StepEnd: 0.5,
+		GeneratorSteps: 3, GeneratorRate: 2e-3, Average: 0.9}
 	return o
 }
 
@@ -75,7 +77,8 @@ func movedOptions() Options {
 // imageOptions are those of images of 8 x 8 pixels.
 func imageOptions() Options {
 	o := smallOptions()
-	o.Teacher.Model, o.Teacher.Features, o.Teacher.Memory, o.Teacher.Rate, o.Teacher.Decay = "hidden", "cosines", "round", 0.01, 0
+	o.Teacher.Model, o.Teacher.Features, o.Teacher.Memory, o.Teacher.Rate, o.Teacher.Decay = "hidden", "cosines",
+		"round", 0.01, 0
 	o.Student.Follow, o.Student.Step, o.Student.StepEnd = Move, 1.5, 0.5
 	return o
 }
@@ -137,7 +140,8 @@ func (o *crowd) ensemble(t testing.TB, fresh bool) *ensemble.Ensemble {
 		layers = append([]nn.Spec{nn.Dense{Out: opts.Hidden}, nn.LeakyReLU(0.2)}, layers...)
 	}
 	models, err := ensemble.New(ensemble.Spec{
-		Models: o.teachers, Classes: 2, Input: nn.Vector(in), Layers: layers, Rate: opts.Rate, Decay: opts.Decay, Seed: 1, Fresh: fresh, Start: 2,
+		Models: o.teachers, Classes: 2, Input: nn.Vector(in), Layers: layers, Rate: opts.Rate, Decay: opts.Decay,
+		Seed: 1, Fresh: fresh, Start: 2,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +174,8 @@ func (o *crowd) see(x []float32, classes []int, units *scaling.Scaler) []float32
 	return x
 }
 
-func (o *crowd) Gradients(_ context.Context, round uint64, q *pipeline.GradientQuestion) (*pipeline.GradientAnswer, error) {
+func (o *crowd) Gradients(_ context.Context, round uint64, q *pipeline.GradientQuestion) (*pipeline.GradientAnswer,
+	error) {
 	o.asked = append(o.asked, q)
 	rng := rand.New(rand.NewPCG(6, round)) // a round asked again gives the same answer
 	opts, seen, n := o.options, o.options.Seen(o.encoder), len(q.Classes)
@@ -195,10 +200,12 @@ func (o *crowd) Gradients(_ context.Context, round uint64, q *pipeline.GradientQ
 		}
 	}
 	queries := o.see(q.Records, q.Classes, units)
-	a := &pipeline.GradientAnswer{Receipt: fmt.Sprint("round ", round), Teachers: o.teachers, EpsilonSpent: float64(round), Noise: o.noise}
+	a := &pipeline.GradientAnswer{Receipt: fmt.Sprint("round ", round), Teachers: o.teachers,
+		EpsilonSpent: float64(round), Noise: o.noise}
 	sum, counts := make([]float64, n*opts.Directions), make([]float64, n*opts.Directions*opts.Bins)
 	var mu sync.Mutex
-	err := o.models.TrainGradients(examples, o.see(q.Training, q.TrainingClasses, units), q.TrainingClasses, opts.Teacher.Steps, opts.Teacher.Batch,
+	err := o.models.TrainGradients(examples, o.see(q.Training, q.TrainingClasses, units), q.TrainingClasses,
+		opts.Teacher.Steps, opts.Teacher.Batch,
 		queries, q.Classes, nil, func(teacher int, dx []float32) {
 			steps := make([]float32, n*seen)
 			in := len(dx) / n

@@ -39,7 +39,8 @@ func TestChangesHaveTheLengthOfTheStep(t *testing.T) {
 	for name, c := range map[string]struct {
 		o Options
 		e *encode.Encoder
-	}{"plain": {plain, tableEncoder(t)}, "standard": {standard, tableEncoder(t)}, "cosines": {cosines, imageEncoder(t, 8, 8, 1)}} {
+	}{"plain": {plain, tableEncoder(t)}, "standard": {standard, tableEncoder(t)},
+		"cosines": {cosines, imageEncoder(t, 8, 8, 1)}} {
 		tr, q := asked(t, c.o, c.e)
 		for tr.done = range c.o.Rounds + 2 {
 			steps := normals(len(q.Classes)*tr.seen, uint64(tr.done))
@@ -56,7 +57,8 @@ func TestChangesHaveTheLengthOfTheStep(t *testing.T) {
 			}
 			last := float64(c.o.Rounds - 1)
 			want := c.o.Student.Step + (c.o.Student.StepEnd-c.o.Student.Step)*min(float64(tr.done), last)/last
-			if got := math.Sqrt(squares / float64(len(q.Classes))); len(change) != len(q.Classes)*q.Width || math.Abs(got-want) > 1e-4 {
+			if got := math.Sqrt(squares / float64(len(q.Classes))); len(change) != len(q.Classes)*q.Width ||
+				math.Abs(got-want) > 1e-4 {
 				t.Errorf("%s, round %d: %d numbers of length %v, want %v", name, tr.done, len(change), got, want)
 			}
 		}
@@ -121,7 +123,8 @@ func TestChangesAreInUnitsOfRecords(t *testing.T) {
 		units.Change(want, steps[:q.Width], c)
 		for j, w := range want {
 			if got := change[i*q.Width+j] / change[0]; math.Abs(float64(got-w/first[0])) > 1e-4 {
-				t.Errorf("record %d, column %d changes %v times as far as column 0 of record 0, want %v", i, j, got, w/first[0])
+				t.Errorf("record %d, column %d changes %v times as far as column 0 of record 0, want %v", i, j, got,
+					w/first[0])
 			}
 		}
 	}
@@ -134,7 +137,8 @@ func TestMoveBringsRecordsToTheirTargets(t *testing.T) {
 		t.Skip("trains a generator for long")
 	}
 	o := imageOptions()
-	o.Teacher.Features, o.Student.GeneratorSteps, o.Student.GeneratorRate, o.Student.Noise, o.Student.Hidden = "plain", 800, 3e-3, 16, 64
+	o.Teacher.Features, o.Student.GeneratorSteps, o.Student.GeneratorRate, o.Student.Noise, o.Student.Hidden = "plain",
+		800, 3e-3, 16, 64
 	o.Student.Step = 2
 	tr, q := asked(t, o, imageEncoder(t, 8, 8, 1))
 	target := make([]float32, len(q.Records))
@@ -169,7 +173,8 @@ func TestMoveOfTables(t *testing.T) {
 		t.Skip("trains a generator for long")
 	}
 	o := smallOptions()
-	o.Teacher.Features, o.Student.Follow, o.Student.GeneratorSteps, o.Student.GeneratorRate, o.Student.Step = "plain", Move, 300, 5e-3, 1
+	o.Teacher.Features, o.Student.Follow, o.Student.GeneratorSteps, o.Student.GeneratorRate, o.Student.Step = "plain",
+		Move, 300, 5e-3, 1
 	o.Records, o.Student.Noise = 200, 8
 	tr, q := asked(t, o, tableEncoder(t))
 	steps := make([]float32, len(q.Records))

@@ -71,7 +71,8 @@ func (t *Trainer) steps(q *pipeline.GradientQuestion, a *pipeline.GradientAnswer
 
 // values returns the released numbers in relative size, how many of them were answered,
 // and the standard deviation of their noise, 0 where that is not known.
-func (t *Trainer) values(p *projection.Projection, count int, a *pipeline.GradientAnswer) (values []float32, answered int, noise float64, err error) {
+func (t *Trainer) values(p *projection.Projection, count int, a *pipeline.GradientAnswer) (values []float32,
+	answered int, noise float64, err error) {
 	values = make([]float32, count)
 	if t.opts.Answers == Sum {
 		if len(a.Sum) != count {
@@ -85,7 +86,8 @@ func (t *Trainer) values(p *projection.Projection, count int, a *pipeline.Gradie
 	}
 	bins := t.opts.Bins
 	if a.Teachers < 1 || len(a.Winners) != count || (t.opts.Answers == Histogram && len(a.Histogram) != count*bins) {
-		return nil, 0, 0, fmt.Errorf("gpate: %d winners and %d counts of %d votes", len(a.Winners), len(a.Histogram), count)
+		return nil, 0, 0, fmt.Errorf("gpate: %d winners and %d counts of %d votes", len(a.Winners), len(a.Histogram),
+			count)
 	}
 	for i, bin := range a.Winners {
 		if bin < 0 {

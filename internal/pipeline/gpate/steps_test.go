@@ -65,7 +65,8 @@ func TestStepsOfSums(t *testing.T) {
 	// these shares.
 	shrink(got.steps, 3, got.noise)
 	shares := []float64{1 - 0.04/0.15625, 1 - 0.04/0.125, 1 - 0.04/0.5}
-	near(t, "shrunk", got.steps, []float64{r / 2 * shares[0], -r / 2 * shares[1], 0, r / 4 * shares[0], 0, r * shares[2]}, 1e-6)
+	near(t, "shrunk", got.steps, []float64{r / 2 * shares[0], -r / 2 * shares[1], 0, r / 4 * shares[0], 0,
+		r * shares[2]}, 1e-6)
 }
 
 // Projected sums come back by the directions of the question's seed.
@@ -192,24 +193,34 @@ func TestAnswersThatDoNotFitAreRefused(t *testing.T) {
 		a       pipeline.GradientAnswer
 		want    string
 	}{
-		"no sum":                     {Sum, pipeline.GradientAnswer{Teachers: 1}, "a sum of 0 numbers for 4"},
-		"a short sum":                {Sum, pipeline.GradientAnswer{Teachers: 1, Sum: make([]float32, 3)}, "a sum of 3 numbers for 4"},
-		"a long sum":                 {Sum, pipeline.GradientAnswer{Teachers: 1, Sum: make([]float32, 5)}, "a sum of 5 numbers for 4"},
-		"votes for a sum":            {Sum, pipeline.GradientAnswer{Teachers: 1, Winners: winners, Histogram: counts}, "a sum of 0 numbers"},
-		"NaN in a sum":               {Sum, pipeline.GradientAnswer{Teachers: 1, Sum: []float32{0, 0, float32(nan), 0}}, "number 2 of the release is NaN"},
-		"infinity in a sum":          {Sum, pipeline.GradientAnswer{Teachers: 1, Sum: []float32{0, 0, 0, float32(math.Inf(1))}}, "number 3 of the release is +Inf"},
-		"no winners":                 {Winner, pipeline.GradientAnswer{Teachers: 1}, "0 winners and 0 counts of 4 votes"},
-		"a winner missing":           {Winner, pipeline.GradientAnswer{Teachers: 1, Winners: winners[1:]}, "3 winners"},
-		"a sum for votes":            {Winner, pipeline.GradientAnswer{Teachers: 1, Sum: make([]float32, 4)}, "0 winners"},
-		"a bin too many":             {Winner, pipeline.GradientAnswer{Teachers: 1, Winners: []int{0, 0, 4, 0}}, "bin 4 of 4 won"},
-		"no teachers":                {Winner, pipeline.GradientAnswer{Winners: winners}, "4 winners"},
-		"no histogram":               {Histogram, pipeline.GradientAnswer{Teachers: 1, Winners: winners}, "4 winners and 0 counts"},
-		"a count missing":            {Histogram, pipeline.GradientAnswer{Teachers: 1, Winners: winners, Histogram: counts[1:]}, "15 counts"},
-		"NaN in a count":             {Histogram, pipeline.GradientAnswer{Teachers: 1, Winners: winners, Histogram: append(counts[1:], nan)}, "not a number"},
-		"a bin too many of counts":   {Histogram, pipeline.GradientAnswer{Teachers: 1, Winners: []int{9, 0, 0, 0}, Histogram: counts}, "bin 9 of 4 won"},
-		"counts without any teacher": {Histogram, pipeline.GradientAnswer{Winners: winners, Histogram: counts}, "4 winners"},
+		"no sum":      {Sum, pipeline.GradientAnswer{Teachers: 1}, "a sum of 0 numbers for 4"},
+		"a short sum": {Sum, pipeline.GradientAnswer{Teachers: 1, Sum: make([]float32, 3)}, "a sum of 3 numbers for 4"},
+		"a long sum":  {Sum, pipeline.GradientAnswer{Teachers: 1, Sum: make([]float32, 5)}, "a sum of 5 numbers for 4"},
+		"votes for a sum": {Sum, pipeline.GradientAnswer{Teachers: 1, Winners: winners, Histogram: counts},
+			"a sum of 0 numbers"},
+		"NaN in a sum": {Sum, pipeline.GradientAnswer{Teachers: 1, Sum: []float32{0, 0, float32(nan), 0}},
+			"number 2 of the release is NaN"},
+		"infinity in a sum": {Sum,
+			pipeline.GradientAnswer{Teachers: 1, Sum: []float32{0, 0, 0, float32(math.Inf(1))}},
+			"number 3 of the release is +Inf"},
+		"no winners":       {Winner, pipeline.GradientAnswer{Teachers: 1}, "0 winners and 0 counts of 4 votes"},
+		"a winner missing": {Winner, pipeline.GradientAnswer{Teachers: 1, Winners: winners[1:]}, "3 winners"},
+		"a sum for votes":  {Winner, pipeline.GradientAnswer{Teachers: 1, Sum: make([]float32, 4)}, "0 winners"},
+		"a bin too many": {Winner, pipeline.GradientAnswer{Teachers: 1, Winners: []int{0, 0, 4, 0}},
+			"bin 4 of 4 won"},
+		"no teachers":  {Winner, pipeline.GradientAnswer{Winners: winners}, "4 winners"},
+		"no histogram": {Histogram, pipeline.GradientAnswer{Teachers: 1, Winners: winners}, "4 winners and 0 counts"},
+		"a count missing": {Histogram, pipeline.GradientAnswer{Teachers: 1, Winners: winners, Histogram: counts[1:]},
+			"15 counts"},
+		"NaN in a count": {Histogram,
+			pipeline.GradientAnswer{Teachers: 1, Winners: winners, Histogram: append(counts[1:], nan)}, "not a number"},
+		"a bin too many of counts": {Histogram, pipeline.GradientAnswer{Teachers: 1, Winners: []int{9, 0, 0, 0},
+			Histogram: counts}, "bin 9 of 4 won"},
+		"counts without any teacher": {Histogram, pipeline.GradientAnswer{Winners: winners, Histogram: counts},
+			"4 winners"},
 	} {
-		if _, err := bare(c.answers, 5, 2).steps(aboutRecords(2), &c.a); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := bare(c.answers, 5, 2).steps(aboutRecords(2), &c.a); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an error with %q", name, err, c.want)
 		}
 	}

@@ -17,7 +17,8 @@ func (t *training) teacherSpec(baseline bool) *conclavev1.TeacherSpec {
 	o, seen := chosen.Teacher, chosen.Seen(t.Encoder)
 	spec := &conclavev1.TeacherSpec{
 		Vote: conclavev1.TeacherSpec_VOTE_GRADIENT, Classes: uint32(t.Classes), Hidden: uint32(o.Hidden),
-		Steps: uint32(o.Steps), Batch: uint32(o.Batch), LearningRate: float32(o.Rate), WeightDecay: float32(o.Decay), Seed: t.Seed,
+		Steps: uint32(o.Steps), Batch: uint32(o.Batch), LearningRate: float32(o.Rate), WeightDecay: float32(o.Decay),
+		Seed:     t.Seed,
 		Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
 	}
 	switch o.Features {
@@ -56,19 +57,22 @@ func (t *training) Largest(p *plan.Plan, teachers int) pipeline.Largest {
 	round.Run = t.Run
 	l := pipeline.Largest{
 		Round: round,
-		RoundContent: fmt.Sprintf("%d generated records to train on, %d whose gradients are asked for, %d numbers each; "+
+		RoundContent: fmt.Sprintf("%d generated records to train on, %d whose gradients are asked for, %d "+
+			"numbers each; "+
 			"nobody's data", o.Teacher.Training, o.Records, width),
 	}
 	if p.Sums() {
 		l.AnswerName = "gradients"
 		l.Answer = pipeline.LargestSum(t.Run, uint64(p.Rounds), p.PerRound, int64(teachers)*Bound)
-		l.AnswerContent = fmt.Sprintf("%d numbers: the sum over the node's %d teachers of clipped gradients; the aggregator "+
+		l.AnswerContent = fmt.Sprintf("%d numbers: the sum over the node's %d teachers of clipped gradients; "+
+			"the aggregator "+
 			"sees it, and releases the sum over all nodes with noise only", p.PerRound, teachers)
 		return l
 	}
 	l.AnswerName, l.AnswerClasses = "votes", o.Bins
 	l.Answer = pipeline.LargestVotes(round, teachers, p.PerRound, o.Bins)
-	l.AnswerContent = fmt.Sprintf("a bin of %d per teacher and query, %d teachers x %d queries; the aggregator sees them, "+
+	l.AnswerContent = fmt.Sprintf("a bin of %d per teacher and query, %d teachers x %d queries; the "+
+		"aggregator sees them, "+
 		"and releases sums over all teachers with noise only", o.Bins, teachers, p.PerRound)
 	return l
 }
@@ -108,7 +112,8 @@ type asker struct {
 }
 
 // Gradients asks a round.
-func (a *asker) Gradients(ctx context.Context, round uint64, q *pipeline.GradientQuestion) (*pipeline.GradientAnswer, error) {
+func (a *asker) Gradients(ctx context.Context, round uint64, q *pipeline.GradientQuestion) (*pipeline.GradientAnswer,
+	error) {
 	release, err := a.Ask(ctx, "", a.of.round(round, a.teacher, q))
 	if err != nil {
 		return nil, err

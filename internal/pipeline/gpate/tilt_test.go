@@ -64,7 +64,8 @@ func TestFitFieldFindsTheField(t *testing.T) {
 			// What the slope does not explain is in the mean of the steps.
 			wantAt := 0.5*(at[c][j]+slope[c][j]*mean/n) - wantSlope*mean/n
 			if math.Abs(f.slope[c*w+j]-wantSlope) > 0.05 || math.Abs(f.at[c*w+j]-wantAt) > 0.05 {
-				t.Errorf("class %d, column %d: %v + %v z, want %v + %v z", c, j, f.at[c*w+j], f.slope[c*w+j], wantAt, wantSlope)
+				t.Errorf("class %d, column %d: %v + %v z, want %v + %v z", c, j, f.at[c*w+j], f.slope[c*w+j], wantAt,
+					wantSlope)
 			}
 		}
 	}

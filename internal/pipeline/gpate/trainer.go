@@ -57,11 +57,13 @@ func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, e
 	if err := opts.CheckFor(e); err != nil {
 		return nil, err
 	}
-	t := &Trainer{opts: opts, classes: classes, seen: opts.Seen(e), seed: seed, source: rand.NewPCG(seed, 0x69a7e), numbers: e.Numbers()}
+	t := &Trainer{opts: opts, classes: classes, seen: opts.Seen(e), seed: seed, source: rand.NewPCG(seed, 0x69a7e),
+		numbers: e.Numbers()}
 	t.rng = rand.New(t.source)
 	if image := e.Image(); opts.Teacher.Features == "cosines" {
 		var err error
-		if t.basis, err = projection.NewCosines(image.Height, image.Width, image.Channels, opts.Teacher.Cosines); err != nil {
+		if t.basis, err = projection.NewCosines(image.Height, image.Width, image.Channels,
+			opts.Teacher.Cosines); err != nil {
 			return nil, err
 		}
 	}
@@ -71,7 +73,8 @@ func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, e
 		return nil, err
 	}
 	if s.Follow == Tilt {
-		t.mover = tilt.New(g, e, classes, tilt.Options{Steps: s.GeneratorSteps, Rate: s.GeneratorRate, Average: s.Average}, t.rng)
+		t.mover = tilt.New(g, e, classes,
+			tilt.Options{Steps: s.GeneratorSteps, Rate: s.GeneratorRate, Average: s.Average}, t.rng)
 		t.learner = t.mover.Learner
 		return t, nil
 	}
@@ -98,7 +101,8 @@ func (t *Trainer) Rounds() int { return t.done }
 // Run asks for the class counts and then for rounds of gradients, learning after each.
 // After each step it calls keep, which may store the state, and progress. A restored
 // trainer goes on where it was.
-func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func() error, progress func(pipeline.Progress)) error {
+func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func() error,
+	progress func(pipeline.Progress)) error {
 	if err := t.Begin(ctx, t.start, oracle, t.classes, t.learner, t.rng, keep); err != nil {
 		return err
 	}
@@ -119,7 +123,8 @@ func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func(
 		}
 		t.pending = nil
 		t.Took(answer.Receipt, answer.Teachers, answer.EpsilonSpent)
-		progress(pipeline.Progress{Round: t.done, Rounds: rounds, EpsilonSpent: t.Spent, Answered: answered, Queries: t.opts.Records * t.opts.Directions})
+		progress(pipeline.Progress{Round: t.done, Rounds: rounds, EpsilonSpent: t.Spent, Answered: answered,
+			Queries: t.opts.Records * t.opts.Directions})
 	}
 	return keep()
 }
@@ -129,7 +134,8 @@ func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func(
 func (t *Trainer) ask() *pipeline.GradientQuestion {
 	w := t.learner.Generator.Width()
 	q := &pipeline.GradientQuestion{
-		Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training, t.classes), Classes: t.classesAsked(), Seed: t.rng.Uint64(),
+		Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training, t.classes), Classes: t.classesAsked(),
+		Seed: t.rng.Uint64(),
 	}
 	q.Training = make([]float32, len(q.TrainingClasses)*w)
 	t.learner.Generator.Sample(q.Training, q.TrainingClasses, t.rng)
@@ -156,7 +162,8 @@ func (t *Trainer) draws() *rand.Rand {
 var errDiverged = fmt.Errorf("gpate: %w; lower student.generator_rate or student.step", pipeline.ErrDiverged)
 
 // learn moves the generator by what was released of a round.
-func (t *Trainer) learn(ctx context.Context, q *pipeline.GradientQuestion, a *pipeline.GradientAnswer) (answered int, err error) {
+func (t *Trainer) learn(ctx context.Context, q *pipeline.GradientQuestion, a *pipeline.GradientAnswer) (answered int,
+	err error) {
 	r, err := t.steps(q, a)
 	if err != nil {
 		return 0, err

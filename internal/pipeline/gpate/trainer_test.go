@@ -112,7 +112,8 @@ func TestRounds(t *testing.T) {
 		directions := c.o.ChosenFor(c.e).Directions
 		var seen []int
 		if err := tr.Run(context.Background(), oracle, 3, nothing, func(p pipeline.Progress) {
-			if p.Rounds != 3 || p.EpsilonSpent != float64(p.Round) || p.Queries != 12*directions || p.Answered != p.Queries {
+			if p.Rounds != 3 || p.EpsilonSpent != float64(p.Round) || p.Queries != 12*directions ||
+				p.Answered != p.Queries {
 				t.Errorf("%s: progress %+v", name, p)
 			}
 			seen = append(seen, p.Round)
@@ -122,14 +123,17 @@ func TestRounds(t *testing.T) {
 		if !slices.Equal(seen, []int{1, 2, 3}) || tr.Rounds() != 3 || len(oracle.asked) != 3 {
 			t.Errorf("%s: rounds %v, %d learned from, %d asked", name, seen, tr.Rounds(), len(oracle.asked))
 		}
-		if diff := cmp.Diff([]string{"counts", "round 1", "round 2", "round 3"}, tr.Receipts); diff != "" || tr.Spent != 3 || tr.TeachersLeast != 10 {
+		if diff := cmp.Diff([]string{"counts", "round 1", "round 2", "round 3"}, tr.Receipts); diff != "" ||
+			tr.Spent != 3 || tr.TeachersLeast != 10 {
 			t.Errorf("%s: spent %v, %d teachers %s", name, tr.Spent, tr.TeachersLeast, diff)
 		}
 		seeds := map[uint64]bool{}
 		for _, q := range oracle.asked {
 			seeds[q.Seed] = true
-			if q.Width != c.record || len(q.Training) != 16*q.Width || len(q.TrainingClasses) != 16 || len(q.Records) != 12*q.Width || len(q.Classes) != 12 {
-				t.Errorf("%s: %d training values of %d records, %d values of %d records", name, len(q.Training), len(q.TrainingClasses), len(q.Records), len(q.Classes))
+			if q.Width != c.record || len(q.Training) != 16*q.Width || len(q.TrainingClasses) != 16 ||
+				len(q.Records) != 12*q.Width || len(q.Classes) != 12 {
+				t.Errorf("%s: %d training values of %d records, %d values of %d records", name, len(q.Training),
+					len(q.TrainingClasses), len(q.Records), len(q.Classes))
 			}
 			ones := 0
 			for _, class := range q.Classes {
@@ -172,10 +176,14 @@ func variants(t *testing.T) map[string]struct {
 	}
 	table, images := tableEncoder(t), imageEncoder(t, 8, 8, 1)
 	return map[string]variant{
-		"tilted sums":         {smallOptions(), table, tableRecord},
-		"moved winners":       {of(smallOptions(), func(o *Options) { o.Answers, o.Directions, o.Student.Follow = Winner, 3, Move }), table, tableRecord},
-		"projected histogram": {of(smallOptions(), func(o *Options) { o.Answers, o.Directions = Histogram, 4 }), table, tableRecord},
-		"images":              {imageOptions(), images, imageRecord},
+		"tilted sums": {smallOptions(), table, tableRecord},
+		"moved winners": {of(smallOptions(), func(o *Options) {
+			o.Answers, o.Directions, o.Student.Follow = Winner, 3, Move
+		}), table, tableRecord},
+		"projected histogram": {of(smallOptions(), func(o *Options) {
+			o.Answers, o.Directions = Histogram, 4
+		}), table, tableRecord},
+		"images": {imageOptions(), images, imageRecord},
 		"convolved images": {of(imageOptions(), func(o *Options) {
 			o.Student.Generator, o.Student.Hidden, o.Teacher.Features = "convolution", 4, "plain"
 		}), images, imageRecord},
@@ -252,7 +260,8 @@ func TestTheSeedRepeatsARun(t *testing.T) {
 	if !cmp.Equal(first(1), first(1)) {
 		t.Error("the same seed asks other questions")
 	}
-	if a, b := first(1), first(2); slices.Equal(a.Records, b.Records) || slices.Equal(a.Training, b.Training) || a.Seed == b.Seed {
+	if a, b := first(1), first(2); slices.Equal(a.Records, b.Records) || slices.Equal(a.Training, b.Training) ||
+		a.Seed == b.Seed {
 		t.Error("another seed asks the same")
 	}
 }
@@ -287,7 +296,9 @@ func TestErrorsPassThrough(t *testing.T) {
 	// A state that cannot be kept ends the run before its question is asked.
 	full := errors.New("the disk is full")
 	oracle = newCrowd(t, o, e, 10, tableRecord)
-	if err := mustNew(t, o, e, 1).Run(context.Background(), oracle, 4, func() error { return full }, unseen); !errors.Is(err, full) || len(oracle.asked) != 0 {
+	if err := mustNew(t, o, e, 1).Run(context.Background(), oracle, 4, func() error {
+		return full
+	}, unseen); !errors.Is(err, full) || len(oracle.asked) != 0 {
 		t.Errorf("%d questions, %v", len(oracle.asked), err)
 	}
 
@@ -301,7 +312,8 @@ func TestErrorsPassThrough(t *testing.T) {
 			return nil
 		}
 		tr := mustNew(t, o, e, 1)
-		if err := tr.Run(context.Background(), oracle, 4, nothing, unseen); err == nil || !strings.Contains(err.Error(), "gpate: ") || tr.Rounds() != 0 {
+		if err := tr.Run(context.Background(), oracle, 4, nothing, unseen); err == nil ||
+			!strings.Contains(err.Error(), "gpate: ") || tr.Rounds() != 0 {
 			t.Errorf("%s: %d rounds, %v", name, tr.Rounds(), err)
 		}
 	}

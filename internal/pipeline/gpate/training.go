@@ -64,7 +64,8 @@ func (t *training) mechanism(o Options, p *plan.Plan, budget privacy.Budget) (of
 	}
 	switch {
 	case o.Answers == Sum:
-		of.Kind, of.Mechanism = runspec.GradientSums, privacy.Event{Kind: privacy.Gaussian, Sigma: o.Noise, Sensitivity: 1}
+		of.Kind, of.Mechanism = runspec.GradientSums,
+			privacy.Event{Kind: privacy.Gaussian, Sigma: o.Noise, Sensitivity: 1}
 		if o.Noise == 0 {
 			of.Mechanism.Sigma, err = privacy.GaussianSigma(budget, int64(p.Rounds), p.Others())
 		}

@@ -19,10 +19,12 @@ func (o Options) Validate() error {
 	c.Between("directions", float64(o.Directions), 0, 1<<20)
 	c.Between("bins", float64(o.Bins), 2, 256)
 	c.Between("clip", o.Clip, 1e-30, 1e30)
-	c.Check(o.Norm == 0 || o.Norm >= 1e-20 && o.Norm <= 1e20, "norm: %v is not 0 (all alike) or between 1e-20 and 1e20", o.Norm)
+	c.Check(o.Norm == 0 || o.Norm >= 1e-20 && o.Norm <= 1e20, "norm: %v is not 0 (all alike) or between 1e-20 and 1e20",
+		o.Norm)
 	c.OneOf("mechanism", o.Mechanism, "confident-gnmax", "gnmax")
 	c.Check(o.Noise >= 0 && !math.IsInf(o.Noise, 0), "noise: %v is not 0 (chosen) or above", o.Noise)
-	c.Check(o.Threshold > 0 && o.Threshold <= 1, "threshold: %v is not a share of the teachers, above 0 and at most 1", o.Threshold)
+	c.Check(o.Threshold > 0 && o.Threshold <= 1, "threshold: %v is not a share of the teachers, above 0 and at most 1",
+		o.Threshold)
 	c.Positive("threshold_noise", o.ThresholdNoise)
 	c.Positive("class_epsilon", o.ClassEpsilon)
 	c.Check(o.Quorum > 0 && o.Quorum <= 1, "quorum: %v is not a share of the teachers, above 0 and at most 1", o.Quorum)
@@ -36,10 +38,14 @@ func (o Options) Validate() error {
 	c.Between("teacher.steps", float64(o.Teacher.Steps), 0, 10000)
 	c.Between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<20)
 	c.Between("teacher.training", float64(o.Teacher.Training), 0, 65536)
-	c.Check(o.Teacher.Rate == 0 || o.Teacher.Rate >= 1e-12 && o.Teacher.Rate <= 100, "teacher.rate: %v is not between 1e-12 and 100, or 0 to have it chosen", o.Teacher.Rate)
-	c.Check((o.Teacher.Decay >= 0 || o.Teacher.Decay == -1) && !(o.Teacher.Decay > 0 && o.Teacher.Decay*o.Teacher.Rate >= 1), "teacher.decay: %v is not at least 0 and below 1/rate, or -1 to have it chosen", o.Teacher.Decay)
+	c.Check(o.Teacher.Rate == 0 || o.Teacher.Rate >= 1e-12 && o.Teacher.Rate <= 100,
+		"teacher.rate: %v is not between 1e-12 and 100, or 0 to have it chosen", o.Teacher.Rate)
+	c.Check((o.Teacher.Decay >= 0 || o.Teacher.Decay == -1) &&
+		!(o.Teacher.Decay > 0 && o.Teacher.Decay*o.Teacher.Rate >= 1),
+		"teacher.decay: %v is not at least 0 and below 1/rate, or -1 to have it chosen", o.Teacher.Decay)
 	c.OneOf("student.generator", o.Student.Generator, "dense", "convolution")
-	c.Check(o.Student.Warp == -1 || o.Student.Warp >= 0 && o.Student.Warp <= 10, "student.warp: %v is not between 0 and 10, or -1 to have it chosen", o.Student.Warp)
+	c.Check(o.Student.Warp == -1 || o.Student.Warp >= 0 && o.Student.Warp <= 10,
+		"student.warp: %v is not between 0 and 10, or -1 to have it chosen", o.Student.Warp)
 	c.Between("student.noise", float64(o.Student.Noise), 1, 4096)
 	c.Between("student.hidden", float64(o.Student.Hidden), 0, 4096)
 	c.Between("student.layers", float64(o.Student.Layers), 1, 16)
@@ -48,7 +54,8 @@ func (o Options) Validate() error {
 	c.Between("student.step_end", o.Student.StepEnd, 0, 1e6)
 	c.Between("student.generator_steps", float64(o.Student.GeneratorSteps), 0, 1e6)
 	c.Positive("student.generator_rate", o.Student.GeneratorRate)
-	c.Check(o.Student.Average == -1 || o.Student.Average >= 0 && o.Student.Average < 1, "student.average: %v is not at least 0 and below 1, or -1 to have it chosen", o.Student.Average)
+	c.Check(o.Student.Average == -1 || o.Student.Average >= 0 && o.Student.Average < 1,
+		"student.average: %v is not at least 0 and below 1, or -1 to have it chosen", o.Student.Average)
 	return c.Err()
 }
 
@@ -62,28 +69,35 @@ func (o Options) CheckFor(e *encode.Encoder) error {
 	image := e.Image()
 	images := image != nil
 	if k := o.Teacher.Cosines; o.Teacher.Features == "cosines" && images && k > min(image.Height, image.Width) {
-		errs = append(errs, fmt.Errorf("gpate.teacher.cosines: %d frequencies are more than the pixels of an image's side, %d; use at most that many", k, min(image.Height, image.Width)))
+		errs = append(errs, fmt.Errorf("gpate.teacher.cosines: %d frequencies are more than the pixels of an image's "+
+			"side, %d; use at most that many", k, min(image.Height, image.Width)))
 	}
 	if seen := o.Seen(e); o.Directions > seen {
-		errs = append(errs, fmt.Errorf("gpate.directions: %d are more than the %d features that teachers see of a record; use at most that many", o.Directions, seen))
+		errs = append(errs, fmt.Errorf("gpate.directions: %d are more than the %d features that teachers see of a "+
+			"record; use at most that many", o.Directions, seen))
 	}
 	if o.Answers != Sum && o.Records*o.Directions > maxQueries {
-		errs = append(errs, fmt.Errorf("gpate.records: %d with %d directions are %d votes a round, more than %d; use fewer", o.Records, o.Directions, o.Records*o.Directions, maxQueries))
+		errs = append(errs, fmt.Errorf("gpate.records: %d with %d directions are %d votes a round, more than "+
+			"%d; use fewer", o.Records, o.Directions, o.Records*o.Directions, maxQueries))
 	}
 	if o.Answers == Sum && o.Records*o.Directions > maxEntries {
-		errs = append(errs, fmt.Errorf("gpate.records: %d of %d numbers are %d in a round, more than %d; use fewer records, or fewer directions", o.Records, o.Directions, o.Records*o.Directions, maxEntries))
+		errs = append(errs, fmt.Errorf("gpate.records: %d of %d numbers are %d in a round, more than %d; use fewer "+
+			"records, or fewer directions", o.Records, o.Directions, o.Records*o.Directions, maxEntries))
 	}
 	if votes := o.Records * o.Directions; o.Answers != Sum && votes <= maxQueries && votes*o.Bins > maxEntries {
-		errs = append(errs, fmt.Errorf("gpate.records: %d with %d directions of %d bins are %d counts a round, more than %d; use fewer", o.Records, o.Directions, o.Bins, o.Records*o.Directions*o.Bins, maxEntries))
+		errs = append(errs, fmt.Errorf("gpate.records: %d with %d directions of %d bins are %d counts a round, more "+
+			"than %d; use fewer", o.Records, o.Directions, o.Bins, o.Records*o.Directions*o.Bins, maxEntries))
 	}
 	if n := (o.Records + o.Teacher.Training) * e.Width(); n > maxNumbers {
-		errs = append(errs, fmt.Errorf("gpate.teacher.training: %d records to train on and %d to ask about are %d numbers, more than the %d of a round; use fewer", o.Teacher.Training, o.Records, n, maxNumbers))
+		errs = append(errs, fmt.Errorf("gpate.teacher.training: %d records to train on and %d to ask about are %d "+
+			"numbers, more than the %d of a round; use fewer", o.Teacher.Training, o.Records, n, maxNumbers))
 	}
 	for _, f := range []struct {
 		field string
 		of    bool
 	}{
-		{"teacher.model: convolution", o.Teacher.Model == "convolution"}, {"teacher.features: cosines", o.Teacher.Features == "cosines"},
+		{"teacher.model: convolution", o.Teacher.Model == "convolution"},
+		{"teacher.features: cosines", o.Teacher.Features == "cosines"},
 		{"student.generator: convolution", o.Student.Generator == "convolution"},
 	} {
 		if f.of && !images {
@@ -94,7 +108,8 @@ func (o Options) CheckFor(e *encode.Encoder) error {
 		errs = append(errs, errors.New("gpate.teacher.networks: energy teachers have no networks; leave it out"))
 	}
 	if o.Teacher.Networks == "one" && o.Teacher.Model == "logistic" {
-		errs = append(errs, errors.New("gpate.teacher.networks: one logistic network for all classes sees nothing of a record in its class; use each, or another model"))
+		errs = append(errs, errors.New("gpate.teacher.networks: one logistic network for all classes sees nothing of "+
+			"a record in its class; use each, or another model"))
 	}
 	if !images && o.Student.Warp > 0 {
 		errs = append(errs, errors.New("gpate.student.warp: it is for images only; use 0"))
@@ -106,7 +121,8 @@ func (o Options) CheckFor(e *encode.Encoder) error {
 		errs = append(errs, errors.New("gpate.teacher.features: standard is for tables only; use cosines or plain"))
 	}
 	if o.Teacher.Model == "convolution" && o.Teacher.Features != "plain" {
-		errs = append(errs, errors.New("gpate.teacher.model: convolution needs to see pixels; set teacher.features to plain"))
+		errs = append(errs, errors.New("gpate.teacher.model: convolution needs to see pixels; set "+
+			"teacher.features to plain"))
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...) // what follows takes the rest for granted
@@ -140,5 +156,6 @@ func (o Options) projected(seen int) projection.Spec {
 // generator is that of a student.
 func (o Options) generator(classes int) pipeline.GeneratorSpec {
 	s := o.Student
-	return pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes, Warp: s.Warp}
+	return pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers,
+		Classes: classes, Warp: s.Warp}
 }

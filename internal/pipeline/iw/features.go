@@ -37,7 +37,8 @@ const least = 0.02
 // NewFeatures makes features in units of synthetic rows x, shape [len(classes), width]:
 // numbers have mean 0 and deviation 1 there, choices and classes mean 0 and steps of 1. They
 // are public, as the rows are.
-func NewFeatures(e *encode.Encoder, x []float32, classes []int, classCount int, o FeatureOptions) (*ratio.Features, ratio.Spec, error) {
+func NewFeatures(e *encode.Encoder, x []float32, classes []int, classCount int, o FeatureOptions) (*ratio.Features,
+	ratio.Spec, error) {
 	w, n := e.Width(), len(classes)
 	if n == 0 || len(x) != n*w {
 		return nil, ratio.Spec{}, fmt.Errorf("iw: %d numbers for %d rows of %d features", len(x), n, w)

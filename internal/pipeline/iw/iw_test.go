@@ -123,10 +123,16 @@ func TestFeaturesThatCannotBe(t *testing.T) {
 	e := encoderOf(t, schemaText)
 	x, classes := tableRows(10, 1)
 	for name, f := range map[string]func() error{
-		"no rows":      func() error { _, _, err := NewFeatures(e, nil, nil, 2, FeatureOptions{}); return err },
-		"half a row":   func() error { _, _, err := NewFeatures(e, x[1:], classes, 2, FeatureOptions{}); return err },
-		"clip below 0": func() error { _, _, err := NewFeatures(e, x, classes, 2, FeatureOptions{Clip: -1}); return err },
-		"clip of NaN":  func() error { _, _, err := NewFeatures(e, x, classes, 2, FeatureOptions{Clip: math.NaN()}); return err },
+		"no rows":    func() error { _, _, err := NewFeatures(e, nil, nil, 2, FeatureOptions{}); return err },
+		"half a row": func() error { _, _, err := NewFeatures(e, x[1:], classes, 2, FeatureOptions{}); return err },
+		"clip below 0": func() error {
+			_, _, err := NewFeatures(e, x, classes, 2, FeatureOptions{Clip: -1})
+			return err
+		},
+		"clip of NaN": func() error {
+			_, _, err := NewFeatures(e, x, classes, 2, FeatureOptions{Clip: math.NaN()})
+			return err
+		},
 	} {
 		if err := f(); err == nil {
 			t.Errorf("%s: no error", name)
@@ -151,13 +157,15 @@ func TestLambdaLeavesThePromisedNoise(t *testing.T) {
 		for i := range direction {
 			direction[i] = clip / math.Sqrt(float64(width))
 		}
-		for kind, cost := range map[ratio.NoiseKind]float64{ratio.Gaussian: 4, ratio.Laplace: 0.7, ratio.NormGamma: 0.7} {
+		for kind, cost := range map[ratio.NoiseKind]float64{ratio.Gaussian: 4, ratio.Laplace: 0.7,
+			ratio.NormGamma: 0.7} {
 			if kind == ratio.NormGamma && width > 9 {
 				continue // drawn slowly
 			}
 			src := gnmax.NewSourceFrom(rand.NewChaCha8([32]byte{1}))
 			lambda := Lambda(kind, cost, clip, n, width)
-			w, err := ratio.NewWanted(ratio.Problem{Synthetic: direction, Width: width, Clip: clip * (1 + 1e-9), Lambda: lambda, Records: n})
+			w, err := ratio.NewWanted(ratio.Problem{Synthetic: direction, Width: width, Clip: clip * (1 + 1e-9),
+				Lambda: lambda, Records: n})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -191,7 +199,8 @@ func TestLambdaLeavesThePromisedNoise(t *testing.T) {
 			// Norm-Gamma noise has a squared length of d(d+1) scale² in the mean, so a deviation
 			// of sqrt(d+1) along any direction.
 			if relative := square / (wobble * wobble); math.Abs(relative-1) > 0.01+6*math.Sqrt(5./draws) {
-				t.Errorf("%v, width %d: deviation %v on the log-weight, want %v", kind, width, math.Sqrt(square), wobble)
+				t.Errorf("%v, width %d: deviation %v on the log-weight, want %v", kind, width, math.Sqrt(square),
+					wobble)
 			}
 		}
 	}
@@ -211,7 +220,8 @@ type exact struct {
 	seen  [][]float32
 }
 
-func (o *exact) Gradient(_ context.Context, step int, q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error) {
+func (o *exact) Gradient(_ context.Context, step int, q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer,
+	error) {
 	if step != o.steps {
 		o.t.Errorf("step %d was asked after %d", step, o.steps)
 	}
@@ -258,7 +268,8 @@ func square(n int, triangle bool, seed uint64) []float32 {
 
 // train runs a network on synthetic rows against real ones, of which the gradients are
 // those of the mean.
-func train(t *testing.T, synthetic, real []float32, o NetworkOptions, share float64, noise func() float32) (*Network, *exact) {
+func train(t *testing.T, synthetic, real []float32, o NetworkOptions, share float64, noise func() float32) (*Network,
+	*exact) {
 	t.Helper()
 	net, err := NewNetwork(encoderOf(t, squareText), synthetic, make([]int, len(synthetic)/2), 1, o, 1)
 	if err != nil {
@@ -288,7 +299,8 @@ func TestANetworkLearnsTheTriangle(t *testing.T) {
 	const n = 2000
 	synthetic, real := square(n, false, 1), square(n, true, 2)
 	for _, share := range []float64{1, 0.4} { // of the teachers, by which the sum is smaller
-		net, _ := train(t, synthetic, real, NetworkOptions{Hidden: 16, Rate: 1, Steps: 300, Clip: 1, StepSize: 0.03, Records: 1}, share, nil)
+		net, _ := train(t, synthetic, real, NetworkOptions{Hidden: 16, Rate: 1, Steps: 300, Clip: 1, StepSize: 0.03,
+			Records: 1}, share, nil)
 		odds, err := net.LogOdds()
 		if err != nil || len(odds) != n {
 			t.Fatalf("%d log-odds, %v", len(odds), err)
@@ -327,7 +339,8 @@ func TestANetworkLearnsALogRatio(t *testing.T) {
 	synthetic, real := gaussian(0.45, 1), gaussian(0.45+shift, 2)
 	rng := rand.New(rand.NewPCG(9, 9))
 	noise := func() float32 { return float32(0.05 * rng.NormFloat64()) }
-	net, _ := train(t, synthetic, real, NetworkOptions{Rate: 1, Steps: 300, Clip: 1, StepSize: 0.03, Records: 1}, 1, noise)
+	net, _ := train(t, synthetic, real, NetworkOptions{Rate: 1, Steps: 300, Clip: 1, StepSize: 0.03, Records: 1}, 1,
+		noise)
 	odds, err := net.LogOdds()
 	if err != nil {
 		t.Fatal(err)
@@ -391,13 +404,15 @@ func TestNetworksThatFail(t *testing.T) {
 	if err := fresh().Run(t.Context(), broken{}, nil); !errors.Is(err, errBroken) {
 		t.Errorf("a broken oracle: %v", err)
 	}
-	if err := fresh().Run(t.Context(), broken{&pipeline.DiscriminatorAnswer{Share: 1, Sum: make([]float32, 3)}}, nil); err == nil || !strings.Contains(err.Error(), "3 numbers for") {
+	if err := fresh().Run(t.Context(), broken{&pipeline.DiscriminatorAnswer{Share: 1, Sum: make([]float32, 3)}},
+		nil); err == nil || !strings.Contains(err.Error(), "3 numbers for") {
 		t.Errorf("a short release: %v", err)
 	}
 	net := fresh()
 	sum := make([]float32, net.net.Parameters())
 	sum[0] = float32(math.NaN())
-	if err := net.Run(t.Context(), broken{&pipeline.DiscriminatorAnswer{Share: 1, Sum: sum}}, nil); !errors.Is(err, pipeline.ErrDiverged) {
+	if err := net.Run(t.Context(), broken{&pipeline.DiscriminatorAnswer{Share: 1, Sum: sum}}, nil); !errors.Is(err,
+		pipeline.ErrDiverged) {
 		t.Errorf("weights that are no numbers: %v", err)
 	}
 	if _, err := NewNetwork(e, synthetic[1:], make([]int, 50), 1, o, 1); err == nil {

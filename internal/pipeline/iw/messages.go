@@ -19,12 +19,16 @@ func messages(of pipeline.Options, f pipeline.Followed, p plan.Stages) (all []pi
 		width := Width(f.Encoder, f.Classes, o.Squares)
 		numbers := width + ratio.Triangle(width)
 		all = append(all, pipeline.StageMessages{
-			AnswerName: "derivatives", Times: mostPasses, Numbers: numbers, Largest: ratio.MostUnits * ratio.FinestBound,
-			AnswerContent: fmt.Sprintf("%d numbers: the sum over the site's privacy units of first and second derivatives of "+
-				"a regression's loss, mostly 12 times; the aggregator sees it, and releases %d coefficients with noise only",
+			AnswerName: "derivatives", Times: mostPasses, Numbers: numbers,
+			Largest: ratio.MostUnits * ratio.FinestBound,
+			AnswerContent: fmt.Sprintf("%d numbers: the sum over the site's privacy units of first and second "+
+				"derivatives of "+
+				"a regression's loss, mostly 12 times; the aggregator sees it, and releases %d coefficients "+
+				"with noise only",
 				numbers, width),
 			Asked: "coefficients",
-			AskedContent: fmt.Sprintf("%d numbers, as often: the coefficients so far, WITHOUT NOISE; they come of all sites' "+
+			AskedContent: fmt.Sprintf("%d numbers, as often: the coefficients so far, WITHOUT NOISE; they come "+
+				"of all sites' "+
 				"records", width),
 		})
 	}
@@ -33,10 +37,12 @@ func messages(of pipeline.Options, f pipeline.Followed, p plan.Stages) (all []pi
 		all = append(all, pipeline.StageMessages{
 			AnswerName: "weighting sums", Times: int(planned.Count), Numbers: n,
 			Largest: pipeline.MostUnits * pipeline.DiscriminatorBound,
-			AnswerContent: fmt.Sprintf("%d numbers: the sum, over a random sample of the site's privacy units, of clipped "+
+			AnswerContent: fmt.Sprintf("%d numbers: the sum, over a random sample of the site's privacy "+
+				"units, of clipped "+
 				"gradients; the aggregator sees it, and releases the sum over all nodes with noise only", n),
 			Asked: "network",
-			AskedContent: fmt.Sprintf("the %d weights of the network that rows are weighted by, in each step; they follow "+
+			AskedContent: fmt.Sprintf("the %d weights of the network that rows are weighted by, in each step; "+
+				"they follow "+
 				"from releases", n),
 		})
 	}

@@ -49,12 +49,14 @@ func Parameters(e *encode.Encoder, classCount, hidden int) int {
 
 func specOf(e *encode.Encoder, classCount, hidden int) discriminator.Spec {
 	return discriminator.Spec{
-		Features: e.Width(), Numbers: e.Numbers(), Classes: classCount, Kind: discriminator.Dense, Hidden: hidden, Layers: min(1, hidden), Standard: true,
+		Features: e.Width(), Numbers: e.Numbers(), Classes: classCount, Kind: discriminator.Dense, Hidden: hidden,
+		Layers: min(1, hidden), Standard: true,
 	}
 }
 
 // NewNetwork makes an untrained one for synthetic rows x, shape [len(classes), width].
-func NewNetwork(e *encode.Encoder, x []float32, classes []int, classCount int, o NetworkOptions, seed uint64) (*Network, error) {
+func NewNetwork(e *encode.Encoder, x []float32, classes []int, classCount int, o NetworkOptions, seed uint64) (*Network,
+	error) {
 	n := &Network{options: o, x: x, classes: classes, width: e.Width(), rng: rand.New(rand.NewPCG(seed, 0x19))}
 	var err error
 	if n.net, err = discriminator.New(specOf(e, classCount, o.Hidden), n.rng); err != nil {

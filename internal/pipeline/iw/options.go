@@ -81,10 +81,12 @@ func (o Options) Validate() error {
 	need(o.Use == UseColumn || o.Use == UseResample, "use: %q is not known; use column or resample", o.Use)
 	need(o.Pool >= 1 && o.Pool <= 100, "pool: %d is not between 1 and 100", o.Pool)
 	need(o.Share > 0 && o.Share < 1, "share: %v is not a share of the budget, above 0 and below 1", o.Share)
-	need(o.Records >= 0 && o.Records <= pipeline.MostUnits, "records: %d is not between 0 (of the class counts) and %d", o.Records, pipeline.MostUnits)
+	need(o.Records >= 0 && o.Records <= pipeline.MostUnits, "records: %d is not between 0 (of the class counts) and %d",
+		o.Records, pipeline.MostUnits)
 	need(o.Clip >= 0 && o.Clip <= 1e6, "clip: %v is not between 0 (chosen) and 1000000", o.Clip)
 	need(o.Lambda >= 0 && o.Lambda <= 1e6, "lambda: %v is not between 0 (chosen) and 1000000", o.Lambda)
-	need(slices.Contains([]string{"gaussian", "laplace", "norm-gamma"}, o.Noise), "noise: %q is not known; use gaussian, laplace or norm-gamma", o.Noise)
+	need(slices.Contains([]string{"gaussian", "laplace", "norm-gamma"}, o.Noise),
+		"noise: %q is not known; use gaussian, laplace or norm-gamma", o.Noise)
 	need(o.Bound == 0 || o.Bound >= 1 && o.Bound <= 1e9, "bound: %v is not 0 (none) or between 1 and 1e9", o.Bound)
 	m := o.MLP
 	need(m.Hidden >= 0 && m.Hidden <= 1024, "mlp.hidden: %d is not between 0 and 1024", m.Hidden)

@@ -20,8 +20,8 @@ var Stage = pipeline.Stage{
 				"of %s with noise.", text.Several(sums, "sum"), text.Several(numbers, "number"))
 		}},
 		{Stage: runspec.Coefficients, Kind: runspec.Fit, Says: func(_ int, coefficients int64) string {
-			return fmt.Sprintf("The coefficients of the regression that rows are weighted by, %s in all, were released "+
-				"with noise.", text.Several(coefficients, "number"))
+			return fmt.Sprintf("The coefficients of the regression that rows are weighted by, %s in all, were "+
+				"released with noise.", text.Several(coefficients, "number"))
 		}},
 	},
 }

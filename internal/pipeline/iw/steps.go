@@ -100,7 +100,8 @@ func newExactGradients(spec discriminator.Spec, real *partition.Table) *exactGra
 	return g
 }
 
-func (g *exactGradients) Gradient(_ context.Context, _ int, q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error) {
+func (g *exactGradients) Gradient(_ context.Context, _ int,
+	q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error) {
 	if g.err != nil {
 		return nil, g.err
 	}

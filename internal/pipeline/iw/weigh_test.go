@@ -50,12 +50,14 @@ func TestBoundedWeights(t *testing.T) {
 		few[i] = -2000 // nothing beside the first
 	}
 	few[0] = 0
-	for _, logs := range [][]float64{{-700, -1, -1, 2, -1, -1, 1, -700, -900, -700}, few, {3}, {1, 1, 1}, {0, math.Log(3)}} {
+	for _, logs := range [][]float64{{-700, -1, -1, 2, -1, -1, 1, -700, -900, -700}, few, {3}, {1, 1, 1},
+		{0, math.Log(3)}} {
 		largest := slices.Max(ratio.SelfNormalized(logs))
 		for _, bound := range []float64{0, 1, 1.5, 2, 3.5, 1e9} {
 			cut := bounded(logs, bound)
 			w := ratio.SelfNormalized(cut)
-			if got := slices.Max(w); bound > 0 && got > bound*(1+1e-9) || math.Abs(got-min(cmp.Or(bound, largest), largest)) > 1e-6*largest {
+			if got := slices.Max(w); bound > 0 && got > bound*(1+1e-9) ||
+				math.Abs(got-min(cmp.Or(bound, largest), largest)) > 1e-6*largest {
 				t.Errorf("bound %v of %v: the largest weight is %v, was %v", bound, logs, got, largest)
 			}
 			for i := range logs {

@@ -19,7 +19,8 @@ func (t *training) teacherSpec(baseline bool) *conclavev1.TeacherSpec {
 	o := t.o.Teacher
 	spec := &conclavev1.TeacherSpec{
 		Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Classes: uint32(t.Classes),
-		Steps: uint32(o.Steps), Batch: uint32(o.Batch), LearningRate: float32(o.Rate), WeightDecay: float32(o.Decay), Seed: t.Seed,
+		Steps: uint32(o.Steps), Batch: uint32(o.Batch), LearningRate: float32(o.Rate), WeightDecay: float32(o.Decay),
+		Seed: t.Seed,
 	}
 	if spec.Features = conclavev1.TeacherSpec_FEATURES_STANDARD; o.Features == "plain" {
 		spec.Features = conclavev1.TeacherSpec_FEATURES_PLAIN
@@ -60,7 +61,8 @@ func (t *training) Largest(p *plan.Plan, teachers int) pipeline.Largest {
 			training, queries, width),
 		Answer:     pipeline.LargestVotes(round, teachers, queries, answerClasses),
 		AnswerName: "votes", AnswerClasses: answerClasses,
-		AnswerContent: fmt.Sprintf("one bit per teacher and query, %d teachers x %d queries; the aggregator sees them, and "+
+		AnswerContent: fmt.Sprintf("one bit per teacher and query, %d teachers x %d queries; the aggregator "+
+			"sees them, and "+
 			"releases sums over all teachers with noise only", teachers, queries),
 	}
 }
@@ -81,7 +83,8 @@ type student struct {
 func (s *student) Learn(
 	ctx context.Context, ask pipeline.Asker, rounds int, keep func() error, progress func(pipeline.Progress),
 ) error {
-	by := &asker{pipeline.Counter{Asker: ask, Epsilon: s.p.ClassShareEpsilon}, s.t.teacherSpec(ask.Baseline()), s.p.Training}
+	by := &asker{pipeline.Counter{Asker: ask, Epsilon: s.p.ClassShareEpsilon}, s.t.teacherSpec(ask.Baseline()),
+		s.p.Training}
 	return s.Run(ctx, by, min(s.p.Queries, rounds*s.p.PerRound), keep, progress)
 }
 
@@ -147,10 +150,12 @@ func voteRound(number uint64, teacher *conclavev1.TeacherSpec, q *pipeline.VoteQ
 // difference of the two noisy counts over the teachers is 2 share - 1.
 func votesOf(release *conclavev1.Release, n int) (*pipeline.VoteAnswer, error) {
 	votes := release.GetVotes()
-	if votes == nil || len(votes.Labels) != n || (len(votes.Histogram) != 0 && len(votes.Histogram) != n*answerClasses) || release.Teachers == 0 {
+	if votes == nil || len(votes.Labels) != n ||
+		(len(votes.Histogram) != 0 && len(votes.Histogram) != n*answerClasses) || release.Teachers == 0 {
 		return nil, fmt.Errorf("the release of round %d does not fit its %d queries", release.GetRound(), n)
 	}
-	a := &pipeline.VoteAnswer{Share: make([]float32, n), Answered: make([]bool, n), EpsilonSpent: release.EpsilonSpent, Receipt: release.LedgerHash, Teachers: int(release.Teachers)}
+	a := &pipeline.VoteAnswer{Share: make([]float32, n), Answered: make([]bool, n), EpsilonSpent: release.EpsilonSpent,
+		Receipt: release.LedgerHash, Teachers: int(release.Teachers)}
 	for i, label := range votes.Labels {
 		a.Answered[i] = label >= 0
 		switch {
@@ -161,7 +166,8 @@ func votesOf(release *conclavev1.Release, n int) (*pipeline.VoteAnswer, error) {
 		case label < answerClasses:
 			a.Share[i] = float32(label)
 		default:
-			return nil, fmt.Errorf("the release of round %d has label %d of %d classes", release.GetRound(), label, answerClasses)
+			return nil, fmt.Errorf("the release of round %d has label %d of %d classes", release.GetRound(), label,
+				answerClasses)
 		}
 	}
 	return a, nil

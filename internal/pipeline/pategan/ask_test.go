@@ -52,7 +52,8 @@ func TestSharesOfWinners(t *testing.T) {
 }
 
 func TestReleasesThatDoNotFitAreRefused(t *testing.T) {
-	sum := &conclavev1.Release{Teachers: 3, Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: []int64{1, 2}, Scale: 4}}}
+	sum := &conclavev1.Release{Teachers: 3,
+		Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: []int64{1, 2}, Scale: 4}}}
 	for name, r := range map[string]*conclavev1.Release{
 		"nothing":             {Teachers: 3},
 		"a sum":               sum,
@@ -82,13 +83,15 @@ func TestTeachersAreToldHowToVote(t *testing.T) {
 	} {
 		o := DefaultOptions()
 		o.Votes = c.votes
-		if got := (&training{o, pipeline.Problem{Classes: 2}}).teacherSpec(c.coin); got.Vote != c.want || got.Model != conclavev1.TeacherSpec_MODEL_LOGISTIC || got.Hidden != 0 {
+		if got := (&training{o, pipeline.Problem{Classes: 2}}).teacherSpec(c.coin); got.Vote != c.want ||
+			got.Model != conclavev1.TeacherSpec_MODEL_LOGISTIC || got.Hidden != 0 {
 			t.Errorf("%s, coin %v: %v", c.votes, c.coin, got)
 		}
 	}
 	o := DefaultOptions()
 	o.Teacher.Model, o.Teacher.Hidden = "hidden", 5
-	if got := (&training{o, pipeline.Problem{Classes: 3}}).teacherSpec(false); got.Model != conclavev1.TeacherSpec_MODEL_HIDDEN || got.Hidden != 5 || got.Classes != 3 {
+	got := (&training{o, pipeline.Problem{Classes: 3}}).teacherSpec(false)
+	if got.Model != conclavev1.TeacherSpec_MODEL_HIDDEN || got.Hidden != 5 || got.Classes != 3 {
 		t.Errorf("hidden layer: %v", got)
 	}
 }
@@ -99,8 +102,10 @@ func TestShareNoise(t *testing.T) {
 		planned privacy.Planned
 		want    float64
 	}{
-		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 50}, Variant: privacy.Histogram}, 50 / math.Sqrt2 / 100},
-		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma2: 50, Sigma1: 9}, Variant: privacy.Histogram}, 50 / math.Sqrt2 / 100},
+		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 50}, Variant: privacy.Histogram},
+			50 / math.Sqrt2 / 100},
+		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.ConfidentGNMax, Sigma2: 50, Sigma1: 9},
+			Variant: privacy.Histogram}, 50 / math.Sqrt2 / 100},
 		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.LNMax, Lambda: 0.1}, Variant: privacy.Histogram}, 0.1},
 		{privacy.Planned{Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 50}}, 0.5},
 	} {

@@ -79,7 +79,8 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 	t.kept = nil
 	for i, round := range j.Kept {
 		k := t.newKept(round)
-		if err := errors.Join(set.CopyTo(fmt.Sprintf("kept%d.generator.", i), k.generator), set.CopyTo(fmt.Sprintf("kept%d.", i), k.change())); err != nil {
+		if err := errors.Join(set.CopyTo(fmt.Sprintf("kept%d.generator.", i), k.generator),
+			set.CopyTo(fmt.Sprintf("kept%d.", i), k.change())); err != nil {
 			return false, pipeline.Misfit(path, err)
 		}
 		t.kept = append(t.kept, k)
@@ -110,7 +111,8 @@ func (t *Trainer) checkClasses(all [][]int) error {
 
 func (r *labelled) tensors() []tensor.Param {
 	return []tensor.Param{
-		pipeline.Vector("x", r.x), pipeline.Vector("share", r.share), pipeline.Vector("known", r.known), pipeline.Vector("change", r.change),
+		pipeline.Vector("x", r.x), pipeline.Vector("share", r.share), pipeline.Vector("known", r.known),
+		pipeline.Vector("change", r.change),
 	}
 }
 

@@ -64,12 +64,14 @@ func refuses(t *testing.T, tr *Trainer, name, path string, content []byte, mayPa
 		if err := tr.Save(again, "run"); err != nil {
 			t.Fatal(err)
 		}
-		if raw, _ := os.ReadFile(again); len(raw) != len(content) || bytes.Count(diff(raw, content), []byte{0}) < len(raw)-1 {
+		if raw, _ := os.ReadFile(again); len(raw) != len(content) ||
+			bytes.Count(diff(raw, content), []byte{0}) < len(raw)-1 {
 			t.Errorf("%s: another state was restored", name)
 		}
 		return
 	}
-	if !errors.Is(err, pipeline.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file and run again") {
+	if !errors.Is(err, pipeline.ErrDamaged) || !strings.Contains(err.Error(), path) ||
+		!strings.Contains(err.Error(), "remove the file and run again") {
 		t.Errorf("%s: error %v", name, err)
 	}
 }

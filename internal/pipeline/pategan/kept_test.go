@@ -112,7 +112,8 @@ func TestNoPairsAreKept(t *testing.T) {
 	o := smallOptions()
 	o.Student.Keep = 0
 	tr := testTrainer(t, o, 1)
-	if err := tr.Run(context.Background(), newCrowd(t, o, 0.05), o.Queries, nothing, func(pipeline.Progress) {}); err != nil {
+	if err := tr.Run(context.Background(), newCrowd(t, o, 0.05), o.Queries, nothing,
+		func(pipeline.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
 	if pairs := mustPairs(t, tr); len(pairs) != 0 {

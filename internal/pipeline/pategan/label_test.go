@@ -27,7 +27,8 @@ func TestLossGradient(t *testing.T) {
 	d := newChange(units, 2, o)
 	var rounds []*labelled
 	for range 2 {
-		r := &labelled{x: make([]float32, n*w), classes: []int{0, 1, 0, 1, 0, 1, 1, 1}, share: make([]float32, n), known: make([]float32, n), change: make([]float32, n), noise: 0.2}
+		r := &labelled{x: make([]float32, n*w), classes: []int{0, 1, 0, 1, 0, 1, 1, 1}, share: make([]float32, n),
+			known: make([]float32, n), change: make([]float32, n), noise: 0.2}
 		for i := range r.x {
 			r.x[i] = rng.Float32()
 		}
@@ -116,7 +117,8 @@ func TestFitFindsTheRatio(t *testing.T) {
 		clear(d.weights)
 		var all []*labelled
 		for range rounds {
-			r := &labelled{x: x, classes: classes, share: make([]float32, n), known: make([]float32, n), change: make([]float32, n), noise: noise}
+			r := &labelled{x: x, classes: classes, share: make([]float32, n), known: make([]float32, n),
+				change: make([]float32, n), noise: noise}
 			for i, v := range real {
 				r.share[i], r.known[i] = output.Sigmoid(v)+float32(noise*rng.NormFloat64()), 1
 			}

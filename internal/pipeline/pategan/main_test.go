@@ -120,7 +120,8 @@ func (o *crowd) Votes(_ context.Context, round uint64, q *pipeline.VoteQuestion)
 			examples[t].ByClass = append(examples[t].ByClass, units.All(x, slices.Repeat([]int{c}, len(x)/q.Width)))
 		}
 	}
-	if err := o.models.Train(examples, units.All(q.Training, q.TrainingClasses), q.TrainingClasses, o.options.Teacher.Steps, o.options.Teacher.Batch); err != nil {
+	if err := o.models.Train(examples, units.All(q.Training, q.TrainingClasses), q.TrainingClasses,
+		o.options.Teacher.Steps, o.options.Teacher.Batch); err != nil {
 		return nil, err
 	}
 	n := len(q.QueryClasses)

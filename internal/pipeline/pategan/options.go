@@ -131,7 +131,8 @@ func DefaultOptions() Options {
 	return Options{
 		Mechanism: GNMax, Votes: Relative, Release: "histogram",
 		Queries: 64, ClassShare: 0.02, Threshold: 0.6, ThresholdNoise: 3, Quorum: 0.9, Deadline: 30,
-		Teacher: Teacher{Model: "logistic", Hidden: 16, Features: "standard", Steps: 10, Batch: 32, Training: 64, Rate: 0.1, Decay: 0.1},
+		Teacher: Teacher{Model: "logistic", Hidden: 16, Features: "standard", Steps: 10, Batch: 32, Training: 64,
+			Rate: 0.1, Decay: 0.1},
 		Student: Student{
 			Noise: 16, Hidden: 64, Layers: 2, GeneratorSteps: 100, GeneratorRate: 1e-3,
 			Trust: 1, Memory: 3, Average: 0.99, Spread: 0.5, Keep: 10,
@@ -148,8 +149,10 @@ func (o Options) Validate() error {
 	c.Between("labels", float64(o.Labels), 0, 1e7)
 	c.Between("queries", float64(o.Queries), 2, 65536)
 	c.Check(o.Noise >= 0 && !math.IsInf(o.Noise, 0), "noise: %v is not 0 (chosen) or above", o.Noise)
-	c.Check(o.ClassShare > 0 && o.ClassShare < 1, "class_share: %v is not a part of epsilon, between 0 and 1", o.ClassShare)
-	c.Check(o.Threshold > 0 && o.Threshold <= 1, "threshold: %v is not a share of the teachers, above 0 and at most 1", o.Threshold)
+	c.Check(o.ClassShare > 0 && o.ClassShare < 1, "class_share: %v is not a part of epsilon, between 0 and 1",
+		o.ClassShare)
+	c.Check(o.Threshold > 0 && o.Threshold <= 1, "threshold: %v is not a share of the teachers, above 0 and at most 1",
+		o.Threshold)
 	c.Positive("threshold_noise", o.ThresholdNoise)
 	c.Check(o.Quorum > 0 && o.Quorum <= 1, "quorum: %v is not a share of the teachers, above 0 and at most 1", o.Quorum)
 	c.Between("deadline", o.Deadline, 1e-3, 24*3600)
@@ -160,16 +163,19 @@ func (o Options) Validate() error {
 	c.Between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<20)
 	c.Between("teacher.training", float64(o.Teacher.Training), 1, 65536)
 	c.Positive("teacher.rate", o.Teacher.Rate)
-	c.Check(o.Teacher.Decay >= 0 && o.Teacher.Decay*o.Teacher.Rate < 1, "teacher.decay: %v is not at least 0 and below 1/rate", o.Teacher.Decay)
+	c.Check(o.Teacher.Decay >= 0 && o.Teacher.Decay*o.Teacher.Rate < 1,
+		"teacher.decay: %v is not at least 0 and below 1/rate", o.Teacher.Decay)
 	c.Between("student.noise", float64(o.Student.Noise), 1, 4096)
 	c.Between("student.hidden", float64(o.Student.Hidden), 1, 4096)
 	c.Between("student.layers", float64(o.Student.Layers), 1, 16)
 	c.Between("student.generator_steps", float64(o.Student.GeneratorSteps), 1, 1e6)
 	c.Positive("student.generator_rate", o.Student.GeneratorRate)
 	c.Positive("student.trust", o.Student.Trust)
-	c.Check(o.Student.Step >= 0 && !math.IsInf(o.Student.Step, 0), "student.step: %v is not 0 (chosen) or above", o.Student.Step)
+	c.Check(o.Student.Step >= 0 && !math.IsInf(o.Student.Step, 0), "student.step: %v is not 0 (chosen) or above",
+		o.Student.Step)
 	c.Between("student.memory", o.Student.Memory, 0, 100)
-	c.Check(o.Student.Average >= 0 && o.Student.Average < 1, "student.average: %v is not at least 0 and below 1", o.Student.Average)
+	c.Check(o.Student.Average >= 0 && o.Student.Average < 1, "student.average: %v is not at least 0 and below 1",
+		o.Student.Average)
 	c.Between("student.spread", o.Student.Spread, 0, 1)
 	c.Between("student.keep", float64(o.Student.Keep), 0, 1000)
 	return c.Err()

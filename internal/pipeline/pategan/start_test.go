@@ -19,7 +19,8 @@ import (
 // startOptions are those of a short fit.
 func startOptions() embed.Options {
 	o := embed.DefaultOptions()
-	o.Features = embed.Features{Count: 0.3, Columns: 1, Pairs: 1, Bins: 5, MostPairs: 20, Fourier: 1, Waves: 20, Scales: []float64{1.25}}
+	o.Features = embed.Features{Count: 0.3, Columns: 1, Pairs: 1, Bins: 5, MostPairs: 20, Fourier: 1, Waves: 20,
+		Scales: []float64{1.25}}
 	o.Fit = embed.Fit{Steps: 20, Batch: 32, StepSize: 5e-3, StepEnd: 1e-3, Memory: 0.8, Average: 0.9}
 	return o
 }
@@ -33,7 +34,8 @@ type held struct {
 	last  int
 }
 
-func (h *held) Begin(ctx context.Context, notes *pipeline.Learned, l *pipeline.Learner, rng *rand.Rand, keep func() error) error {
+func (h *held) Begin(ctx context.Context, notes *pipeline.Learned, l *pipeline.Learner, rng *rand.Rand,
+	keep func() error) error {
 	err := h.Start.Begin(ctx, notes, l, rng, keep)
 	h.last = l.Steps()[0]
 	return err
@@ -139,10 +141,12 @@ func TestAStudentWithAStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantAsked := oracle.crowd.asked
-	if oracle.asked != 1 || len(wantAsked) != rounds || start.holds < rounds*o.Student.GeneratorSteps || start.holds%o.Student.GeneratorSteps != 0 {
+	if oracle.asked != 1 || len(wantAsked) != rounds || start.holds < rounds*o.Student.GeneratorSteps ||
+		start.holds%o.Student.GeneratorSteps != 0 {
 		t.Errorf("%d embeddings and %d rounds were asked, held %d times", oracle.asked, len(wantAsked), start.holds)
 	}
-	if straight.Receipts[0] != "embedding" || len(straight.Receipts) != 1+rounds || len(straight.Counts) != 2 || straight.Begun != startOptions().Fit.Steps {
+	if straight.Receipts[0] != "embedding" || len(straight.Receipts) != 1+rounds || len(straight.Counts) != 2 ||
+		straight.Begun != startOptions().Fit.Steps {
 		t.Errorf("learned %+v", straight.Learned)
 	}
 	// It is stopped while it is fitted to its start, and later on.

@@ -54,22 +54,26 @@ func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, e
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{opts: opts, classes: classes, source: rand.NewPCG(seed, 0x5eed), heads: e.Heads(), numbers: e.Numbers()}
+	t := &Trainer{opts: opts, classes: classes, source: rand.NewPCG(seed, 0x5eed), heads: e.Heads(),
+		numbers: e.Numbers()}
 	t.rng = rand.New(t.source)
 	s := opts.Student
-	g, err := pipeline.NewGenerator(e, pipeline.GeneratorSpec{Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers, Classes: classes}, t.rng)
+	g, err := pipeline.NewGenerator(e, pipeline.GeneratorSpec{Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers,
+		Classes: classes}, t.rng)
 	if err != nil {
 		return nil, err
 	}
 	if s.Keep > 0 {
 		t.scorer, err = discriminator.New(discriminator.Spec{
-			Features: e.Width(), Numbers: t.numbers, Classes: classes, Kind: discriminator.Dense, Each: true, Standard: true,
+			Features: e.Width(), Numbers: t.numbers, Classes: classes, Kind: discriminator.Dense, Each: true,
+			Standard: true,
 		}, rand.New(rand.NewPCG(0, 0))) // which draws nothing: linear ones begin at zero
 		if err != nil {
 			return nil, fmt.Errorf("pategan: student.keep: %w; 0 keeps none", err)
 		}
 	}
-	t.mover = tilt.New(g, e, classes, tilt.Options{Steps: s.GeneratorSteps, Rate: s.GeneratorRate, Average: s.Average}, t.rng)
+	t.mover = tilt.New(g, e, classes, tilt.Options{Steps: s.GeneratorSteps, Rate: s.GeneratorRate, Average: s.Average},
+		t.rng)
 	return t, nil
 }
 
@@ -90,7 +94,8 @@ func (t *Trainer) Rounds() int { return t.done }
 // each, until `labels` queries have been asked. After each step it calls keep,
 // which may store the state, and progress. A restored trainer goes on where it
 // was.
-func (t *Trainer) Run(ctx context.Context, oracle Oracle, labels int, keep func() error, progress func(pipeline.Progress)) error {
+func (t *Trainer) Run(ctx context.Context, oracle Oracle, labels int, keep func() error,
+	progress func(pipeline.Progress)) error {
 	rounds := (labels + t.opts.Queries - 1) / t.opts.Queries
 	if err := t.Begin(ctx, t.start, oracle, t.classes, t.mover.Learner, t.rng, keep); err != nil {
 		return err
@@ -112,7 +117,8 @@ func (t *Trainer) Run(ctx context.Context, oracle Oracle, labels int, keep func(
 		}
 		t.pending = nil
 		t.Took(answer.Receipt, answer.Teachers, answer.EpsilonSpent)
-		progress(pipeline.Progress{Round: t.done, Rounds: rounds, EpsilonSpent: t.Spent, Answered: answered, Queries: len(answer.Share)})
+		progress(pipeline.Progress{Round: t.done, Rounds: rounds, EpsilonSpent: t.Spent, Answered: answered,
+			Queries: len(answer.Share)})
 	}
 	return keep()
 }
@@ -133,7 +139,8 @@ func (t *Trainer) student() Student {
 // ask generates the records of the next round, all classes alike.
 func (t *Trainer) ask(queries int) *pipeline.VoteQuestion {
 	w := t.mover.Generator.Width()
-	q := &pipeline.VoteQuestion{Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training, t.classes), QueryClasses: pipeline.Balanced(queries, t.classes)}
+	q := &pipeline.VoteQuestion{Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training, t.classes),
+		QueryClasses: pipeline.Balanced(queries, t.classes)}
 	q.Training = make([]float32, len(q.TrainingClasses)*w)
 	t.mover.Generator.Sample(q.Training, q.TrainingClasses, t.rng)
 	q.Queries = make([]float32, len(q.QueryClasses)*w)
@@ -151,13 +158,15 @@ const keptRounds = 256
 
 // learn adds a round's labels, fits the discriminator to all rounds and moves
 // the generator.
-func (t *Trainer) learn(ctx context.Context, q *pipeline.VoteQuestion, a *pipeline.VoteAnswer) (answered int, err error) {
+func (t *Trainer) learn(ctx context.Context, q *pipeline.VoteQuestion, a *pipeline.VoteAnswer) (answered int,
+	err error) {
 	n := len(q.QueryClasses)
 	if len(a.Share) != n || len(a.Answered) != n {
 		return 0, fmt.Errorf("pategan: %d shares and %d marks for %d queries", len(a.Share), len(a.Answered), n)
 	}
 	r := &labelled{
-		x: q.Queries, classes: q.QueryClasses, share: a.Share, known: make([]float32, n), noise: a.Noise, change: make([]float32, n),
+		x: q.Queries, classes: q.QueryClasses, share: a.Share, known: make([]float32, n), noise: a.Noise,
+		change: make([]float32, n),
 	}
 	for i, ok := range a.Answered {
 		if ok {

@@ -102,7 +102,8 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 	const labels = 64
 	stop := errors.New("stop")
 	straight := testTrainer(t, smallOptions(), 1)
-	if err := straight.Run(context.Background(), newCrowd(t, smallOptions(), 0.05), labels, nothing, func(pipeline.Progress) {}); err != nil {
+	if err := straight.Run(context.Background(), newCrowd(t, smallOptions(), 0.05), labels, nothing,
+		func(pipeline.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "student.ckpt")
@@ -139,7 +140,8 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 func TestRestoreRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "student.ckpt")
 	tr := testTrainer(t, smallOptions(), 1)
-	if err := tr.Run(context.Background(), newCrowd(t, smallOptions(), 0), 16, nothing, func(pipeline.Progress) {}); err != nil {
+	if err := tr.Run(context.Background(), newCrowd(t, smallOptions(), 0), 16, nothing,
+		func(pipeline.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
 	if err := tr.Save(path, "run a"); err != nil {
@@ -182,11 +184,16 @@ func TestRefusesBadAnswers(t *testing.T) {
 	for name, o := range map[string]*badOracle{
 		"too few counts": {counts: []float64{1}},
 		"too few shares": {counts: []float64{1, 1}, spoil: func(a *pipeline.VoteAnswer) { a.Share = a.Share[1:] }},
-		"too few marks":  {counts: []float64{1, 1}, spoil: func(a *pipeline.VoteAnswer) { a.Answered = a.Answered[1:] }},
-		"not a number":   {counts: []float64{1, 1}, spoil: func(a *pipeline.VoteAnswer) { a.Share[0] = float32(math.NaN()) }},
+		"too few marks": {counts: []float64{1, 1}, spoil: func(a *pipeline.VoteAnswer) {
+			a.Answered = a.Answered[1:]
+		}},
+		"not a number": {counts: []float64{1, 1}, spoil: func(a *pipeline.VoteAnswer) {
+			a.Share[0] = float32(math.NaN())
+		}},
 	} {
 		o.crowd = newCrowd(t, smallOptions(), 0)
-		if err := testTrainer(t, smallOptions(), 1).Run(context.Background(), o, 32, nothing, func(pipeline.Progress) {}); err == nil {
+		if err := testTrainer(t, smallOptions(), 1).Run(context.Background(), o, 32, nothing,
+			func(pipeline.Progress) {}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

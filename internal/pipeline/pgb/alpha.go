@@ -57,7 +57,8 @@ func SelectionLoss(discriminators, rounds int, records, epsilon, beta float64) f
 // holds true means. The error says that plays or means are of another game.
 func (g *Game) Gap(real []float64, p *Plays) (float64, error) {
 	if len(real) != len(g.scores) || len(p.Mixture) != len(g.scores) || len(p.Weights) != g.candidates {
-		return 0, fmt.Errorf("pgb: %d means and plays of %d discriminators and %d candidates in a game of %d and %d", len(real), len(p.Mixture), len(p.Weights), len(g.scores), g.candidates)
+		return 0, fmt.Errorf("pgb: %d means and plays of %d discriminators and %d candidates in a game of %d and %d",
+			len(real), len(p.Mixture), len(p.Weights), len(g.scores), g.candidates)
 	}
 	worst, mixed := math.Inf(-1), 0.0
 	for j, row := range g.scores {

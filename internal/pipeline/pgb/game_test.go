@@ -90,7 +90,8 @@ func TestAveragePlaysAreAnEquilibrium(t *testing.T) {
 		got, n, rate := gap(t, g, d.real, play(t, g, BestResponse(d.real))), len(d.scores[0]), g.Options().Rate
 		tight, paper := Alpha(n, d.rounds, rate, 0), AlphaOfPaper(n, d.rounds, rate, 0)
 		if got < -1e-12 || got > tight+1e-12 || tight > paper {
-			t.Fatalf("gap %v; alpha %v, that of the paper %v (%d candidates, %d discriminators, %d rounds, rate %v)", got, tight, paper, n, len(d.scores), d.rounds, rate)
+			t.Fatalf("gap %v; alpha %v, that of the paper %v (%d candidates, %d discriminators, %d rounds, rate %v)",
+				got, tight, paper, n, len(d.scores), d.rounds, rate)
 		}
 		closest = math.Max(closest, got/tight)
 	}
@@ -106,7 +107,8 @@ func TestTheChosenRateIsThePapers(t *testing.T) {
 			rate, ours := Options{Rounds: rounds}.ChosenFor(n).Rate, math.Sqrt(8*math.Log(float64(n))/float64(rounds))
 			for _, factor := range []float64{0.5, 0.9, 1.1, 2} {
 				if AlphaOfPaper(n, rounds, rate*factor, 0) < AlphaOfPaper(n, rounds, rate, 0) {
-					t.Errorf("%d candidates, %d rounds: the paper's bound is less at %v than at %v", n, rounds, rate*factor, rate)
+					t.Errorf("%d candidates, %d rounds: the paper's bound is less at %v than at %v", n, rounds,
+						rate*factor, rate)
 				}
 				if Alpha(n, rounds, ours*factor, 0) < Alpha(n, rounds, ours, 0) {
 					t.Errorf("%d candidates, %d rounds: alpha is less at %v than at %v", n, rounds, ours*factor, ours)
@@ -186,7 +188,8 @@ func TestPlaysAreShares(t *testing.T) {
 			}
 			return total
 		}
-		if w, m := sum(p.Weights), sum(p.Mixture); math.Abs(w-1) > 1e-9 || math.Abs(m-1) > 1e-9 || len(p.Selected) != d.rounds {
+		if w, m := sum(p.Weights), sum(p.Mixture); math.Abs(w-1) > 1e-9 || math.Abs(m-1) > 1e-9 ||
+			len(p.Selected) != d.rounds {
 			rt.Fatalf("weights add up to %v, the mixture to %v, in %d rounds of %d", w, m, len(p.Selected), d.rounds)
 		}
 		order := rng.Perm(len(d.scores[0]))
@@ -294,11 +297,13 @@ func TestScoresAreRefused(t *testing.T) {
 		"infinite":       {[][]float64{{0.5}, {math.Inf(1)}}, "discriminator 1 gives candidate 0"},
 		"rows of others": {[][]float64{{0, 1}, {0}}, "discriminator 1 scores 1"},
 	} {
-		if _, err := New(c.scores, DefaultOptions()); !errors.Is(err, ErrScores) || !strings.Contains(err.Error(), c.says) {
+		if _, err := New(c.scores, DefaultOptions()); !errors.Is(err, ErrScores) ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, o := range []Options{{}, {Rounds: -1}, {Rounds: 1e6}, {Rounds: 5, Rate: -1}, {Rounds: 5, Rate: math.NaN()}, {Rounds: 5, Rate: math.Inf(1)}} {
+	for _, o := range []Options{{}, {Rounds: -1}, {Rounds: 1e6}, {Rounds: 5, Rate: -1}, {Rounds: 5, Rate: math.NaN()},
+		{Rounds: 5, Rate: math.Inf(1)}} {
 		if _, err := New([][]float64{{0.5}}, o); err == nil || !strings.Contains(err.Error(), "pgb.r") {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -321,10 +326,13 @@ func TestGamesEndWithErrors(t *testing.T) {
 	}
 	spent := errors.New("the budget is spent")
 	done := 0
-	if _, err := g.Play(context.Background(), failing{spent}, func(n, of int) { done = n*1000 + of }); !errors.Is(err, spent) || done != 3400 {
+	if _, err := g.Play(context.Background(), failing{spent}, func(n, of int) {
+		done = n*1000 + of
+	}); !errors.Is(err, spent) || done != 3400 {
 		t.Errorf("%v after %d", err, done)
 	}
-	if _, err := g.Play(context.Background(), scripted([]int{0, 2}), nil); err == nil || !strings.Contains(err.Error(), "round 1: discriminator 2") {
+	if _, err := g.Play(context.Background(), scripted([]int{0, 2}), nil); err == nil ||
+		!strings.Contains(err.Error(), "round 1: discriminator 2") {
 		t.Errorf("a discriminator that is not there: %v", err)
 	}
 	for _, real := range [][]float64{{0.5}, {0.5, 1.5}, {0.5, math.NaN()}} {

@@ -34,7 +34,8 @@ func readScoreSum(p *question.Public, q *conclavev1.ScoreSum) (*question.Checked
 		}
 	}
 	return &question.Checked{
-		Shape:    question.Shape{Sum: &question.Vector{Entries: n, Bound: int64(q.Bound), Norm: question.Each, Rate: 1}},
+		Shape: question.Shape{Sum: &question.Vector{Entries: n, Bound: int64(q.Bound), Norm: question.Each,
+			Rate: 1}},
 		Baseline: q.Nothing,
 		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
 			if q.Nothing {

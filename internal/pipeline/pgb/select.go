@@ -95,7 +95,8 @@ func messages(_ pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline
 	}
 	return []pipeline.StageMessages{{
 		AnswerName: "score sums", Times: 1, Numbers: f.Kept, Largest: pipeline.MostUnits * ScoreBound,
-		AnswerContent: fmt.Sprintf("%d numbers: the sum over the site's privacy units of what each stored discriminator "+
+		AnswerContent: fmt.Sprintf("%d numbers: the sum over the site's privacy units of what each stored "+
+			"discriminator "+
 			"gives them; the aggregator keeps it in memory, and releases %d selections", f.Kept, planned.Count),
 		Asked:        "discriminators",
 		AskedContent: fmt.Sprintf("the weights of %d stored discriminators, once; nobody's data", f.Kept),

@@ -15,7 +15,8 @@ const name = "pgb"
 var Stage = pipeline.Stage{
 	Name: name, Options: pipeline.Defaults(DefaultStage),
 	Asks:           []pipeline.StageQuestion{{Stage: runspec.Selections, Kind: runspec.Scores, Says: says}},
-	Discriminators: follows, Validate: validate, Check: check, Share: share, Price: price, Messages: messages, Apply: boost,
+	Discriminators: follows, Validate: validate, Check: check, Share: share, Price: price, Messages: messages,
+	Apply: boost,
 }
 
 func says(selections int, _ int64) string {
@@ -63,10 +64,12 @@ func (o StageOptions) Validate() error {
 		errs = append(errs, fmt.Errorf("pgb.share: %v is not a share of the budget, above 0 and below 1", o.Share))
 	}
 	if o.Candidates < 0 || o.Candidates > pipeline.MostCandidates {
-		errs = append(errs, fmt.Errorf("pgb.candidates: %d is not between 0 (chosen) and %d", o.Candidates, pipeline.MostCandidates))
+		errs = append(errs, fmt.Errorf("pgb.candidates: %d is not between 0 (chosen) and %d", o.Candidates,
+			pipeline.MostCandidates))
 	}
 	if o.Records < 0 || o.Records > pipeline.MostUnits {
-		errs = append(errs, fmt.Errorf("pgb.records: %d is not between 0 (of the class counts) and %d", o.Records, pipeline.MostUnits))
+		errs = append(errs, fmt.Errorf("pgb.records: %d is not between 0 (of the class counts) and %d", o.Records,
+			pipeline.MostUnits))
 	}
 	return errors.Join(errs...)
 }

@@ -179,10 +179,12 @@ func (f *features) pull(grad, x, numbers []float32, classes []int, target []floa
 				slope[k] *= value[k]
 			}
 		}
-		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, rows(f.slope, lo, hi, f.count), rows(f.w, 0, f.count, f.width), 0, rows(grad, lo, hi, f.width))
+		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, rows(f.slope, lo, hi, f.count), rows(f.w, 0, f.count, f.width), 0,
+			rows(grad, lo, hi, f.width))
 		for i := lo; i < hi; i++ {
 			at, to := i*f.width, (i+1)*f.width
-			f.choices(grad[at:to], x[at:to], numbers[at:to], f.arg[i*f.count:(i+1)*f.count], f.value[i*f.count:(i+1)*f.count])
+			f.choices(grad[at:to], x[at:to], numbers[at:to], f.arg[i*f.count:(i+1)*f.count],
+				f.value[i*f.count:(i+1)*f.count])
 		}
 	})
 }
@@ -223,7 +225,8 @@ func (f *features) choices(grad, x, numbers, arg, by []float32) {
 				grad[lo] += by[k] * (projection.Cosine(zero+w[lo]) - projection.Cosine(zero))
 			case encode.HeadMissing:
 				zero := arg[k] - w[lo]*x[lo] - w[lo-1]*x[lo-1]
-				grad[lo] += by[k] * (projection.Cosine(zero+w[lo]+w[lo-1]*pipeline.EmptyNumber) - projection.Cosine(zero+w[lo-1]*numbers[lo-1]))
+				grad[lo] += by[k] * (projection.Cosine(zero+w[lo]+w[lo-1]*pipeline.EmptyNumber) -
+					projection.Cosine(zero+w[lo-1]*numbers[lo-1]))
 			case encode.HeadCategory:
 				zero := arg[k]
 				for j := lo; j < hi; j++ {

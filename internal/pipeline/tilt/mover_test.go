@@ -108,10 +108,13 @@ func TestFeatureGradient(t *testing.T) {
 		g, at := grad[i*w:(i+1)*w], x[i*w:(i+1)*w]
 		const h = 1e-3
 		check(i, "number", g[0], (with(map[int]float32{0: at[0] + h})-with(map[int]float32{0: at[0] - h}))/(2*h))
-		check(i, "nullable number", g[1], (with(map[int]float32{1: at[1] + h})-with(map[int]float32{1: at[1] - h}))/(2*h))
+		check(i, "nullable number", g[1],
+			(with(map[int]float32{1: at[1] + h})-with(map[int]float32{1: at[1] - h}))/(2*h))
 		check(i, "empty", g[2], with(map[int]float32{1: 0.5, 2: 1})-with(map[int]float32{1: numbers[i*w+1], 2: 0}))
-		check(i, "category 1 less 0", g[4]-g[3], with(map[int]float32{3: 0, 4: 1, 5: 0})-with(map[int]float32{3: 1, 4: 0, 5: 0}))
-		check(i, "category 2 less 0", g[5]-g[3], with(map[int]float32{3: 0, 4: 0, 5: 1})-with(map[int]float32{3: 1, 4: 0, 5: 0}))
+		check(i, "category 1 less 0", g[4]-g[3],
+			with(map[int]float32{3: 0, 4: 1, 5: 0})-with(map[int]float32{3: 1, 4: 0, 5: 0}))
+		check(i, "category 2 less 0", g[5]-g[3],
+			with(map[int]float32{3: 0, 4: 0, 5: 1})-with(map[int]float32{3: 1, 4: 0, 5: 0}))
 		check(i, "flag", g[6], with(map[int]float32{6: 1})-with(map[int]float32{6: 0}))
 	}
 }

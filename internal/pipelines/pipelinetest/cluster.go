@@ -52,7 +52,8 @@ func (s *suite) run(t *testing.T) {
 	defer file.Close()
 	verified, err := ledger.Verify(file) // no round twice
 	testkit.Must(t, err)
-	if got := verified.Runs[spec.Name]; got.Releases != p.Rounds+1 || !got.Closed || !slices.Equal(got.Plan, p.Planned()) {
+	got := verified.Runs[spec.Name]
+	if got.Releases != p.Rounds+1 || !got.Closed || !slices.Equal(got.Plan, p.Planned()) {
 		t.Errorf("the ledger has %d releases of %v, closed %v; want %d of %v", got.Releases, got.Plan, got.Closed,
 			p.Rounds+1, p.Planned())
 	}
@@ -71,7 +72,8 @@ func (s *suite) cluster(t *testing.T) (spec *runfile.Spec, out string) {
 	rows.WriteString("age,kind,label\n")
 	for range 300 {
 		label := rng.IntN(2)
-		fmt.Fprintf(&rows, "%.2f,%s,%d\n", 20+40*float64(label)+20*rng.Float64(), []string{"x", "y", "z"}[rng.IntN(3)], label)
+		age, kind := 20+40*float64(label)+20*rng.Float64(), "xyz"[rng.IntN(3)]
+		fmt.Fprintf(&rows, "%.2f,%c,%d\n", age, kind, label)
 	}
 	for name, text := range map[string]string{
 		"schema.yaml": tableSchema, "rows.csv": rows.String(),

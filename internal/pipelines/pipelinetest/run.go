@@ -59,6 +59,9 @@ columns:
 `
 )
 
+// someNode is a node whose messages are foreseen.
+var someNode = run.Node{Dataset: "d", Site: "a", Node: "1", Teachers: 10}
+
 // schemas are those of what the pipeline can make.
 func (s *suite) schemas(t *testing.T) map[string]*partition.Schema {
 	t.Helper()
@@ -156,7 +159,7 @@ func (s *suite) plan(t *testing.T) {
 				if err != nil || claim.Epsilon > epsilon || claim.Epsilon < epsilon/2 {
 					t.Errorf("the plan costs %v of %v (%v)", claim.Epsilon, epsilon, err)
 				}
-				f, err := run.NewForecast(spec, schema, run.Node{Dataset: "d", Site: "a", Node: "1", Teachers: 10})
+				f, err := run.NewForecast(spec, schema, someNode)
 				if err != nil || f.Claim.Epsilon != claim.Epsilon {
 					t.Errorf("the forecast costs %v, the plan %v (%v)", f.Claim.Epsilon, claim.Epsilon, err)
 				}
@@ -172,7 +175,7 @@ func (s *suite) plan(t *testing.T) {
 // Nodes read the largest questions, and answers have the shape that the aggregator is told.
 func (s *suite) questions(t *testing.T) {
 	for name, schema := range s.schemas(t) {
-		_, questions, err := run.Questions(s.spec(2), schema, run.Node{Dataset: "d", Site: "a", Node: "1", Teachers: 10})
+		_, questions, err := run.Questions(s.spec(2), schema, someNode)
 		testkit.Must(t, err)
 		for _, q := range questions {
 			checked, err := kinds.All.Read(question.NewPublic(schema, 10, 1), q.Round.GetKind(), q.Round.GetParams())

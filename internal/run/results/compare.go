@@ -21,7 +21,8 @@ func (r *Release) Compare(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]string{"not_private": filepath.Join(r.Out, notPrivateFile), "model": filepath.Join(r.Out, "model")}
+	out := map[string]string{"not_private": filepath.Join(r.Out, notPrivateFile),
+		"model": filepath.Join(r.Out, "model")}
 	if err := r.Model.Save(out["model"]); err != nil {
 		return nil, err
 	}
@@ -34,8 +35,10 @@ func (r *Release) Compare(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	return &Result{
-		Name: r.Facts.Run, Pipeline: r.Facts.Pipeline, Epsilon: r.Epsilon, Delta: r.Delta, Guarantee: "none: " + notPrivate,
-		EpsilonSpent: r.Learned.Spent, Rounds: len(r.Learned.Receipts), Teachers: r.Facts.Teachers, Rows: synthetic.Len(),
+		Name: r.Facts.Run, Pipeline: r.Facts.Pipeline, Epsilon: r.Epsilon, Delta: r.Delta,
+		Guarantee:    "none: " + notPrivate,
+		EpsilonSpent: r.Learned.Spent, Rounds: len(r.Learned.Receipts), Teachers: r.Facts.Teachers,
+		Rows:    synthetic.Len(),
 		Outputs: out, Utility: utilityOf(page.Evaluation), NotPrivate: true, Notes: r.Made.Notes,
 		WallSeconds: time.Since(r.Started).Seconds(),
 	}, nil

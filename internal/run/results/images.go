@@ -42,7 +42,8 @@ func loadRealImages(e Evaluate, schema *partition.Schema) (realImages, error) {
 			return r, fmt.Errorf("images for the report: %w", err)
 		}
 		if x.Len() < f.least {
-			return r, fmt.Errorf("images for the report: %s: fewer than %d images cannot be compared; name more", f.path, f.least)
+			return r, fmt.Errorf("images for the report: %s: fewer than %d images cannot be compared; name more",
+				f.path, f.least)
 		}
 		*f.into = x
 	}
@@ -68,7 +69,10 @@ func writeImages(out map[string]string, synthetic *partition.Table) error {
 		name    string
 		content []byte
 	}{{"images", images}, {"labels", labels}, {"samples", sheet}} {
-		if err := WriteFile(out[f.name], func(b *bytes.Buffer) error { _, err := b.Write(f.content); return err }); err != nil {
+		if err := WriteFile(out[f.name], func(b *bytes.Buffer) error {
+			_, err := b.Write(f.content)
+			return err
+		}); err != nil {
 			return err
 		}
 	}
@@ -104,7 +108,8 @@ func fillImages(ctx context.Context, page *report.Page, synthetic *partition.Tab
 		return err
 	}
 	if page.Evaluation, err = images.Evaluate(ctx, images.Input{
-		Synthetic: x, Weight: synthetic.Weights(), Test: real.Test, Train: real.Train, CoinFlips: real.CoinFlips, Classes: len(schema.Classes()),
+		Synthetic: x, Weight: synthetic.Weights(), Test: real.Test, Train: real.Train, CoinFlips: real.CoinFlips,
+		Classes: len(schema.Classes()),
 	}); err != nil {
 		return fmt.Errorf("compare with real images: %w", err)
 	}

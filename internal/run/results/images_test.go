@@ -45,12 +45,14 @@ func bars(n int) *idx.Images {
 // Somebody's files under the names that a run of images writes stay, and are
 // nothing to a run of a table. Colour has its own name.
 func TestOutputsOfImages(t *testing.T) {
-	grey, colour := &partition.Image{Height: 1, Width: 1, Channels: 1}, &partition.Image{Height: 1, Width: 1, Channels: 3}
+	grey, colour := &partition.Image{Height: 1, Width: 1, Channels: 1},
+		&partition.Image{Height: 1, Width: 1, Channels: 3}
 	if name := filepath.Base(Files("x", colour)["images"]); name != "synthetic-images-idx4-ubyte.gz" {
 		t.Errorf("colour is in %s", name)
 	}
 	out := write(t, map[string]string{"samples.png": "mine"})
-	if err := MakeOutput(out, grey); err == nil || !strings.Contains(err.Error(), "samples.png exists and is not of a run") {
+	if err := MakeOutput(out, grey); err == nil ||
+		!strings.Contains(err.Error(), "samples.png exists and is not of a run") {
 		t.Errorf("error %v", err)
 	}
 	if err := MakeOutput(out, nil); err != nil {
@@ -66,7 +68,8 @@ func TestLargeImages(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(2, 2))
 	noise := func(each, classes int) (*idx.Images, *partition.Schema) {
-		text := strings.NewReplacer("height: 4, width: 4, channels: 1", "height: 120, width: 120, channels: 3", "repeat: 16", "repeat: 43200",
+		text := strings.NewReplacer("height: 4, width: 4, channels: 1", "height: 120, width: 120, channels: 3",
+			"repeat: 16", "repeat: 43200",
 			"[left, right]", "[a"+numbered(classes)+"]").Replace(imageSchema)
 		schema, err := partition.ParseSchema([]byte(text))
 		if err != nil {
@@ -120,7 +123,8 @@ func TestFillPageOfImages(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var page report.Page
-	if err := fillPage(ctx, &page, table, Real{Images: realImages{Test: bars(20)}}); err == nil || page.Evaluation != nil || len(page.Images) != 2 || !page.NotPrivate() {
+	if err := fillPage(ctx, &page, table, Real{Images: realImages{Test: bars(20)}}); err == nil ||
+		page.Evaluation != nil || len(page.Images) != 2 || !page.NotPrivate() {
 		t.Errorf("cancelled: %v, %+v", err, page.Evaluation)
 	}
 	if utilityOf(nil) != nil {

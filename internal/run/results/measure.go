@@ -61,7 +61,9 @@ func writeReports(out map[string]string, page report.Page) error {
 	if err := WriteFile(out["report"], func(b *bytes.Buffer) error { return report.WriteHTML(b, page) }); err != nil {
 		return err
 	}
-	if err := WriteFile(out["report_md"], func(b *bytes.Buffer) error { return report.WriteMarkdown(b, page) }); err != nil {
+	if err := WriteFile(out["report_md"], func(b *bytes.Buffer) error {
+		return report.WriteMarkdown(b, page)
+	}); err != nil {
 		return err
 	}
 	return WriteFile(out["report_json"], func(b *bytes.Buffer) error { return report.WriteJSON(b, page) })

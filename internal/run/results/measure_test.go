@@ -39,21 +39,25 @@ func ages(t *testing.T, twoClasses bool) *partition.Table {
 
 func TestFillPage(t *testing.T) {
 	var page report.Page
-	if err := fillPage(t.Context(), &page, ages(t, true), Real{}); err != nil || page.NotPrivate() || len(page.Columns) != 2 || page.Correlations == nil {
+	if err := fillPage(t.Context(), &page, ages(t, true), Real{}); err != nil || page.NotPrivate() ||
+		len(page.Columns) != 2 || page.Correlations == nil {
 		t.Errorf("without real rows: %v, %+v", err, page)
 	}
 	real := Real{Test: ages(t, true), Train: ages(t, true), CoinFlips: ages(t, false), Models: Evaluate{}.ModelNames()}
-	if err := fillPage(t.Context(), &page, ages(t, true), real); err != nil || !page.NotPrivate() || page.Evaluation.Rows != (evaluate.Rows{Synthetic: 100, Test: 100, Train: 100}) {
+	if err := fillPage(t.Context(), &page, ages(t, true), real); err != nil || !page.NotPrivate() ||
+		page.Evaluation.Rows != (evaluate.Rows{Synthetic: 100, Test: 100, Train: 100}) {
 		t.Errorf("with real rows: %v, %+v", err, page)
 	}
 	results := utilityOf(page.Evaluation)
-	if len(results) != 2 || *results[0].SyntheticAUROC != 1 || results[0].RealAUROC == nil || *results[0].RealAUROC != 1 {
+	if len(results) != 2 || *results[0].SyntheticAUROC != 1 || results[0].RealAUROC == nil ||
+		*results[0].RealAUROC != 1 {
 		t.Errorf("utility %+v", results)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	page.Evaluation = nil
-	if err := fillPage(ctx, &page, ages(t, true), real); !errors.Is(err, context.Canceled) || !page.NotPrivate() || page.Evaluation != nil {
+	if err := fillPage(ctx, &page, ages(t, true), real); !errors.Is(err, context.Canceled) || !page.NotPrivate() ||
+		page.Evaluation != nil {
 		t.Errorf("cancelled: %v, %+v", err, page)
 	}
 }

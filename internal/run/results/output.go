@@ -64,14 +64,16 @@ func MakeOutput(out string, image *partition.Image) error {
 		case err != nil:
 			return fmt.Errorf("look into the output folder: %w", err)
 		case !info.IsDir():
-			return fmt.Errorf("%s is a file, and the model's folder is to be there; move it away, or name another output folder", path)
+			return fmt.Errorf("%s is a file, and the model's folder is to be there; move it away, or name another "+
+				"output folder", path)
 		default:
 			folders = append(folders, path)
 		}
 	}
 	for _, path := range files {
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			return fmt.Errorf("%s is a folder, and a file is to be there; move it away, or name another output folder", path)
+			return fmt.Errorf("%s is a folder, and a file is to be there; move it away, or name another output folder",
+				path)
 		}
 	}
 	for _, dir := range folders {
@@ -90,7 +92,8 @@ func checkForeign(out string, image *partition.Image) error {
 	}
 	for _, path := range Files(out, image) {
 		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("%s exists and is not of a run in this folder; move it away, or name another output folder", path)
+			return fmt.Errorf("%s exists and is not of a run in this folder; move it away, or name another "+
+				"output folder", path)
 		}
 	}
 	return nil

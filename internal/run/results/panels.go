@@ -56,7 +56,8 @@ func (f *Finished) panels(dir string, test *partition.Table) ([]picture.Panel, e
 	if err != nil {
 		return nil, err
 	}
-	table, err := model.Sample(min(f.synthetic.Len(), picture.MaxPoints), pipeline.AnyClass, rand.New(rand.NewPCG(0, 0xda7a)))
+	table, err := model.Sample(min(f.synthetic.Len(), picture.MaxPoints), pipeline.AnyClass,
+		rand.New(rand.NewPCG(0, 0xda7a)))
 	if err != nil {
 		return nil, err
 	}

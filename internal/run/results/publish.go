@@ -63,7 +63,8 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 	verified, err := ledger.Verify(bytes.NewReader(ledgerFile))
 	if err != nil && !errors.Is(err, ledger.ErrUnclosed) {
 		// Another run of the dataset may be open; this one is closed.
-		return nil, fmt.Errorf("the aggregator's ledger does not verify: %w; keep this folder and ask its operator", err)
+		return nil, fmt.Errorf("the aggregator's ledger does not verify: %w; keep this folder and ask its operator",
+			err)
 	}
 	releases := ReleasesOf(r.Ledger, r.Facts.Run)
 	if err := CheckReceipts(r.Learned.Receipts, releases); err != nil {
@@ -128,7 +129,8 @@ func (r *Release) writeRows(out map[string]string, synthetic *partition.Table) e
 }
 
 // certify makes the certificate of so many rows.
-func (r *Release) certify(verified ledger.Verification, ledgerFile []byte, rows int) (c certificate.Certificate, err error) {
+func (r *Release) certify(verified ledger.Verification, ledgerFile []byte, rows int) (c certificate.Certificate,
+	err error) {
 	facts := r.Facts
 	facts.SchemaSHA256, facts.Neighbouring, facts.Rows = r.Schema.SHA256, verified.Neighbouring, rows
 	facts.TeachersLeast, facts.Created, facts.Software = r.Learned.TeachersLeast, time.Now(), version.Software

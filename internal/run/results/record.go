@@ -38,7 +38,8 @@ func CheckRecord(out, name string) error {
 		return fmt.Errorf("look into the output folder: %w", err)
 	}
 	if r.Name != "" && r.Name != name {
-		return fmt.Errorf("%s holds what was begun of run %q, and this is run %q; go on with that one, or name another folder", out, r.Name, name)
+		return fmt.Errorf("%s holds what was begun of run %q, and this is run %q; go on with that one, or name "+
+			"another folder", out, r.Name, name)
 	}
 	return nil
 }

@@ -63,7 +63,8 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	real, err := LoadReal(Evaluate{Test: o.Test, Train: o.Train, CoinFlips: o.CoinFlips, Models: []string{"all"}}, f.synthetic.Schema())
+	real, err := LoadReal(Evaluate{Test: o.Test, Train: o.Train, CoinFlips: o.CoinFlips, Models: []string{"all"}},
+		f.synthetic.Schema())
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,8 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	result := &ReportResult{
 		Run: c.Run, Epsilon: c.Epsilon, Delta: c.Delta, EpsilonSpent: c.EpsilonSpent, Rows: c.Rows,
 		StatedNotProven: certificate.Stated, NotPrivate: page.NotPrivate(), Utility: utilityOf(page.Evaluation),
-		Outputs: map[string]string{"report": out["report"], "report_md": out["report_md"], "report_json": out["report_json"]},
+		Outputs: map[string]string{"report": out["report"], "report_md": out["report_md"],
+			"report_json": out["report_json"]},
 	}
 	return result, nil
 }
@@ -101,7 +103,8 @@ func ReadFinished(dir string) (*Finished, error) {
 	certificate, err := certificate.Read(files["certificate"])
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, compared := os.Stat(filepath.Join(dir, notPrivateFile)); compared == nil {
-			return nil, fmt.Errorf("%s holds a comparison, NOT PRIVATE (release.private: false), that has no certificate and that nothing may follow; name the output folder of a private run with --from", dir)
+			return nil, fmt.Errorf("%s holds a comparison, NOT PRIVATE (release.private: false), that has no "+
+				"certificate and that nothing may follow; name the output folder of a private run with --from", dir)
 		}
 		return nil, fmt.Errorf("%w; name the output folder of a finished run with --from", err)
 	}
@@ -121,7 +124,8 @@ func ReadFinished(dir string) (*Finished, error) {
 		return nil, err
 	}
 	if schema.SHA256 != certificate.SchemaSHA256 {
-		return nil, fmt.Errorf("%s is not the schema of the run: its SHA-256 is %s, the certificate says %s; copy the model folder again, do not edit it",
+		return nil, fmt.Errorf("%s is not the schema of the run: its SHA-256 is %s, the certificate says %s; copy "+
+			"the model folder again, do not edit it",
 			schemaPath, schema.SHA256, certificate.SchemaSHA256)
 	}
 	synthetic, err := tabular.Read(schema, files["synthetic"], tabular.Options{Weights: true})
@@ -129,7 +133,8 @@ func ReadFinished(dir string) (*Finished, error) {
 		return nil, fmt.Errorf("the synthetic rows: %w", err)
 	}
 	if synthetic.Len() != certificate.Rows {
-		return nil, fmt.Errorf("%s has %d rows, the certificate says %d: rows were added or removed; copy the file again",
+		return nil, fmt.Errorf("%s has %d rows, the certificate says %d: rows were added or removed; copy "+
+			"the file again",
 			files["synthetic"], synthetic.Len(), certificate.Rows)
 	}
 	f := &Finished{Certificate: certificate, synthetic: synthetic}
@@ -160,7 +165,8 @@ func readEarlier(path string, c certificate.Certificate) (report.File, error) {
 		err = fmt.Errorf("it is of another run than the certificate")
 	}
 	if err != nil {
-		return report.File{}, fmt.Errorf("%s: %w; remove it, and the report is made without what only it says", path, err)
+		return report.File{}, fmt.Errorf("%s: %w; remove it, and the report is made without what only it says", path,
+			err)
 	}
 	return f, nil
 }

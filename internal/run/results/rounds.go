@@ -41,7 +41,8 @@ func roundsOf(releases []ledger.Entry, plan privacy.Plan, shares map[uint64]*rep
 	var rounds []report.Round
 	for _, e := range releases {
 		rounds = append(rounds, report.Round{
-			Round: *e.Round, Kind: e.Kind, Stage: plan[*e.Planned].Stage, Entries: e.Entries, EpsilonSpent: e.EpsilonSpent, Queries: e.Queries, Answered: e.Answered, Shares: shares[*e.Round],
+			Round: *e.Round, Kind: e.Kind, Stage: plan[*e.Planned].Stage, Entries: e.Entries,
+			EpsilonSpent: e.EpsilonSpent, Queries: e.Queries, Answered: e.Answered, Shares: shares[*e.Round],
 		})
 	}
 	return rounds
@@ -61,7 +62,8 @@ func CheckReceipts(receipts []string, releases []ledger.Entry) error {
 	}
 	for i, r := range receipts {
 		if !paid[r] {
-			return fmt.Errorf("%w: release %d of %d, %q, is not among its %d of this run; connect to the cluster that the run began with, or begin anew under another name in another folder",
+			return fmt.Errorf("%w: release %d of %d, %q, is not among its %d of this run; connect to the cluster "+
+				"that the run began with, or begin anew under another name in another folder",
 				ErrOtherLedger, i, len(receipts), r, len(releases))
 		}
 	}

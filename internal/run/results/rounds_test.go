@@ -30,7 +30,8 @@ func TestReceiptsMustBeInTheLedger(t *testing.T) {
 		{[]string{"a"}, nil, false},
 		{[]string{""}, releases, false},
 	} {
-		if err := CheckReceipts(c.receipts, c.releases); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrOtherLedger) {
+		if err := CheckReceipts(c.receipts, c.releases); (err == nil) != c.ok ||
+			err != nil && !errors.Is(err, ErrOtherLedger) {
 			t.Errorf("receipts %q of %d releases: %v", c.receipts, len(c.releases), err)
 		}
 	}

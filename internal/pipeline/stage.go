@@ -42,6 +42,9 @@ type Stage struct {
 	Weighted func(Options, Followed) string
 }
 
+// NoWeights is the method of weights of a run that weights no rows.
+const NoWeights = "none"
+
 // Weighed are rows with weights, or drawn by them.
 type Weighed struct {
 	// Table are the rows, Unweighted those before they were drawn by weight.

@@ -15,15 +15,12 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// errStage says that a stage cannot end otherwise, however often it is begun.
-var errStage = pipeline.ErrStage
-
 // after lets the stages follow the training, and makes the rows. Where a stage fails for
-// good, with errStage, it also returns the rows of those before it, nil for none.
+// good, with [pipeline.ErrStage], it also returns the rows of those before it, nil for none.
 func (j *Job) after(ctx context.Context, model *pipeline.Model, trained pipeline.Student, ask *asker,
 	o Options) (*results.Made, error) {
 	s := j.Spec
-	if len(s.Post) == 0 && s.Weights == runfile.NoWeights {
+	if len(s.Post) == 0 && s.Weights == pipeline.NoWeights {
 		table, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 		return &results.Made{Table: table}, err
 	}
@@ -38,7 +35,7 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained pipeline
 	}
 	session, err := j.session(model, trained, o)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errStage, err)
+		return nil, fmt.Errorf("%w: %w", pipeline.ErrStage, err)
 	}
 	session.Ask, session.Plan = ask, j.Plan.Stages
 	sources := []pipeline.Source{session.Fresh()}
@@ -52,7 +49,7 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained pipeline
 	}
 	drawn := &drawing{Source: sources[len(sources)-1], s: session}
 	m, err := weigh(ctx, s, drawn, session)
-	if errors.Is(err, errStage) || errors.Is(err, student.ErrOverBudget) {
+	if errors.Is(err, pipeline.ErrStage) || errors.Is(err, student.ErrOverBudget) {
 		table, tableErr := j.soFar(ctx, drawn, sources, session)
 		if table == nil || tableErr != nil {
 			return nil, errors.Join(err, tableErr)
@@ -136,7 +133,7 @@ func (j *Job) soFar(ctx context.Context, drawn *drawing, sources []pipeline.Sour
 // weigh draws the rows, and has the stage of the spec's weights weigh them.
 func weigh(ctx context.Context, s *runfile.Spec, drawn *drawing, session *pipeline.Session) (*results.Made, error) {
 	draw := func(n int) (pipeline.Rows, error) { return drawn.draw(ctx, n) }
-	if s.Weights == runfile.NoWeights {
+	if s.Weights == pipeline.NoWeights {
 		r, err := draw(s.Release.Rows)
 		if err != nil {
 			return nil, err

@@ -150,7 +150,7 @@ func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
 		return nil, err
 	}
 	made, err := j.after(ctx, model, trained, ask, o)
-	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, errStage) {
+	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, pipeline.ErrStage) {
 		// It would end the same way again; a run that stays open could never be verified.
 		return nil, j.salvage(ctx, model, trained, made, err, o)
 	}

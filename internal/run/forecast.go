@@ -39,18 +39,23 @@ type Forecast struct {
 	// Admitted is the number of queries that the budget's filter admits at this
 	// noise, every one answered. Where it is below Queries, the run ends early.
 	Admitted int64 `json:"admitted"`
-	// Events are all releases, every query answered, and Claim what they cost.
-	Events []privacy.Event `json:"events"`
-	Claim  privacy.Price   `json:"claim"`
-	// FilterEpsilon is the smallest budget whose filter admits them one after
-	// another.
-	FilterEpsilon float64 `json:"filter_epsilon"`
+	Cost
 	// Unanimous is how many teachers must agree for a vote to survive the noise
 	// of one query with probability 0.95; 0 where there are no votes.
 	Unanimous int64 `json:"unanimous_teachers"`
 	// Leaving is all that a node sends, Arriving what it is sent.
 	Leaving  []Message `json:"leaving"`
 	Arriving []Message `json:"arriving"`
+}
+
+// Cost is what all releases of a run cost.
+type Cost struct {
+	// Events are all releases, every query answered, and Claim what they cost.
+	Events []privacy.Event `json:"events"`
+	Claim  privacy.Price   `json:"claim"`
+	// FilterEpsilon is the smallest budget whose filter admits them one after
+	// another.
+	FilterEpsilon float64 `json:"filter_epsilon"`
 }
 
 // Message is one kind of message between a node and the aggregator.

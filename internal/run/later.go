@@ -136,10 +136,10 @@ func (l *Later) stages(spec *runfile.Spec, first *Job, o LaterOptions) (*Job, er
 	s := spec.Clone()
 	s.Post, s.Weights = o.Post, o.Weights
 	if s.Weights == "" {
-		s.Weights = runfile.NoWeights
+		s.Weights = pipeline.NoWeights
 	}
 	stage := strings.Join(append(slices.Clone(s.Post), s.Weights), "-")
-	stage = strings.TrimSuffix(stage, "-"+runfile.NoWeights)
+	stage = strings.TrimSuffix(stage, "-"+pipeline.NoWeights)
 	if s.Name = o.Name; s.Name == "" {
 		s.Name = spec.Name + "." + stage
 	}
@@ -257,7 +257,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 	}
 	ask := &asker{client: o.Client, run: l.Spec.Name, teachers: l.Spec.Teachers, coin: l.coin, plan: l.Plan}
 	made, err := l.after(ctx, model, staged, ask, o)
-	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, errStage) {
+	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, pipeline.ErrStage) {
 		return nil, l.giveUp(ctx, model, staged, made, err, o)
 	}
 	if err != nil {

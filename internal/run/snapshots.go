@@ -38,7 +38,7 @@ func (j *Job) before(ctx context.Context, sources []pipeline.Source, model *pipe
 		}
 		list = append(list, results.Snapshot{Name: "after " + strings.Join(s.Post[:i], " and "), Rows: table})
 	}
-	if len(s.Post) > 0 && s.Weights != runfile.NoWeights {
+	if len(s.Post) > 0 && s.Weights != pipeline.NoWeights {
 		some := make([]int, n) // they stand in no order
 		for i := range some {
 			some[i] = i
@@ -53,7 +53,7 @@ func afterPostOf(s *runfile.Spec) string { return "after " + strings.Join(s.Post
 
 // released names the rows of the release.
 func releasedOf(s *runfile.Spec) string {
-	if s.Weights == runfile.NoWeights {
+	if s.Weights == pipeline.NoWeights {
 		return afterPostOf(s)
 	}
 	stage := pipelines.Weighting()

@@ -63,7 +63,7 @@ type Release struct {
 func DefaultSpec() *Spec {
 	return &Spec{
 		Privacy:  Privacy{Unit: "record", Guarantee: "data-independent"},
-		Teachers: 1000, Pipeline: pipelines.Default, Weights: NoWeights,
+		Teachers: 1000, Pipeline: pipelines.Default, Weights: pipeline.NoWeights,
 		Release: Release{Rows: 6000, Format: "csv", Private: true}, Seed: 1, Sections: pipelines.Sections(),
 	}
 }

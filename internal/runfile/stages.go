@@ -11,9 +11,6 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// NoWeights is what a run that weights no rows has for weights.
-const NoWeights = "none"
-
 // Followed is what the stages know of the run; of its records only where the schema was read.
 func (s *Spec) Followed(schema *partition.Schema) pipeline.Followed {
 	f := pipeline.Followed{

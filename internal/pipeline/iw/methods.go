@@ -1,8 +1,12 @@
 package iw
 
+import (
+	"github.com/conclave-dp/conclave/internal/pipeline"
+)
+
 // The methods that weight synthetic rows.
 const (
-	None          = "none"
+	None          = pipeline.NoWeights
 	Discriminator = "discriminator"
 	Noised        = "logreg-noised"
 	Debiased      = "logreg-debiased"

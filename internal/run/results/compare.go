@@ -35,11 +35,12 @@ func (r *Release) Compare(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	return &Result{
-		Name: r.Facts.Run, Pipeline: r.Facts.Pipeline, Epsilon: r.Epsilon, Delta: r.Delta,
-		Guarantee:    "none: " + notPrivate,
-		EpsilonSpent: r.Learned.Spent, Rounds: len(r.Learned.Receipts), Teachers: r.Facts.Teachers,
-		Rows:    synthetic.Len(),
-		Outputs: out, Utility: utilityOf(page.Evaluation), NotPrivate: true, Notes: r.Made.Notes,
+		Name: r.Facts.Run, Pipeline: r.Facts.Pipeline,
+		Protection: Protection{
+			Epsilon: r.Epsilon, Delta: r.Delta, Guarantee: "none: " + notPrivate, EpsilonSpent: r.Learned.Spent,
+		},
+		Asked: Asked{Rounds: len(r.Learned.Receipts), Teachers: r.Facts.Teachers},
+		Rows:  synthetic.Len(), Outputs: out, Utility: utilityOf(page.Evaluation), NotPrivate: true, Notes: r.Made.Notes,
 		WallSeconds: time.Since(r.Started).Seconds(),
 	}, nil
 }

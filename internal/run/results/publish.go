@@ -80,11 +80,16 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 	}
 	total := verified.Runs[r.Facts.Run]
 	result := &Result{
-		Name: r.Facts.Run, Pipeline: r.Facts.Pipeline, Epsilon: certificate.Epsilon, Delta: certificate.Delta,
-		Guarantee: r.Facts.Guarantee, EpsilonSpent: certificate.EpsilonSpent,
-		Rounds: total.Releases, Queries: total.Queries, Answered: total.Answered,
-		Teachers: r.Facts.Teachers, TeachersLeast: certificate.TeachersLeast, Rows: synthetic.Len(), Outputs: out,
-		Earlier: r.Facts.Earlier, Notes: r.Made.Notes,
+		Name: r.Facts.Run, Pipeline: r.Facts.Pipeline,
+		Protection: Protection{
+			Epsilon: certificate.Epsilon, Delta: certificate.Delta, Guarantee: r.Facts.Guarantee,
+			EpsilonSpent: certificate.EpsilonSpent,
+		},
+		Asked: Asked{
+			Rounds: total.Releases, Queries: total.Queries, Answered: total.Answered,
+			Teachers: r.Facts.Teachers, TeachersLeast: certificate.TeachersLeast,
+		},
+		Rows: synthetic.Len(), Outputs: out, Earlier: r.Facts.Earlier, Notes: r.Made.Notes,
 	}
 	page := report.Page{
 		Certificate: certificate, Config: r.Config, Rounds: roundsOf(releases, total.Plan, r.Shares),

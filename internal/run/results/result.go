@@ -2,22 +2,13 @@ package results
 
 // Result is what a run reports at its end, and the object of --format json.
 type Result struct {
-	Name         string  `json:"name"`
-	Pipeline     string  `json:"pipeline"`
-	Epsilon      float64 `json:"epsilon"`
-	Delta        float64 `json:"delta"`
-	Guarantee    string  `json:"guarantee"`
-	EpsilonSpent float64 `json:"epsilon_spent"`
-	Rounds       int     `json:"rounds"`
-	Queries      int64   `json:"queries"`
-	Answered     int64   `json:"answered"`
-	Teachers     int     `json:"teachers"`
-	// TeachersLeast is how many took part in the round with the fewest, if that
-	// was not all of them.
-	TeachersLeast int               `json:"teachers_least,omitempty"`
-	WallSeconds   float64           `json:"wall_seconds"`
-	Rows          int               `json:"rows"`
-	Outputs       map[string]string `json:"outputs"`
+	Name     string `json:"name"`
+	Pipeline string `json:"pipeline"`
+	Protection
+	Asked
+	WallSeconds float64           `json:"wall_seconds"`
+	Rows        int               `json:"rows"`
+	Outputs     map[string]string `json:"outputs"`
 	// Utility holds what was measured on real test rows. NOT PRIVATE.
 	Utility []UtilityResult `json:"utility_not_private,omitempty"`
 	// NotPrivate says that the rows are for comparison: they were made or weighted by real
@@ -28,6 +19,25 @@ type Result struct {
 	Earlier []string `json:"earlier,omitempty"`
 	// Notes say what the stages after training did.
 	Notes []string `json:"notes,omitempty"`
+}
+
+// Protection is what a run guarantees, and what it spent.
+type Protection struct {
+	Epsilon      float64 `json:"epsilon"`
+	Delta        float64 `json:"delta"`
+	Guarantee    string  `json:"guarantee"`
+	EpsilonSpent float64 `json:"epsilon_spent"`
+}
+
+// Asked is what a run asked, and of how many teachers.
+type Asked struct {
+	Rounds   int   `json:"rounds"`
+	Queries  int64 `json:"queries"`
+	Answered int64 `json:"answered"`
+	Teachers int   `json:"teachers"`
+	// TeachersLeast is how many took part in the round with the fewest, if that
+	// was not all of them.
+	TeachersLeast int `json:"teachers_least,omitempty"`
 }
 
 // UtilityResult is one classifier trained on synthetic and, for the ceiling, on

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"slices"
 	"testing"
@@ -22,6 +23,8 @@ func TestMain(m *testing.M) {
 		child(dir)
 		return
 	}
+	flag.Parse()
+	testkit.WaitTogether()
 	goleak.VerifyTestMain(m)
 }
 

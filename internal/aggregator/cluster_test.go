@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -31,7 +32,11 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	testkit.WaitTogether()
+	goleak.VerifyTestMain(m)
+}
 
 // cluster is an aggregator on loopback TLS with an embedded etcd, both real,
 // and the certificates of the test's own nodes and students.

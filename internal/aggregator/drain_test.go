@@ -194,6 +194,7 @@ func TestAStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
 
 // Without etcd nobody is ready.
 func TestNotReadyWithoutEtcd(t *testing.T) {
+	t.Parallel()
 	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()})
 	testkit.Must(t, err)
 	_, change := observed(t)

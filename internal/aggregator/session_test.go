@@ -50,6 +50,7 @@ func (c *cluster) turnedAway(t *testing.T, f certs.Files) {
 // Revocation ends every kind of call, idle or busy, tells it why, lets nobody in again, and
 // is in the audit log.
 func TestRevocationEndsWhatIsOpen(t *testing.T) {
+	t.Parallel()
 	path, change := observed(t)
 	c := newCluster(t, Options{}, change, insisting)
 	address := c.server.MonitorAddr().String()
@@ -160,6 +161,7 @@ func TestRevocationTakesEffectOnTheNextMessage(t *testing.T) {
 // the round ends without a release, at no cost, and is released without that node when it is
 // asked again. So is a later one.
 func TestVotesOfARevokedNodeAreNotCounted(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, insisting)
 	d := c.dataset()
 	student := c.student(t)
@@ -203,6 +205,7 @@ func leafOf(t testing.TB, f certs.Files) *x509.Certificate {
 
 // A certificate that expires ends its stream; the node comes back with another one.
 func TestExpiryEndsWhatIsOpen(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	d := c.dataset()
 	testkit.Must(t, authority.Issue(c.certs, certs.RoleNode, "brief", nil, 3*time.Second))

@@ -103,6 +103,7 @@ func TestSpansOfRounds(t *testing.T) {
 // A collector that never answers holds up no round, and the end of the server by no more than its
 // bound.
 func TestACollectorHoldsNothingUp(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, traced(t, &tracetest.Collector{Mute: true}))
 	student := c.student(t)
 	d := c.dataset()

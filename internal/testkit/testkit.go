@@ -7,6 +7,9 @@ package testkit
 
 import (
 	"context"
+	"flag"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -14,6 +17,19 @@ import (
 // Patience bounds every wait of a test that has no bound of its own. A wait that succeeds
 // never uses it up, so it is long enough for a busy machine and a race detector.
 const Patience = 5 * time.Minute
+
+// WaitTogether has three times as many parallel tests run at once as there are cores, because
+// they wait more than they compute; -parallel says otherwise. TestMain calls it, once flags are
+// parsed.
+func WaitTogether() {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if n := 3 * runtime.GOMAXPROCS(0); !given {
+		if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+			panic(err)
+		}
+	}
+}
 
 // Must ends the test if err is not nil.
 func Must(t testing.TB, err error) {

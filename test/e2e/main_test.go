@@ -10,13 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // seed chooses the random moments of kills.
@@ -40,7 +39,7 @@ func TestMain(m *testing.M) {
 		os.Exit(help(helper))
 	}
 	flag.Parse()
-	waitTogether()
+	testkit.WaitTogether()
 	dir, err := os.MkdirTemp("", "e2e")
 	if err == nil {
 		err = prepare(dir)
@@ -53,16 +52,6 @@ func TestMain(m *testing.M) {
 	}
 	os.RemoveAll(dir)
 	os.Exit(code)
-}
-
-// waitTogether runs more tests at once than there are cores: they wait more than
-// they compute. -parallel says otherwise.
-func waitTogether() {
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if n := 3 * runtime.GOMAXPROCS(0); !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(n))
-	}
 }
 
 func binary(name string) string { return filepath.Join(built.dir, "bin", name) }

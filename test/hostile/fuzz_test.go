@@ -372,7 +372,7 @@ func mutate(rng *rand.Rand, seeds [][]byte) []byte {
 
 // Some thousand inputs, the same every time, as part of the tests.
 func TestSomeThousandInputs(t *testing.T) {
-	n := 2250
+	n := 1500
 	if testing.Short() {
 		n = 600
 	}

@@ -71,7 +71,7 @@ func dryRun(path string, o dryRunFlags) error {
 	if err != nil {
 		return err
 	}
-	site, err := node.ReadSite(config, kinds.All)
+	site, err := node.ReadSite(config, kinds.All())
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func newNode(ctx context.Context, config node.Config, log *zap.Logger) (*node.No
 	}
 	done := make(chan made, 1)
 	go func() {
-		n, err := node.New(config, kinds.All, log)
+		n, err := node.New(config, kinds.All(), log)
 		done <- made{n, err}
 	}()
 	select {

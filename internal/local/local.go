@@ -211,7 +211,7 @@ func startAggregator(ctx context.Context, job *run.Job, state string, o Options)
 		Name: dataset, SchemaSHA256: job.Schema.SHA256, Unit: spec.Privacy.Unit,
 		Budget: job.DatasetBudget(),
 	}}
-	options := aggregator.Options{Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin, Reducers: kinds.Reducers}
+	options := aggregator.Options{Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin, Reducers: kinds.Reducers()}
 	if o.Votes != nil {
 		options.Hooks.Votes = func(_ string, _ uint64, counts []int64, release *conclavev1.NoisyVotes) {
 			o.Votes(counts, release)
@@ -289,7 +289,7 @@ func nodeConfigs(spec *runfile.Spec, schema *partition.Schema, state string) ([]
 func readSites(configs []node.Config) ([]*node.Site, error) {
 	var sites []*node.Site
 	for _, c := range configs {
-		s, err := node.ReadSite(c, kinds.All)
+		s, err := node.ReadSite(c, kinds.All())
 		if err != nil {
 			return nil, fmt.Errorf("site %s: %w", c.Site, err)
 		}

@@ -30,13 +30,13 @@ func TestRoundsNameTheirKinds(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range roundsOfAllKinds() {
 		kind := r.GetKind()
-		if _, known := kinds.All[kind]; !known || seen[kind] {
+		if _, known := kinds.All()[kind]; !known || seen[kind] {
 			t.Errorf("%q is not known, or names two kinds of rounds", kind)
 		}
 		seen[kind] = true
 	}
-	if len(seen) != len(kinds.All) {
-		t.Errorf("rounds of %d kinds, the program knows %d", len(seen), len(kinds.All))
+	if len(seen) != len(kinds.All()) {
+		t.Errorf("rounds of %d kinds, the program knows %d", len(seen), len(kinds.All()))
 	}
 }
 
@@ -100,7 +100,7 @@ func TestRefusalsDoNotDependOnTheRecords(t *testing.T) {
 	a := start(t, smallConfig(t, 2), questiontest.SmallTable(t, 40, 1))
 	b := start(t, smallConfig(t, 2), questiontest.SmallTable(t, 70, 2))
 	c := smallConfig(t, 2)
-	site, err := NewSite(c, questiontest.SmallTable(t, 50, 3), kinds.All)
+	site, err := NewSite(c, questiontest.SmallTable(t, 50, 3), kinds.All())
 	testkit.Must(t, err)
 	for _, r := range wrongRounds() {
 		x, y := ask(t, a, r), ask(t, b, r)
@@ -165,11 +165,11 @@ func TestVotesTooLargeForAMessageAreRefused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	q := teacherstest.Votes(1)
 	q.Queries, q.QueryClasses = teacherstest.Generated(600, questiontest.SmallFeatures, rng)
-	if _, err := check(kinds.All, p, asked("r", 1, teachers.Votes, q), false); err == nil || !strings.Contains(err.Error(), "fewer queries") {
+	if _, err := check(kinds.All(), p, asked("r", 1, teachers.Votes, q), false); err == nil || !strings.Contains(err.Error(), "fewer queries") {
 		t.Errorf("%d teachers on 600 queries: %v", maxTeachers, err)
 	}
 	q.Queries, q.QueryClasses = teacherstest.Generated(500, questiontest.SmallFeatures, rng)
-	if _, err := check(kinds.All, p, asked("r", 1, teachers.Votes, q), false); err != nil {
+	if _, err := check(kinds.All(), p, asked("r", 1, teachers.Votes, q), false); err != nil {
 		t.Errorf("%d teachers on 500 queries: %v", maxTeachers, err)
 	}
 	votes := &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{

@@ -52,7 +52,7 @@ func imageConfig(t *testing.T, teachers, images int) Config {
 func TestANodeOfImages(t *testing.T) {
 	c := imageConfig(t, 4, 200)
 	c.Share = [2]float64{0, 0.5}
-	site, err := ReadSite(c, kinds.All)
+	site, err := ReadSite(c, kinds.All())
 	testkit.Must(t, err)
 	n, err := site.Node(c.Aggregator, zap.NewNop())
 	testkit.Must(t, err)
@@ -71,12 +71,12 @@ func TestANodeOfImages(t *testing.T) {
 	if n.site.Features != 4 || n.site.Classes != 3 || rows != site.table.Len() || rows < 70 || rows > 130 {
 		t.Errorf("%d features, %d classes, %d records of 200", n.site.Features, n.site.Classes, rows)
 	}
-	if again, err := New(c, kinds.All, zap.NewNop()); err != nil ||
+	if again, err := New(c, kinds.All(), zap.NewNop()); err != nil ||
 		again.manifest.Fingerprint != n.manifest.Fingerprint {
 		t.Errorf("a second start: %v", err)
 	}
 	c.Share = [2]float64{0.5, 1}
-	if _, err := ReadSite(c, kinds.All); err == nil || !strings.Contains(err.Error(), "data differs") {
+	if _, err := ReadSite(c, kinds.All()); err == nil || !strings.Contains(err.Error(), "data differs") {
 		t.Errorf("the other half of the file: %v", err)
 	}
 }
@@ -85,7 +85,7 @@ func TestANodeWithoutItsLabels(t *testing.T) {
 	c := imageConfig(t, 4, 20)
 	labels := filepath.Join(filepath.Dir(c.Data), "train-labels-idx1-ubyte.gz")
 	testkit.Must(t, os.Remove(labels))
-	if _, err := ReadSite(c, kinds.All); err == nil || !strings.Contains(err.Error(), labels) {
+	if _, err := ReadSite(c, kinds.All()); err == nil || !strings.Contains(err.Error(), labels) {
 		t.Errorf("error %v does not name %s", err, labels)
 	}
 }

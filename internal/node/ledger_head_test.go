@@ -67,7 +67,7 @@ func TestANodeRemembersTheLedger(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	site, err := NewSite(c, table, kinds.All)
+	site, err := NewSite(c, table, kinds.All())
 	testkit.Must(t, err)
 	if got := site.Hello().GetLedger(); !proto.Equal(got, headAt(6, 6)) {
 		t.Errorf("the site says %v", got)
@@ -159,7 +159,7 @@ func TestADamagedMarkIsRefused(t *testing.T) {
 	for _, text := range []string{"", "{}\n", `{"seq":5,"hash":"x"}`,
 		`{"seq":5,"hash":"` + strings.Repeat("0", 64) + `"}}`} {
 		testkit.Must(t, os.WriteFile(ledgerHeadPath(c.State), []byte(text), 0o600))
-		if _, err := NewSite(c, questiontest.SmallTable(t, 40, 1), kinds.All); err == nil ||
+		if _, err := NewSite(c, questiontest.SmallTable(t, 40, 1), kinds.All()); err == nil ||
 			!strings.Contains(err.Error(), "dataset-ledger.head") || !strings.Contains(err.Error(), "backup") {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -42,7 +42,7 @@ func start(t testing.TB, c Config, table *partition.Table) *Node {
 // unknown makes a node that no aggregator has welcomed yet.
 func unknown(t testing.TB, c Config, table *partition.Table) *Node {
 	t.Helper()
-	site, err := NewSite(c, table, kinds.All)
+	site, err := NewSite(c, table, kinds.All())
 	testkit.Must(t, err)
 	n, err := site.Node(c.Aggregator, zap.NewNop())
 	testkit.Must(t, err)

@@ -68,7 +68,7 @@ func TestAMistakeAtTheFirstStartCanBeMended(t *testing.T) {
 	testkit.Must(t, stop())
 	moved := good
 	moved.Site = "south"
-	if _, err := NewSite(moved, table, kinds.All); !errors.Is(err, partition.ErrManifestChanged) ||
+	if _, err := NewSite(moved, table, kinds.All()); !errors.Is(err, partition.ErrManifestChanged) ||
 		!strings.Contains(err.Error(), "its site differs") {
 		t.Errorf("another site after the welcome: %v", err)
 	}
@@ -131,7 +131,7 @@ func TestARefusedNodeKeepsItsKeyOnly(t *testing.T) {
 
 func mustSite(t *testing.T, c Config) *Site {
 	t.Helper()
-	s, err := NewSite(c, questiontest.SmallTable(t, 60, 1), kinds.All)
+	s, err := NewSite(c, questiontest.SmallTable(t, 60, 1), kinds.All())
 	testkit.Must(t, err)
 	return s
 }

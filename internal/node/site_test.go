@@ -18,10 +18,10 @@ import (
 // Checking a site writes nothing, neither when all is well nor when not.
 func TestCheckingASiteLeavesNoTrace(t *testing.T) {
 	c := smallConfig(t, 4)
-	if _, err := NewSite(c, questiontest.SmallTable(t, 80, 1), kinds.All); err != nil {
+	if _, err := NewSite(c, questiontest.SmallTable(t, 80, 1), kinds.All()); err != nil {
 		t.Fatal(err)
 	}
-	_, err := NewSite(c, questiontest.SmallTable(t, 3, 1), kinds.All)
+	_, err := NewSite(c, questiontest.SmallTable(t, 3, 1), kinds.All())
 	if !errors.Is(err, partition.ErrTooManyPartitions) {
 		t.Errorf("4 teachers on 3 records: %v", err)
 	}
@@ -33,7 +33,7 @@ func TestCheckingASiteLeavesNoTrace(t *testing.T) {
 func TestASiteNeedsNoAddressButItsNodeDoes(t *testing.T) {
 	c := smallConfig(t, 4)
 	c.Aggregator = ""
-	site, err := NewSite(c, questiontest.SmallTable(t, 80, 1), kinds.All)
+	site, err := NewSite(c, questiontest.SmallTable(t, 80, 1), kinds.All())
 	testkit.Must(t, err)
 	for _, address := range []string{"", "host", "host:", ":7443"} {
 		if _, err := site.Node(address, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "host:port") {
@@ -76,7 +76,7 @@ func TestTheManifestIsKeptAndCompared(t *testing.T) {
 	} {
 		changed := c
 		table := change(&changed)
-		_, err := NewSite(changed, table, kinds.All)
+		_, err := NewSite(changed, table, kinds.All())
 		if !errors.Is(err, partition.ErrManifestChanged) || !strings.Contains(err.Error(), "its "+name+" differs") ||
 			!strings.Contains(err.Error(), "manifest.json") {
 			t.Errorf("another %s: error %v", name, err)
@@ -91,7 +91,7 @@ func TestALostKeyIsNotReplaced(t *testing.T) {
 	table, c := questiontest.SmallTable(t, 80, 1), smallConfig(t, 4)
 	start(t, c, table)
 	testkit.Must(t, os.Remove(filepath.Join(c.State, "partition.key")))
-	if _, err := NewSite(c, table, kinds.All); err == nil ||
+	if _, err := NewSite(c, table, kinds.All()); err == nil ||
 		!strings.Contains(err.Error(), "partition.key is missing") || !strings.Contains(err.Error(), "restore") {
 		t.Errorf("error %v, want one that says to restore the key", err)
 	}
@@ -103,14 +103,14 @@ func TestALostKeyIsNotReplaced(t *testing.T) {
 // What happens between check and start is seen at the start.
 func TestASiteIsCheckedAgainAtItsStart(t *testing.T) {
 	table, c := questiontest.SmallTable(t, 80, 1), smallConfig(t, 4)
-	late, err := NewSite(c, questiontest.SmallTable(t, 70, 1), kinds.All)
+	late, err := NewSite(c, questiontest.SmallTable(t, 70, 1), kinds.All())
 	testkit.Must(t, err)
 	start(t, c, table)
 	if _, err := late.Node(c.Aggregator, zap.NewNop()); !errors.Is(err, partition.ErrManifestChanged) {
 		t.Errorf("error %v, want that the manifest changed", err)
 	}
 	// The state folder is lost: the new key goes with a manifest made from it.
-	early, err := NewSite(c, table, kinds.All)
+	early, err := NewSite(c, table, kinds.All())
 	testkit.Must(t, err)
 	testkit.Must(t, os.RemoveAll(c.State))
 	n, err := early.Node(c.Aggregator, zap.NewNop())
@@ -126,18 +126,18 @@ func TestReadSiteReadsTheFilesOfTheConfiguration(t *testing.T) {
 	rows := "x,b,c,y\n0.5,1,p,no\n0.25,0,q,yes\n0.75,0,r,yes\n"
 	testkit.Must(t, os.WriteFile(c.Schema, []byte(questiontest.SmallSchema), 0o600))
 	testkit.Must(t, os.WriteFile(c.Data, []byte(rows), 0o600))
-	n, err := New(c, kinds.All, zap.NewNop())
+	n, err := New(c, kinds.All(), zap.NewNop())
 	testkit.Must(t, err)
 	if got := ask(t, n, countRound("r", 0, 2, 1)).GetSum().GetValues(); got[0] != 1 || got[1] != 2 {
 		t.Errorf("class counts %v, want 1 and 2", got)
 	}
 	testkit.Must(t, os.WriteFile(c.Data, []byte(rows+"7,0,r,yes\n"), 0o600))
 	var input *partition.InputError
-	if _, err := ReadSite(c, kinds.All); !errors.As(err, &input) || input.Row != 4 || input.Column != "x" {
+	if _, err := ReadSite(c, kinds.All()); !errors.As(err, &input) || input.Row != 4 || input.Column != "x" {
 		t.Errorf("a number out of range: error %v, want one that names row 4, column x", err)
 	}
 	c.Schema = filepath.Join(dir, "none.yaml")
-	if _, err := ReadSite(c, kinds.All); !errors.Is(err, os.ErrNotExist) {
+	if _, err := ReadSite(c, kinds.All()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no schema: error %v", err)
 	}
 }

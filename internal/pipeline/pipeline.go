@@ -5,6 +5,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
@@ -16,8 +17,10 @@ type Pipeline struct {
 	Options func() Options
 	// New returns what a run of its options does for a problem.
 	New func(Options, Problem) Training
-	// Asks names the kinds of questions that its training may ask.
-	Asks []string
+	// Asks names the kinds of questions that its training may ask, and Kinds has those that
+	// came with it: how its nodes answer them.
+	Asks  []string
+	Kinds []question.Kind
 	// WarmShare is the share of a run's epsilon that a warm start costs on tables where the
 	// run does not say; 0 for none.
 	WarmShare float64

@@ -7,6 +7,8 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/reducer"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -27,6 +29,10 @@ type Stage struct {
 	Check func(Options, Followed) []error
 	// Asks lists what it may ask of nodes; nothing where it costs nothing.
 	Asks []StageQuestion
+	// Kinds has the kinds of questions that came with the stage: how its nodes answer them.
+	// Reducers make the answers of those that take several passes, at aggregators.
+	Kinds    []question.Kind
+	Reducers []reducer.Reducer
 	// Share is the option that says how much of the budget the stage costs by itself after
 	// a run; a value of 0 where it costs nothing.
 	Share func(Options, Followed) plan.Share

@@ -15,7 +15,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 )
 
-// All has every pipeline. A new pipeline is one line here.
+// All has every pipeline. A new pipeline is one line here; a program of its own may append to
+// it before it does anything else.
 var All = []pipeline.Pipeline{
 	pategan.Pipeline,
 	gpate.Pipeline,

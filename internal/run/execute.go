@@ -286,10 +286,10 @@ func startOf(
 	return warm.Begin(s.Sections[warm.Pipeline], s.Problem(schema), p.Start, ask, watch)
 }
 
-// roundsReleased is the number of rounds besides that of the class shares that were released before this
-// start.
-func roundsReleased(opened *conclavev1.OpenRunResponse) int {
-	return max(0, int(opened.Rounds)-1)
+// roundsReleased is the number of rounds besides the first, that of the class shares or a start,
+// that were released before this start.
+func roundsReleased(p *plan.Plan, opened *conclavev1.OpenRunResponse) int {
+	return max(0, int(opened.Rounds)-len(p.First()))
 }
 
 // roundsLeft is the number of rounds to learn from: the plan's, or of a run that is
@@ -297,7 +297,7 @@ func roundsReleased(opened *conclavev1.OpenRunResponse) int {
 // closing its run and writing its files must not ask for more.
 func roundsLeft(p *plan.Plan, opened *conclavev1.OpenRunResponse) int {
 	if opened.Closed {
-		return min(p.Rounds, roundsReleased(opened))
+		return min(p.Rounds, roundsReleased(p, opened))
 	}
 	return p.Rounds
 }

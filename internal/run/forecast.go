@@ -154,7 +154,9 @@ func (f *Forecast) addMessages(s *runfile.Spec, schema *partition.Schema, p *pla
 		{"hello", "names of dataset, site and node, number of teachers, hash of the schema, keyed fingerprint of the " +
 			"partition manifest; once per connection",
 			1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}})},
-		first,
+	}
+	if len(p.First()) > 0 {
+		f.Leaving = append(f.Leaving, first)
 	}
 	if p.Rounds > 0 {
 		f.Leaving = append(f.Leaving, Message{l.AnswerName, l.AnswerContent, p.Rounds, proto.Size(l.Answer)})

@@ -152,7 +152,7 @@ func execute(t *testing.T, j *Job, dir, out string) *results.Result {
 			d.File, part
 		c.Teachers, c.State = j.Spec.Teachers/2, filepath.Join(dir, "node-"+d.Site)
 		c.TLS = certs.IssuedFiles(keys, certs.RoleNode, d.Site)
-		n, err := node.New(c, kinds.All, zap.NewNop())
+		n, err := node.New(c, kinds.All(), zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}

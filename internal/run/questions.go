@@ -40,15 +40,18 @@ func Questions(s *runfile.Spec, schema *partition.Schema, node Node) (*conclavev
 	if err != nil {
 		return nil, nil, err
 	}
-	first := Question{
-		Complete: true, Charges: p.First().Events(), Charged: 1,
-		Round: pipeline.CountRound(p.Classes),
+	var questions []Question
+	if len(p.First()) > 0 {
+		first := Question{
+			Complete: true, Charges: p.First().Events(), Charged: 1,
+			Round: pipeline.CountRound(p.Classes),
+		}
+		if p.Start != nil {
+			first.Round = largestStart(s, schema, p).Round
+		}
+		first.Round.Run = s.Name
+		questions = append(questions, first)
 	}
-	if p.Start != nil {
-		first.Round = largestStart(s, schema, p).Round
-	}
-	first.Round.Run = s.Name
-	questions := []Question{first}
 	if p.Rounds > 0 {
 		one := p.Training.Worst(p.Releases(min(p.PerRound, p.Queries)))
 		questions = append(questions, Question{

@@ -97,7 +97,7 @@ func serveCrashing(ctx context.Context, path, plan, marks string) error {
 		}
 	}
 	server, err := aggregator.New(ctx, config, aggregator.Options{
-		Logger: log, Reducers: kinds.Reducers,
+		Logger: log, Reducers: kinds.Reducers(),
 		Hooks: aggregator.Hooks{BeforeCharge: at("before"), AfterCharge: at("after")},
 	})
 	if err != nil {

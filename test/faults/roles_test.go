@@ -132,7 +132,7 @@ func serveTrapped(ctx context.Context, path, traps string) error {
 			fmt.Fprintf(counted, "%s %d %d %d\n", run, round, low, high)
 		},
 	}
-	options := aggregator.Options{Logger: log, Level: &level, Reducers: questions.Reducers, Hooks: hooks}
+	options := aggregator.Options{Logger: log, Level: &level, Reducers: questions.Reducers(), Hooks: hooks}
 	server, err := aggregator.New(ctx, config, options)
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
 		return nil

@@ -130,7 +130,7 @@ func start() (*world, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
-	options := aggregator.Options{Hooks: hooks, Reducers: kinds.Reducers}
+	options := aggregator.Options{Hooks: hooks, Reducers: kinds.Reducers()}
 	if w.server, err = aggregator.New(ctx, config, options); err != nil {
 		return nil, err
 	}

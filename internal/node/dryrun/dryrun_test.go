@@ -39,7 +39,7 @@ func siteOf(t testing.TB, policy string) (node.Config, *node.Site) {
 		c.Policy = filepath.Join(dir, "policy.yaml")
 		testkit.Must(t, os.WriteFile(c.Policy, []byte(policy), 0o600))
 	}
-	site, err := node.ReadSite(c, kinds.All)
+	site, err := node.ReadSite(c, kinds.All())
 	testkit.Must(t, err)
 	return c, site
 }

@@ -1,7 +1,9 @@
 package dpgan
 
 import (
+	"github.com/conclave-dp/conclave/internal/discriminator"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
@@ -11,6 +13,7 @@ var Pipeline = pipeline.Pipeline{
 	Options:   pipeline.Defaults(DefaultOptions),
 	New:       newTraining,
 	Asks:      []string{runspec.ClassCounts, runspec.Embedding, runspec.Discriminator},
+	Kinds:     []question.Kind{discriminator.GradientSum},
 	WarmShare: 0.7,
 	Words:     pipeline.Words{Answers: "gradients", Baseline: "noise alone"},
 }

@@ -1,7 +1,9 @@
 package embed
 
 import (
+	"github.com/conclave-dp/conclave/internal/embedding"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
@@ -11,6 +13,7 @@ var Pipeline = pipeline.Pipeline{
 	Options:         pipeline.Defaults(DefaultOptions),
 	New:             newTraining,
 	Asks:            []string{runspec.Embedding},
+	Kinds:           []question.Kind{embedding.Sum},
 	NoDiscriminator: "its generator is matched to a sum",
 	Words:           pipeline.Words{Answers: "summed features", Baseline: "noise alone"},
 }

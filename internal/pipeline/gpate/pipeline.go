@@ -2,7 +2,9 @@ package gpate
 
 import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/internal/teachers"
 )
 
 // Pipeline is what runs know of this pipeline.
@@ -11,6 +13,7 @@ var Pipeline = pipeline.Pipeline{
 	Options:         pipeline.Defaults(DefaultOptions),
 	New:             newTraining,
 	Asks:            []string{runspec.ClassCounts, runspec.Embedding, runspec.GradientVotes, runspec.GradientSums},
+	Kinds:           []question.Kind{teachers.GradientVotes, teachers.GradientSum},
 	NoDiscriminator: "its student learns from gradients and has none",
 	Words:           pipeline.Words{Answers: "gradients", Baseline: "coin flips"},
 }

@@ -2,7 +2,9 @@ package pategan
 
 import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/internal/teachers"
 )
 
 // Pipeline is what runs know of this pipeline.
@@ -11,6 +13,7 @@ var Pipeline = pipeline.Pipeline{
 	Options:    pipeline.Defaults(DefaultOptions),
 	New:        newTraining,
 	Asks:       []string{runspec.ClassCounts, runspec.Embedding, runspec.Votes},
+	Kinds:      []question.Kind{teachers.Votes},
 	WarmShare:  0.7,
 	TablesOnly: true,
 	Words:      pipeline.Words{Answers: "votes", Baseline: "coin flips"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
@@ -15,6 +16,7 @@ const name = "pgb"
 var Stage = pipeline.Stage{
 	Name: name, Options: pipeline.Defaults(DefaultStage),
 	Asks:           []pipeline.StageQuestion{{Stage: runspec.Selections, Kind: runspec.Scores, Says: says}},
+	Kinds:          []question.Kind{ScoreSum},
 	Discriminators: follows, Validate: validate, Check: check, Share: share, Price: price, Messages: messages,
 	Apply: boost,
 }

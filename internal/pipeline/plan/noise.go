@@ -78,7 +78,7 @@ type Priced struct {
 // open, or when the class shares are paid for already: noise that cannot be
 // drawn, and a price that not even one round can have.
 func (p *Plan) CheckFeasible(o Priced, budget privacy.Budget) error {
-	if p.Start == nil {
+	if p.ClassShareEpsilon > 0 {
 		if err := o.checkFirst(p, budget); err != nil {
 			return err
 		}

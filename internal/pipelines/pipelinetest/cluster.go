@@ -35,7 +35,15 @@ func (s *suite) run(t *testing.T) {
 			stop()
 		}
 	}})
-	if !errors.Is(err, context.Canceled) {
+	schema, sErr := spec.LoadSchema()
+	testkit.Must(t, sErr)
+	p, pErr := run.NewPlan(spec, schema)
+	testkit.Must(t, pErr)
+	releases := len(p.First()) + p.Rounds
+	if releases == 1 && p.Rounds == 1 { // it is over before it can be stopped
+		testkit.Must(t, err)
+		testkit.Must(t, os.Remove(filepath.Join(out, "certificate.json")))
+	} else if !errors.Is(err, context.Canceled) {
 		t.Fatalf("the run that was stopped ended with %v", err)
 	}
 	result, err := local.Run(ctx, spec, local.Options{Out: out})
@@ -43,19 +51,15 @@ func (s *suite) run(t *testing.T) {
 	if result.Rows != 40 || !(result.EpsilonSpent > 0 && result.EpsilonSpent <= spec.Privacy.Epsilon) {
 		t.Errorf("%d rows for epsilon %v of %v", result.Rows, result.EpsilonSpent, spec.Privacy.Epsilon)
 	}
-	schema, err := spec.LoadSchema()
-	testkit.Must(t, err)
-	p, err := run.NewPlan(spec, schema)
-	testkit.Must(t, err)
 	file, err := os.Open(result.Outputs["ledger"])
 	testkit.Must(t, err)
 	defer file.Close()
 	verified, err := ledger.Verify(file) // no round twice
 	testkit.Must(t, err)
 	got := verified.Runs[spec.Name]
-	if got.Releases != p.Rounds+1 || !got.Closed || !slices.Equal(got.Plan, p.Planned()) {
+	if got.Releases != releases || !got.Closed || !slices.Equal(got.Plan, p.Planned()) {
 		t.Errorf("the ledger has %d releases of %v, closed %v; want %d of %v", got.Releases, got.Plan, got.Closed,
-			p.Rounds+1, p.Planned())
+			releases, p.Planned())
 	}
 	s.checkCertificate(t, result.Outputs["certificate"], result.Outputs["ledger"])
 }

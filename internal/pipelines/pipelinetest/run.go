@@ -110,10 +110,14 @@ func checkStrict(t *testing.T, section, more string) {
 	if _, err := runfile.Load(path); err == nil || !strings.Contains(err.Error(), `unknown field "no_such_option"`) {
 		t.Errorf("an unknown field of %s: error %v", section, err)
 	}
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "run-yaml.md"))
-	testkit.Must(t, err)
-	if !strings.Contains(string(page), "`"+section+"`") && !strings.Contains(string(page), "`"+section+":`") &&
-		!strings.Contains(string(page), "`"+section+".") {
+	var pages string
+	for _, name := range []string{"run-yaml.md", "extending.md"} { // the second has the example's
+		page, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+		testkit.Must(t, err)
+		pages += string(page)
+	}
+	if !strings.Contains(pages, "`"+section+"`") && !strings.Contains(pages, "`"+section+":`") &&
+		!strings.Contains(pages, "`"+section+".") {
 		t.Errorf("docs/run-yaml.md does not name the section %s", section)
 	}
 }
@@ -127,7 +131,7 @@ func (s *suite) words(t *testing.T) {
 		t.Errorf("a site's policy cannot allow %s, which asks %q", s.p.Name, s.p.Asks)
 	}
 	for _, kind := range s.p.Asks {
-		if _, known := kinds.All[kind]; !known {
+		if _, known := kinds.All()[kind]; !known {
 			t.Errorf("nodes do not answer %s", kind)
 		}
 	}
@@ -178,7 +182,7 @@ func (s *suite) questions(t *testing.T) {
 		_, questions, err := run.Questions(s.spec(2), schema, someNode)
 		testkit.Must(t, err)
 		for _, q := range questions {
-			checked, err := kinds.All.Read(question.NewPublic(schema, 10, 1), q.Round.GetKind(), q.Round.GetParams())
+			checked, err := kinds.All().Read(question.NewPublic(schema, 10, 1), q.Round.GetKind(), q.Round.GetParams())
 			if err != nil {
 				t.Errorf("%s: a node refuses %s: %v", name, q.Round.GetKind(), err)
 				continue

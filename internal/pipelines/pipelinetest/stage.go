@@ -25,7 +25,7 @@ func RunStage(t *testing.T, s pipeline.Stage) {
 		if q.Says(1, 1) == "" || q.Says(7, 9) == "" {
 			t.Errorf("reports say nothing of %s", q.Stage)
 		}
-		if _, known := kinds.All[q.Kind]; !known || !slices.Contains(sitepolicy.Stages(), q.Stage) {
+		if _, known := kinds.All()[q.Kind]; !known || !slices.Contains(sitepolicy.Stages(), q.Stage) {
 			t.Errorf("no policy can allow %s, or nodes do not answer %s", q.Stage, q.Kind)
 		}
 	}

@@ -40,7 +40,8 @@ func (r *Release) Compare(ctx context.Context) (*Result, error) {
 			Epsilon: r.Epsilon, Delta: r.Delta, Guarantee: "none: " + notPrivate, EpsilonSpent: r.Learned.Spent,
 		},
 		Asked: Asked{Rounds: len(r.Learned.Receipts), Teachers: r.Facts.Teachers},
-		Rows:  synthetic.Len(), Outputs: out, Utility: utilityOf(page.Evaluation), NotPrivate: true, Notes: r.Made.Notes,
+		Rows:  synthetic.Len(), Outputs: out, Utility: utilityOf(page.Evaluation), NotPrivate: true,
+		Notes:       r.Made.Notes,
 		WallSeconds: time.Since(r.Started).Seconds(),
 	}, nil
 }

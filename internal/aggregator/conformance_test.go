@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -266,6 +267,7 @@ func (a asking) refusal(t *testing.T, c *cluster) {
 		t.Errorf("charged %v", entries)
 	}
 	n.leave()
+	c.awaitTeachers(t, d, 2)
 	c.node(t, hello(d, "south", "b", 6), a.honest(6))
 	if r := s.mustAsk(t, a.of(spec, 0)); r.GetTeachers() != 6 {
 		t.Errorf("%d teachers took part", r.GetTeachers())
@@ -334,12 +336,22 @@ func (a asking) rejection(t *testing.T, c *cluster) {
 			t.Fatalf("%s: charged %v", name, entries)
 		}
 		n.leave()
+		c.awaitTeachers(t, d, 2)
 		c.node(t, hello(d, "south", "good", 6), a.honest(6))
 		if r := s.mustAsk(t, a.of(spec, 0)); r.GetTeachers() != 6 {
 			t.Errorf("%s: %d teachers took part", name, r.GetTeachers())
 		}
 		a.released(t, s, spec)
 	}
+}
+
+// awaitTeachers waits until so many teachers are connected: an aggregator sees a node leave a
+// little after the node has left.
+func (c *cluster) awaitTeachers(t *testing.T, dataset string, teachers int) {
+	t.Helper()
+	testkit.Eventually(t, fmt.Sprint(teachers, " teachers"), func() bool {
+		return int(c.server.rounds.Datasets[dataset].Teachers()) == teachers
+	})
 }
 
 // depose has another aggregator lead, and go again.

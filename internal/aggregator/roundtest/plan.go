@@ -158,7 +158,7 @@ func SelectionsOf(epsilon float64, count int64) func(*conclavev1.RunSpec) {
 func Spec() *conclavev1.RunSpec {
 	return &conclavev1.RunSpec{
 		Name: "r", Dataset: "d", Pipeline: "pategan", SchemaSha256: Schema, Epsilon: 10, Delta: 1e-5,
-		Unit: "record", Guarantee: "data-independent", Teachers: 8, Quorum: 0.5, DeadlineSeconds: 5,
+		Unit: "record", Guarantee: "data-independent", Teachers: 8, Quorum: 0.5, DeadlineSeconds: 60,
 		Plan: runspec.Of(privacy.Plan{
 			Histograms(Planned(runspec.Votes, GNMax(20), 0)), Planned(runspec.ClassCounts, Laplace(0.1), 1),
 		}),

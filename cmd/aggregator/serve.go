@@ -57,7 +57,8 @@ func serve(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	server, err := aggregator.New(ctx, config, aggregator.Options{Logger: log, Level: &level, Reducers: kinds.Reducers()})
+	server, err := aggregator.New(ctx, config,
+		aggregator.Options{Logger: log, Level: &level, Reducers: kinds.Reducers()})
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
 		log.Info("stopped before it led")
 		return nil

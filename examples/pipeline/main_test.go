@@ -27,7 +27,9 @@ func TestTensAreAKind(t *testing.T) {
 		},
 		Adversaries: []questiontest.Adversary{
 			{Name: "one record", Records: 1, Record: func(int) []float64 { return []float64{1, 0, 2, 0} }},
-			{Name: "many records", Records: 40, Record: func(i int) []float64 { return []float64{float64(i%2) / 2, 1, 1, 1} }},
+			{Name: "many records", Records: 40, Record: func(i int) []float64 {
+				return []float64{float64(i%2) / 2, 1, 1, 1}
+			}},
 		},
 		Bounds: []proto.Message{wrapperspb.UInt32(0)},
 	})

@@ -18,9 +18,11 @@ import (
 // tenNumbers asks for one sum of ten numbers, and prints what is released. Its rows are those of
 // a generator that has learned nothing: what to learn from the numbers is another pipeline's.
 var tenNumbers = pipeline.Pipeline{
-	Name:            "tens",
-	Options:         pipeline.Defaults(func() options { return options{Quorum: 0.9} }),
-	New:             func(o pipeline.Options, p pipeline.Problem) pipeline.Training { return &training{o.(*options), p} },
+	Name:    "tens",
+	Options: pipeline.Defaults(func() options { return options{Quorum: 0.9} }),
+	New: func(o pipeline.Options, p pipeline.Problem) pipeline.Training {
+		return &training{o.(*options), p}
+	},
 	Asks:            []string{tens.Name},
 	Kinds:           []question.Kind{tens},
 	TablesOnly:      true,
@@ -90,7 +92,8 @@ func (t *training) Largest(*plan.Plan, int) pipeline.Largest {
 // Student makes one that has asked nothing.
 func (t *training) Student(p *plan.Plan) (pipeline.Student, error) {
 	s := &student{t: t, source: rand.NewPCG(t.Seed, 10)} // its draws protect nothing
-	g, err := pipeline.NewGenerator(t.Encoder, pipeline.GeneratorSpec{Noise: 4, Hidden: 8, Layers: 1, Classes: t.Classes}, rand.New(s.source))
+	g, err := pipeline.NewGenerator(t.Encoder,
+		pipeline.GeneratorSpec{Noise: 4, Hidden: 8, Layers: 1, Classes: t.Classes}, rand.New(s.source))
 	if err != nil {
 		return nil, err
 	}

@@ -314,12 +314,14 @@ func (a asking) rejection(t *testing.T, c *cluster) {
 		want   string
 		votes  bool
 	}{
-		"a sum":             {longer(1, nil), "a sum where votes were asked", true},
-		"other teachers":    {a.honest(3), "of 3 teachers from a node that has 2", true},
-		"votes":             {votes, "votes where a sum was asked", false},
-		"one number less":   {longer(-1, nil), "entries where", false},
-		"one number more":   {longer(1, nil), "entries where", false},
-		"the least integer": {longer(0, func(v []int64) { v[1] = math.MinInt64 }), "entry 1 of the sum is out of range", false},
+		"a sum":           {longer(1, nil), "a sum where votes were asked", true},
+		"other teachers":  {a.honest(3), "of 3 teachers from a node that has 2", true},
+		"votes":           {votes, "votes where a sum was asked", false},
+		"one number less": {longer(-1, nil), "entries where", false},
+		"one number more": {longer(1, nil), "entries where", false},
+		"the least integer": {longer(0, func(v []int64) {
+			v[1] = math.MinInt64
+		}), "entry 1 of the sum is out of range", false},
 	} {
 		if bad.votes == sums {
 			continue

@@ -222,7 +222,8 @@ func TestNotReadyWithoutEtcd(t *testing.T) {
 func TestAServerWhoseListenerBreaksSaysWhy(t *testing.T) {
 	c := newCluster(t, Options{})
 	testkit.Must(t, c.server.listener.Close())
-	for end := time.Now().Add(testkit.Patience); c.server.life.Draining().Err() == nil; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(testkit.Patience); c.server.life.Draining().Err() == nil; {
+		time.Sleep(5 * time.Millisecond)
 		if time.Now().After(end) {
 			t.Fatal("the server goes on without a listener")
 		}

@@ -80,7 +80,8 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 			t.Fatal(name)
 		}
 	}
-	if n := scrape(t, c.server.MonitorAddr().String())[`conclave_nodes_refused_total{reason="ledger_went_back"}`]; n != 2 {
+	const refused = `conclave_nodes_refused_total{reason="ledger_went_back"}`
+	if n := scrape(t, c.server.MonitorAddr().String())[refused]; n != 2 {
 		t.Errorf("%v nodes are counted as refused for the ledger", n)
 	}
 	if nodes, err := c.server.store.Nodes(testkit.Within(t), d); err != nil || len(nodes) != 1 {

@@ -165,7 +165,8 @@ func TestRefusals(t *testing.T) {
 			"more queries":  {votesWith(func(v *conclavev1.Votes) { v.Queries = 4 }), "4 queries"},
 			"fewer queries": {votesWith(func(v *conclavev1.Votes) { v.Queries = 2 }), "2 queries"},
 			"a sum":         {sum, "sum"},
-			"a refusal": {&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{Reason: "own\n budget\x00 spent"}}},
+			"a refusal": {&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{
+				Refusal: &conclavev1.Refusal{Reason: "own\n budget\x00 spent"}}},
 				"refused: own budget spent"},
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -17,7 +17,8 @@ func rng(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 // specs are discriminators of all kinds, small.
 func specs() map[string]Spec {
 	table := Spec{Features: 5, Numbers: []int{0, 3}, Classes: 3, Kind: Dense, Hidden: 7, Layers: 1}
-	image := Spec{Features: 8 * 8 * 2, Image: nn.Shape{Height: 8, Width: 8, Channels: 2}, Classes: 3, Kind: Dense, Hidden: 7, Layers: 1}
+	image := Spec{Features: 8 * 8 * 2, Image: nn.Shape{Height: 8, Width: 8, Channels: 2}, Classes: 3, Kind: Dense,
+		Hidden: 7, Layers: 1}
 	of := func(s Spec, change func(*Spec)) Spec {
 		change(&s)
 		return s
@@ -135,7 +136,8 @@ func TestWeightsTravel(t *testing.T) {
 		if !slices.Equal(d.Scores(x, classes), again.Scores(x, classes)) {
 			t.Errorf("%s: the same weights score otherwise", name)
 		}
-		if clone, err := d.Clone(); err != nil || !slices.Equal(slices.Clone(clone.Scores(x, classes)), d.Scores(x, classes)) {
+		if clone, err := d.Clone(); err != nil ||
+			!slices.Equal(slices.Clone(clone.Scores(x, classes)), d.Scores(x, classes)) {
 			t.Errorf("%s: a clone scores otherwise, or %v", name, err)
 		}
 		if n := len(d.Weights()); n != d.Parameters() {

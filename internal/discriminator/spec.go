@@ -69,7 +69,8 @@ func (s Spec) Check() error {
 	image := s.Image.Size() > 0
 	switch {
 	case s.Features < 1 || image && s.Features != s.Image.Size():
-		return fmt.Errorf("a discriminator of records of %d features, want at least 1 and all pixels of an image", s.Features)
+		return fmt.Errorf("a discriminator of records of %d features, want at least 1 and all pixels of an image",
+			s.Features)
 	case s.Classes < 1:
 		return fmt.Errorf("a discriminator of %d classes, want at least 1", s.Classes)
 	case s.Kind != Dense && s.Kind != Convolution:
@@ -83,7 +84,8 @@ func (s Spec) Check() error {
 	case s.Standard && s.Pieces:
 		return errors.New("numbers are shown in standard units or in pieces, not both")
 	case s.Fourier < 0 || s.Fourier > MaxParameters || int64(s.Fourier)*int64(s.seen()) > maxRandom:
-		return fmt.Errorf("%d random features of %d numbers; use 0 or more, and at most %d numbers for all together", s.Fourier, s.seen(), maxRandom)
+		return fmt.Errorf("%d random features of %d numbers; use 0 or more, and at most %d numbers for all together",
+			s.Fourier, s.seen(), maxRandom)
 	case s.Cosines != 0 && !image:
 		return errors.New("cosines are for images only")
 	case s.Cosines < 0 || s.Cosines > s.Features:
@@ -100,11 +102,13 @@ func (s Spec) checkConvolution(image bool) error {
 	case !image:
 		return errors.New("a discriminator of kind convolution needs images: use kind dense")
 	case s.Cosines > 0 || s.Fourier > 0:
-		return errors.New("a discriminator of kind convolution sees pixels, not cosines or random features: use kind dense")
+		return errors.New("a discriminator of kind convolution sees pixels, not cosines or random features: " +
+			"use kind dense")
 	case s.Layers < 1:
 		return errors.New("a discriminator of kind convolution needs at least one layer")
 	case s.Image.Height>>s.Layers < 1 || s.Image.Width>>s.Layers < 1:
-		return fmt.Errorf("an image of %d x %d cannot be halved %d times; use fewer layers", s.Image.Height, s.Image.Width, s.Layers)
+		return fmt.Errorf("an image of %d x %d cannot be halved %d times; use fewer layers", s.Image.Height,
+			s.Image.Width, s.Layers)
 	}
 	return s.checkSize()
 }
@@ -180,7 +184,8 @@ func (s Spec) layers() (in nn.Shape, layers []nn.Spec) {
 			layers = append(layers, nn.Embedding{Classes: s.Classes, Width: 1})
 		}
 		for l := range s.Layers {
-			layers = append(layers, nn.Conv2D{Out: s.Hidden << l, Kernel: convKernel, Stride: convStride, Pad: convPad}, nn.LeakyReLU(leak))
+			layers = append(layers, nn.Conv2D{Out: s.Hidden << l, Kernel: convKernel, Stride: convStride, Pad: convPad},
+				nn.LeakyReLU(leak))
 		}
 		return s.Image, append(layers, nn.Dense{Out: s.outputs()})
 	}

@@ -66,7 +66,8 @@ func New(e *encode.Encoder, classes int, parts []Part) (*Features, error) {
 		f.count += b.count()
 		squares += p.Weight * p.Weight
 		if f.count > MaxSize/classes {
-			return nil, fmt.Errorf("embedding: more than %d numbers for %d classes up to part %d (%s); ask for fewer", MaxSize, classes, i, p.Kind)
+			return nil, fmt.Errorf("embedding: more than %d numbers for %d classes up to part %d (%s); ask for fewer",
+				MaxSize, classes, i, p.Kind)
 		}
 	}
 	if len(f.parts) == 0 {

@@ -170,14 +170,17 @@ func TestSlope(t *testing.T) {
 			case empty:
 				same("empty", float64(dx[o]), 0)
 			case h.Kind == encode.HeadBinary:
-				same("binary", float64(dx[o]), with(func(x []float32) { x[o] = 1 })-with(func(x []float32) { x[o] = 0 }))
+				same("binary", float64(dx[o]), with(func(x []float32) {
+					x[o] = 1
+				})-with(func(x []float32) { x[o] = 0 }))
 			case h.Kind == encode.HeadMissing:
 				if heads[i-1].Kind == encode.HeadBinary && x[o] == 1 {
 					continue // a mean of the two, below
 				}
 				same("flag", float64(dx[o]), with(func(x []float32) { x[o] = 1 })-with(func(x []float32) { x[o] = 0 }))
 			default:
-				if x[o] < 0.01 || x[o] > 0.99 || x[o] == 0.5 || math.Abs(float64(4*x[o])-math.Round(float64(4*x[o]))) < 0.01 {
+				if x[o] < 0.01 || x[o] > 0.99 || x[o] == 0.5 ||
+					math.Abs(float64(4*x[o])-math.Round(float64(4*x[o]))) < 0.01 {
 					continue
 				}
 				const step = 1e-3
@@ -298,10 +301,12 @@ func TestRefused(t *testing.T) {
 		"count":           {1, embedding.Part{Kind: embedding.Pairs, Weight: 1, Bins: 3, Count: -1}, "count"},
 		"no waves":        {1, embedding.Part{Kind: embedding.Fourier, Weight: 1, Spread: 1}, "waves"},
 		"spread":          {1, embedding.Part{Kind: embedding.Fourier, Weight: 1, Count: 1}, "spread"},
-		"spread NaN":      {1, embedding.Part{Kind: embedding.Fourier, Weight: 1, Count: 1, Spread: math.NaN()}, "spread"},
-		"large columns":   {1000, embedding.Part{Kind: embedding.Columns, Weight: 1, Bins: 500}, "ask for fewer"},
-		"large pairs":     {3, embedding.Part{Kind: embedding.Pairs, Weight: 1, Bins: 400}, "ask for fewer"},
-		"large waves":     {3, embedding.Part{Kind: embedding.Fourier, Weight: 1, Count: 30_000, Spread: 1}, "ask for fewer"},
+		"spread NaN": {1, embedding.Part{Kind: embedding.Fourier, Weight: 1, Count: 1, Spread: math.NaN()},
+			"spread"},
+		"large columns": {1000, embedding.Part{Kind: embedding.Columns, Weight: 1, Bins: 500}, "ask for fewer"},
+		"large pairs":   {3, embedding.Part{Kind: embedding.Pairs, Weight: 1, Bins: 400}, "ask for fewer"},
+		"large waves": {3, embedding.Part{Kind: embedding.Fourier, Weight: 1, Count: 30_000, Spread: 1},
+			"ask for fewer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := embedding.New(e, c.classes, []embedding.Part{c.part})
@@ -326,22 +331,27 @@ func TestPairsOfTooManyColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := embedding.New(encode.New(s), 1, []embedding.Part{{Kind: embedding.Pairs, Weight: 1, Bins: 2, Count: 1}}); err == nil || !strings.Contains(err.Error(), "leave pairs out") {
+	if _, err := embedding.New(encode.New(s), 1,
+		[]embedding.Part{{Kind: embedding.Pairs, Weight: 1, Bins: 2, Count: 1}}); err == nil ||
+		!strings.Contains(err.Error(), "leave pairs out") {
 		t.Errorf("error %v", err)
 	}
 }
 
 // A choice of one value says nothing, wherever it stands, and disturbs no other column.
 func TestChoicesOfOneValue(t *testing.T) {
-	const with = "name: one\ncolumns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: g, kind: categorical, categories: [only]}\n" +
-		"  - {name: b, kind: binary}\n  - {name: h, kind: categorical, categories: [only], nullable: true}\n  - {name: i, kind: categorical, categories: [only]}\n"
+	const with = "name: one\ncolumns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: g, kind: " +
+		"categorical, categories: [only]}\n" +
+		"  - {name: b, kind: binary}\n  - {name: h, kind: categorical, categories: [only], nullable: true}\n  - " +
+		"{name: i, kind: categorical, categories: [only]}\n"
 	s, err := partition.ParseSchema([]byte(with))
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := encode.New(s)
 	f, err := embedding.New(e, 1, []embedding.Part{
-		{Kind: embedding.Ones, Weight: 1}, {Kind: embedding.Columns, Weight: 1, Bins: 4}, {Kind: embedding.Pairs, Weight: 1, Bins: 3}, {Kind: embedding.Fourier, Weight: 1, Count: 9, Spread: 1},
+		{Kind: embedding.Ones, Weight: 1}, {Kind: embedding.Columns, Weight: 1, Bins: 4},
+		{Kind: embedding.Pairs, Weight: 1, Bins: 3}, {Kind: embedding.Fourier, Weight: 1, Count: 9, Spread: 1},
 	})
 	if err != nil {
 		t.Fatal(err)

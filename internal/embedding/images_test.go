@@ -79,7 +79,8 @@ func TestNormOfImages(t *testing.T) {
 // What the student climbs is the derivative by pixels, inside their range and at its ends.
 func TestSlopeOfImages(t *testing.T) {
 	e := encoder(t, digits)
-	f, err := embedding.New(e, 2, []embedding.Part{{Kind: embedding.Fourier, Weight: 1, Count: 100, Spread: 0.1, Seed: 1}})
+	f, err := embedding.New(e, 2,
+		[]embedding.Part{{Kind: embedding.Fourier, Weight: 1, Count: 100, Spread: 0.1, Seed: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,8 @@ func TestSlopeOfImages(t *testing.T) {
 // student but for its generator.
 func BenchmarkImages(b *testing.B) {
 	e := encoder(b, digits)
-	f, err := embedding.New(e, 10, []embedding.Part{{Kind: embedding.Fourier, Weight: 1, Count: 1000, Spread: 0.1, Seed: 1}})
+	f, err := embedding.New(e, 10,
+		[]embedding.Part{{Kind: embedding.Fourier, Weight: 1, Count: 1000, Spread: 0.1, Seed: 1}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -30,7 +30,8 @@ func newWaves(p Part, e *encode.Encoder, room int) (block, error) {
 	if 2*p.Count > room {
 		return nil, errRoom(2*p.Count, room)
 	}
-	f := &waves{columns: columnsOf(e, max(2, p.Bins)), width: e.Width(), m: p.Count, scale: float32(p.Weight / math.Sqrt(float64(p.Count)))}
+	f := &waves{columns: columnsOf(e, max(2, p.Bins)), width: e.Width(), m: p.Count,
+		scale: float32(p.Weight / math.Sqrt(float64(p.Count)))}
 	data, err := projection.Frequencies(f.width, f.m, p.Spread, p.Seed)
 	if err != nil {
 		return nil, err

@@ -27,8 +27,8 @@ func check(kinds question.Registry, p *question.Public, r *conclavev1.Round, bas
 		return nil, err
 	}
 	if q.Baseline && !baseline {
-		return nil, errors.New("the question is that of a baseline, which no record moves, and the run was not opened " +
-			"as one; open it with coin_votes")
+		return nil, errors.New("the question is that of a baseline, which no record moves, and the run was not " +
+			"opened as one; open it with coin_votes")
 	}
 	if h := q.Shape.Votes; h != nil && p.Teachers*h.RowBytes() > maxAnswerBytes {
 		return nil, fmt.Errorf("the votes of %d teachers on %d queries take %d bytes of at most %d; "+

@@ -165,7 +165,8 @@ func TestVotesTooLargeForAMessageAreRefused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	q := teacherstest.Votes(1)
 	q.Queries, q.QueryClasses = teacherstest.Generated(600, questiontest.SmallFeatures, rng)
-	if _, err := check(kinds.All(), p, asked("r", 1, teachers.Votes, q), false); err == nil || !strings.Contains(err.Error(), "fewer queries") {
+	if _, err := check(kinds.All(), p, asked("r", 1, teachers.Votes, q), false); err == nil ||
+		!strings.Contains(err.Error(), "fewer queries") {
 		t.Errorf("%d teachers on 600 queries: %v", maxTeachers, err)
 	}
 	q.Queries, q.QueryClasses = teacherstest.Generated(500, questiontest.SmallFeatures, rng)

@@ -52,9 +52,10 @@ func discriminatorRound(run string, number uint64, change discriminatortest.Chan
 
 func scoreRound(run string, number uint64) *conclavev1.Round {
 	q := discriminatortest.Question(number, 0.5, nil)
-	return asked(run, number, pgb.ScoreSum, &conclavev1.ScoreSum{Bound: 1 << 16, Discriminators: []*conclavev1.ScoreSum_Scored{
-		{Discriminator: q.Discriminator, Weights: q.Weights},
-	}})
+	return asked(run, number, pgb.ScoreSum,
+		&conclavev1.ScoreSum{Bound: 1 << 16, Discriminators: []*conclavev1.ScoreSum_Scored{
+			{Discriminator: q.Discriminator, Weights: q.Weights},
+		}})
 }
 
 // embeddingRound asks for the number of records of each class, and the mean of each column.

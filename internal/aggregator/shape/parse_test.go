@@ -65,26 +65,45 @@ func TestQuestionsAreRefused(t *testing.T) {
 	change := func(f func(*conclavev1.Vector)) *conclavev1.Round { return roundtest.GradientRound("r", 1, 1, f) }
 	const invalid, refuses = codes.InvalidArgument, codes.FailedPrecondition
 	for name, c := range map[string]refused{
-		"nothing":            {&conclavev1.Round{Run: "r", Number: 1, Kind: runspec.Votes}, plain, "asks nothing", invalid},
-		"no queries":         {votesOn(0, 2), plain, "asks 0 queries; ask 1 to 65536", invalid},
-		"too many queries":   {votesOn(maxQueries+1, 2), plain, "asks 65537 queries", invalid},
-		"absurd queries":     {votesOn(math.MaxUint32, 2), plain, "asks 4294967295 queries", invalid},
-		"no classes":         {votesOn(1, 0), plain, "one of 0 classes; use 2 to 256", invalid},
-		"one class":          {votesOn(1, 1), plain, "one of 1 classes", invalid},
-		"257 classes":        {votesOn(1, 257), plain, "one of 257 classes", invalid},
-		"too many counts":    {votesOn(13108, 10), plain, "13108 queries x 10 classes are more than 131072 counts", invalid},
-		"votes of no price":  {votesOn(1, 2), sums, `pays for gradient-sums, and the round asks for votes`, refuses},
-		"a sum of no price":  {change(nil), plain, `pays for votes, and the round asks for gradient-sums`, refuses},
-		"another rate":       {roundtest.DiscriminatorRound("r", 1, 2, func(v *conclavev1.Vector) { v.Rate = 0.5 }), samples, "sample of rate 0.5, and entry \"discriminator\" of the plan of run \"r\" pays for rate 0.25", refuses},
-		"all for a sample":   {roundtest.DiscriminatorRound("r", 1, 2, func(v *conclavev1.Vector) { v.Rate = 1 }), samples, "pays for rate 0.25", refuses},
-		"a sample for all":   {change(func(v *conclavev1.Vector) { v.Rate = 0.25 }), sums, "pays for rate 1", refuses},
-		"gaussian of each":   {change(func(v *conclavev1.Vector) { v.Norm = conclavev1.Vector_NORM_EACH }), sums, "gaussian noise, which is for sums whose bound is of norm [NORM_L1 NORM_L2]", invalid},
-		"laplace of L2":      {roundtest.Sum(counts, roundtest.OfUnits(2), nil), plain, "laplace noise, which is for sums whose bound is of norm [NORM_L1]", invalid},
-		"too wide a noise":   {change(func(v *conclavev1.Vector) { v.Bound = spec.MaxBound }), mustSpec(t, roundtest.SumsOf(1<<10)), `run "r": gaussian sum`, invalid},
-		"too wide a laplace": {roundtest.CountRound("r", 1, 2, spec.MaxBound), mustSpec(t, roundtest.Shares(1e-9)), "class-counts with a bound of 1048576 steps", invalid},
-		"votes by a sum":     {votesOn(1, 2), mustSpec(t, roundtest.Trains(roundtest.Planned(runspec.Votes, roundtest.Gaussian(2), 0))), "the plan answers votes by gaussian", invalid},
-		"a sum by votes":     {change(nil), mustSpec(t, roundtest.Trains(roundtest.Planned(runspec.GradientSums, roundtest.GNMax(20), 0))), "the plan answers gradient-sums by gnmax", invalid},
-		"a sum by selection": {change(nil), mustSpec(t, roundtest.Trains(roundtest.Planned(runspec.GradientSums, roundtest.Exponential(1), 3))), "the plan answers gradient-sums by exponential", invalid},
+		"nothing": {&conclavev1.Round{Run: "r", Number: 1, Kind: runspec.Votes}, plain, "asks nothing",
+			invalid},
+		"no queries":       {votesOn(0, 2), plain, "asks 0 queries; ask 1 to 65536", invalid},
+		"too many queries": {votesOn(maxQueries+1, 2), plain, "asks 65537 queries", invalid},
+		"absurd queries":   {votesOn(math.MaxUint32, 2), plain, "asks 4294967295 queries", invalid},
+		"no classes":       {votesOn(1, 0), plain, "one of 0 classes; use 2 to 256", invalid},
+		"one class":        {votesOn(1, 1), plain, "one of 1 classes", invalid},
+		"257 classes":      {votesOn(1, 257), plain, "one of 257 classes", invalid},
+		"too many counts": {votesOn(13108, 10), plain, "13108 queries x 10 classes are more than 131072 counts",
+			invalid},
+		"votes of no price": {votesOn(1, 2), sums, `pays for gradient-sums, and the round asks for votes`, refuses},
+		"a sum of no price": {change(nil), plain, `pays for votes, and the round asks for gradient-sums`, refuses},
+		"another rate": {roundtest.DiscriminatorRound("r", 1, 2, func(v *conclavev1.Vector) {
+			v.Rate = 0.5
+		}), samples, "sample of rate 0.5, and entry \"discriminator\" of the plan of run \"r\" pays for rate 0.25",
+			refuses},
+		"all for a sample": {roundtest.DiscriminatorRound("r", 1, 2, func(v *conclavev1.Vector) {
+			v.Rate = 1
+		}), samples, "pays for rate 0.25", refuses},
+		"a sample for all": {change(func(v *conclavev1.Vector) { v.Rate = 0.25 }), sums, "pays for rate 1", refuses},
+		"gaussian of each": {change(func(v *conclavev1.Vector) {
+			v.Norm = conclavev1.Vector_NORM_EACH
+		}), sums, "gaussian noise, which is for sums whose bound is of norm [NORM_L1 NORM_L2]", invalid},
+		"laplace of L2": {roundtest.Sum(counts, roundtest.OfUnits(2), nil), plain,
+			"laplace noise, which is for sums whose bound is of norm [NORM_L1]", invalid},
+		"too wide a noise": {change(func(v *conclavev1.Vector) {
+			v.Bound = spec.MaxBound
+		}), mustSpec(t, roundtest.SumsOf(1<<10)), `run "r": gaussian sum`, invalid},
+		"too wide a laplace": {roundtest.CountRound("r", 1, 2, spec.MaxBound), mustSpec(t, roundtest.Shares(1e-9)),
+			"class-counts with a bound of 1048576 steps", invalid},
+		"votes by a sum": {votesOn(1, 2),
+			mustSpec(t, roundtest.Trains(roundtest.Planned(runspec.Votes, roundtest.Gaussian(2), 0))),
+			"the plan answers votes by gaussian", invalid},
+		"a sum by votes": {change(nil),
+			mustSpec(t, roundtest.Trains(roundtest.Planned(runspec.GradientSums, roundtest.GNMax(20), 0))),
+			"the plan answers gradient-sums by gnmax", invalid},
+		"a sum by selection": {change(nil),
+			mustSpec(t, roundtest.Trains(roundtest.Planned(runspec.GradientSums, roundtest.Exponential(1), 3))),
+			"the plan answers gradient-sums by exponential", invalid},
 	} {
 		c.check(t, name)
 	}
@@ -141,15 +160,30 @@ func TestFitsAreRefused(t *testing.T) {
 		spec   *spec.Spec
 		want   string
 	}{
-		"another bound":   {question.L2, func(r *conclavev1.Round) { r.GetSum().Bound-- }, gaussian, "its parameters make 3 entries"},
-		"the other bound": {question.L2, func(r *conclavev1.Round) { r.GetSum().Norm = conclavev1.Vector_NORM_L1 }, gaussian, "its parameters make"},
-		"more entries":    {question.L2, func(r *conclavev1.Round) { r.GetSum().Entries++ }, gaussian, "its parameters make"},
-		"of each":         {question.L2, func(r *conclavev1.Round) { r.GetSum().Norm = conclavev1.Vector_NORM_EACH }, gaussian, "its parameters make"},
-		"over teachers":   {question.L2, func(r *conclavev1.Round) { r.GetSum().Per = conclavev1.Vector_PER_TEACHER }, gaussian, "its parameters make"},
-		"no shape":        {question.L2, func(r *conclavev1.Round) { r.Shape = nil }, gaussian, "a sum of 0 entries"},
-		"votes":           {question.L2, func(r *conclavev1.Round) { r.Shape = votesOn(1, 2).Shape }, gaussian, "a sum of 0 entries"},
-		"a selection":     {question.L2, func(r *conclavev1.Round) { r.Selection = &conclavev1.Selection{} }, gaussian, "has several passes; ask for it alone"},
-		"laplace of L2":   {question.L2, func(*conclavev1.Round) {}, laplace, "laplace noise, which is for sums whose bound is of norm [NORM_L1]"},
+		"another bound": {question.L2, func(r *conclavev1.Round) {
+			r.GetSum().Bound--
+		}, gaussian, "its parameters make 3 entries"},
+		"the other bound": {question.L2, func(r *conclavev1.Round) {
+			r.GetSum().Norm = conclavev1.Vector_NORM_L1
+		}, gaussian, "its parameters make"},
+		"more entries": {question.L2, func(r *conclavev1.Round) {
+			r.GetSum().Entries++
+		}, gaussian, "its parameters make"},
+		"of each": {question.L2, func(r *conclavev1.Round) {
+			r.GetSum().Norm = conclavev1.Vector_NORM_EACH
+		}, gaussian, "its parameters make"},
+		"over teachers": {question.L2, func(r *conclavev1.Round) {
+			r.GetSum().Per = conclavev1.Vector_PER_TEACHER
+		}, gaussian, "its parameters make"},
+		"no shape": {question.L2, func(r *conclavev1.Round) { r.Shape = nil }, gaussian, "a sum of 0 entries"},
+		"votes": {question.L2, func(r *conclavev1.Round) {
+			r.Shape = votesOn(1, 2).Shape
+		}, gaussian, "a sum of 0 entries"},
+		"a selection": {question.L2, func(r *conclavev1.Round) {
+			r.Selection = &conclavev1.Selection{}
+		}, gaussian, "has several passes; ask for it alone"},
+		"laplace of L2": {question.L2, func(*conclavev1.Round) {}, laplace,
+			"laplace noise, which is for sums whose bound is of norm [NORM_L1]"},
 	} {
 		r := roundtest.FitRound("r", 1, c.norm, nil)
 		c.change(r)

@@ -44,7 +44,8 @@ func newReduced(of reducer.Reducer, r *conclavev1.Round, planned privacy.Planned
 		result.bound != bound:
 		return nil, fault.Invalidf(
 			"the round says that %s has the shape {%v}, and its parameters make %d entries that "+
-				"a unit moves by %d in the L2 norm and %d in the L1 norm; install matching versions of student and aggregator",
+				"a unit moves by %d in the L2 norm and %d in the L1 norm; install matching versions of student "+
+				"and aggregator",
 			of.Kind,
 			r.GetSum(),
 			reduction.Entries,

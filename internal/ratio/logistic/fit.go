@@ -44,11 +44,12 @@ func readFit(params []byte) (*reducer.Reduction, error) {
 		return nil, err
 	}
 	if len(synthetic) == 0 || width > maxWidth {
-		return nil, fmt.Errorf("a fit to %d synthetic records of %d features; use 1 record at least and %d features at "+
-			"most", len(synthetic)/max(width, 1), width, maxWidth)
+		return nil, fmt.Errorf("a fit to %d synthetic records of %d features; use 1 record at least and %d features "+
+			"at most", len(synthetic)/max(width, 1), width, maxWidth)
 	}
 	if n := q.GetRecords(); !(n >= 1 && n <= ratio.MostUnits) {
-		return nil, fmt.Errorf("a fit counts on %v privacy units; say 1 to %d, a public number", n, int64(ratio.MostUnits))
+		return nil, fmt.Errorf("a fit counts on %v privacy units; say 1 to %d, a public number", n,
+			int64(ratio.MostUnits))
 	}
 	want, err := ratio.NewWanted(ratio.Problem{
 		Synthetic: synthetic, Width: width, Clip: q.GetFeatures().GetClip(), Lambda: q.GetLambda(),

@@ -1,0 +1,70 @@
+// Package house checks the rules of the code that can be counted; ARCHITECTURE.md has them.
+package house
+
+import (
+	"bufio"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+const (
+	columns = 120
+	files   = 20
+	lines   = 4000
+)
+
+// No line is above 120 columns, a tab being four. No package has more than 20 files or 4,000
+// lines without its tests, and none has a name that says nothing.
+func TestSizes(t *testing.T) {
+	type size struct{ files, lines int }
+	packages, seen := map[string]size{}, 0
+	root := filepath.Join("..", "..")
+	testkit.Must(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		name := d.Name()
+		if err != nil || d.IsDir() {
+			if name != ".." && strings.HasPrefix(name, ".") || name == "testdata" {
+				return fs.SkipDir
+			}
+			if name == "util" || name == "utils" || name == "common" || name == "helpers" {
+				t.Errorf("%s: name a package for what it has", path)
+			}
+			return err
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, ".pb.go") {
+			return nil
+		}
+		seen++
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		n, scanner := 0, bufio.NewScanner(f)
+		scanner.Buffer(nil, 1<<20)
+		for scanner.Scan() {
+			n++
+			if w := utf8.RuneCountInString(strings.ReplaceAll(scanner.Text(), "\t", "    ")); w > columns {
+				t.Errorf("%s:%d has %d columns; break it at %d", path, n, w, columns)
+			}
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			p := packages[filepath.Dir(path)]
+			packages[filepath.Dir(path)] = size{p.files + 1, p.lines + n}
+		}
+		return scanner.Err()
+	}))
+	for name, p := range packages {
+		if p.files > files || p.lines > lines {
+			t.Errorf("%s has %d files and %d lines; split it at %d and %d", name, p.files, p.lines, files, lines)
+		}
+	}
+	if seen < 500 {
+		t.Errorf("only %d files were seen", seen)
+	}
+}

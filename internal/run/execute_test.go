@@ -53,17 +53,20 @@ func TestIdentityNamesAllThatACheckpointDependsOn(t *testing.T) {
 }
 
 func TestAClosedRunHasOnlyItsReleasesLeft(t *testing.T) {
-	p := &plan.Plan{Queries: 100, Rounds: 4, PerRound: 32}
+	shares := &plan.Plan{Queries: 100, Rounds: 4, PerRound: 32, ClassShareEpsilon: 0.1}
+	alone := &plan.Plan{Queries: 100, Rounds: 4, PerRound: 32} // without a first round of another kind
 	for _, c := range []struct {
+		p      *plan.Plan
 		closed bool
 		rounds uint64
 		want   int
 	}{
-		{false, 0, 100}, {false, 5, 100},
-		{true, 0, 0}, {true, 1, 0}, {true, 3, 64}, {true, 5, 100},
+		{shares, false, 0, 100}, {shares, false, 5, 100},
+		{shares, true, 0, 0}, {shares, true, 1, 0}, {shares, true, 3, 64}, {shares, true, 5, 100},
+		{alone, false, 0, 100}, {alone, true, 0, 0}, {alone, true, 1, 32}, {alone, true, 4, 100},
 	} {
-		if got := min(p.Queries,
-			p.PerRound*roundsLeft(p, &conclavev1.OpenRunResponse{Closed: c.closed, Rounds: c.rounds})); got != c.want {
+		opened := &conclavev1.OpenRunResponse{Closed: c.closed, Rounds: c.rounds}
+		if got := min(c.p.Queries, c.p.PerRound*roundsLeft(c.p, opened)); got != c.want {
 			t.Errorf("closed %v after %d releases: %d labels left, want %d", c.closed, c.rounds, got, c.want)
 		}
 	}

@@ -11,6 +11,9 @@ import (
 
 // The building block, against its definition.
 func TestBernoulliExp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	src := NewSource()
 	const n = 200_000
 	for _, c := range []struct{ hi, lo, denominator uint64 }{

@@ -92,6 +92,9 @@ func sampleSize() int {
 // Sigmas below privacy.MinSigma are refused for what they promise, not for how
 // they are drawn: the sampler itself is right for them.
 func TestDiscreteGaussianMass(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	src := NewSource()
 	for _, sigma := range []float64{0.3, 0.7, 1, 3, 29.9, 100, 1000, 5000} {
 		t.Run(fmt.Sprint(sigma), func(t *testing.T) {
@@ -107,6 +110,9 @@ func TestDiscreteGaussianMass(t *testing.T) {
 }
 
 func TestDiscreteLaplaceMass(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	src := NewSource()
 	for _, c := range []struct{ num, den uint64 }{{1, 2}, {1, 1}, {7, 3}, {20, 1}, {1000, 7},
 		{1 << 62, 1<<62/300 + 1}} {

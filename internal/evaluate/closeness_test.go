@@ -53,6 +53,9 @@ func TestCompareClosenessByHand(t *testing.T) {
 }
 
 func TestCompareClosenessTellsCopiesFromSamples(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	train, test := shared(t, "flchain")
 	remembered, notes, err := CompareCloseness(train, test, train, nil, ClosenessOptions{})
 	if err != nil {

@@ -119,6 +119,9 @@ func TestClippedSumIsThatOfALoop(t *testing.T) {
 // way or all but cancel the norm: equal pixels, gradients of alternating sign,
 // very large and very small numbers.
 func TestNoRecordAddsMoreThanTheBound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	rng := rand.New(rand.NewPCG(23, 24))
 	nets := map[string]func() *nntest.Network{
 		"embedding": func() *nntest.Network {

@@ -80,6 +80,9 @@ func TestWeightTwoIsTheRowTwice(t *testing.T) {
 
 // With many trees, the means over samples of weighted rows and of copies agree.
 func TestBootstrapWeighsInDistribution(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	x, y := world(8, 150, 3, true)
 	rng := rand.New(rand.NewPCG(3, 3))
 	weights := make([]float64, x.Rows)

@@ -87,8 +87,7 @@ func addWeightedRows512(dst *float32, x *float32, d *float32, rows int, cols int
 // unitGrad512 is unitGrad with vectors of 512 bits, see ../gen/vector.go.
 //
 //go:noescape
-func unitGrad512(dx *float32, x *float32, d *float32, w *float32, gw *float32, gb *float32, rows int, cols int,
-	slope float32)
+func unitGrad512(dx *float32, x *float32, d *float32, w *float32, gw *float32, gb *float32, rows int, cols int, slope float32)
 
 // addTruncated512 is addTruncated with vectors of 512 bits, see ../gen/vector.go.
 //
@@ -208,8 +207,7 @@ func addWeightedRows256(dst *float32, x *float32, d *float32, rows int, cols int
 // unitGrad256 is unitGrad with vectors of 256 bits, see ../gen/vector.go.
 //
 //go:noescape
-func unitGrad256(dx *float32, x *float32, d *float32, w *float32, gw *float32, gb *float32, rows int, cols int,
-	slope float32)
+func unitGrad256(dx *float32, x *float32, d *float32, w *float32, gw *float32, gb *float32, rows int, cols int, slope float32)
 
 // addTruncated256 is addTruncated with vectors of 256 bits, see ../gen/vector.go.
 //

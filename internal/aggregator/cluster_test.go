@@ -275,7 +275,7 @@ type testNode struct {
 
 func hello(dataset, site, name string, teachers uint32) *conclavev1.Hello {
 	return &conclavev1.Hello{
-		Protocol: 2, Dataset: dataset, Site: site, Node: name, Teachers: teachers,
+		Protocol: 4, Dataset: dataset, Site: site, Node: name, Teachers: teachers,
 		SchemaSha256: roundtest.Schema, Unit: "record", Manifest: "fingerprint-" + site + "-" + name,
 	}
 }

@@ -25,17 +25,14 @@ func refusal(key payload.Key, waiting bool, reason string) *conclavev1.WorkReque
 }
 
 // Over the wire: one site waits, the student hears of it, and the round goes on by itself.
-// Nodes of the protocol before get the same messages.
 func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 	c := newCluster(t, Options{})
 	student, d := c.student(t), c.dataset()
 	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Quorum = 1 })
 	key := payload.Key{Run: spec.Name, Number: 0}
 	asked := make(chan struct{}, 1)
-	modern := hello(d, "north", "a", 4)
-	modern.Protocol = 3
 	first := true
-	north := c.node(t, modern, func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+	north := c.node(t, hello(d, "north", "a", 4), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 		if first {
 			first = false
 			asked <- struct{}{}

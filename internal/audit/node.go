@@ -23,7 +23,7 @@ const (
 )
 
 // protocolVersion is the version of the exchange that the scripted nodes speak.
-const protocolVersion = 2
+const protocolVersion = 4
 
 // script is what a scripted node answers to every question.
 type script struct {

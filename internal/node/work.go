@@ -13,7 +13,7 @@ import (
 )
 
 // protocol is the version of the wire contract this node speaks.
-const protocol = 3
+const protocol = 4
 
 type workStream = conclavev1.TeacherService_WorkClient
 

@@ -136,7 +136,7 @@ func (f *Forecast) addAnswers(p *plan.Plan, budget privacy.Budget) ([]privacy.Ev
 func (f *Forecast) addMessages(s *runfile.Spec, schema *partition.Schema, p *plan.Plan, node Node, l pipeline.Largest) {
 	const digest = 64 // characters of a SHA-256
 	hello := &conclavev1.Hello{
-		Protocol: 3, Dataset: node.Dataset, Site: node.Site, Node: node.Node, Teachers: uint32(node.Teachers),
+		Protocol: 4, Dataset: node.Dataset, Site: node.Site, Node: node.Node, Teachers: uint32(node.Teachers),
 		SchemaSha256: schema.SHA256, Unit: s.Privacy.Unit, Manifest: string(make([]byte, digest)),
 	}
 	// the largest that are accepted

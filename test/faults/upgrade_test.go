@@ -114,7 +114,7 @@ func TestUpgradeOneByOne(t *testing.T) {
 // A node whose version speaks another protocol is refused by name and ends; the others go on
 // without it.
 func TestUpgradeOfTheProtocolIsRefused(t *testing.T) {
-	other := variant(t, "other", "internal/node/work.go", "const protocol = 3", "const protocol = 4", "teacher")
+	other := variant(t, "other", "internal/node/work.go", "const protocol = 4", "const protocol = 5", "teacher")
 	c := newCluster(t, 4, "10s", false)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

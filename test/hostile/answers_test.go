@@ -424,8 +424,8 @@ func TestHostileHellos(t *testing.T) {
 		reason string
 	}{
 		"an old protocol": {func(h *conclavev1.Hello) {
-			h.Protocol = 1
-		}, codes.FailedPrecondition, "protocol 1", "not_allowed"},
+			h.Protocol = 3
+		}, codes.FailedPrecondition, "protocol 3", "not_allowed"},
 		"protocol 2^32-1": {func(h *conclavev1.Hello) {
 			h.Protocol = math.MaxUint32
 		}, codes.FailedPrecondition, "4294967295", "not_allowed"},

@@ -34,7 +34,7 @@ type party struct {
 
 func helloOf(dataset, site, node string, teachers uint32) *conclavev1.Hello {
 	return &conclavev1.Hello{
-		Protocol: 2, Dataset: dataset, Site: site, Node: node, Teachers: teachers,
+		Protocol: 4, Dataset: dataset, Site: site, Node: node, Teachers: teachers,
 		SchemaSha256: schema, Unit: "record", Manifest: "fingerprint-" + site + "-" + node,
 	}
 }

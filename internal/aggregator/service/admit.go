@@ -19,9 +19,10 @@ import (
 
 const (
 	// protocolVersion is the version of the exchange, oldestProtocol the oldest that a hello
-	// may name: nodes are upgraded after their aggregators.
-	protocolVersion = 3
-	oldestProtocol  = 2
+	// may name: nodes are upgraded after their aggregators. Those before 4 ask and answer by
+	// other messages.
+	protocolVersion = 4
+	oldestProtocol  = 4
 	// maxNodeTeachers bounds the teachers of one node.
 	maxNodeTeachers = 1 << 16
 )

@@ -426,8 +426,7 @@ func (*WorkResponse_Withdraw) isWorkResponse_Message() {}
 // Hello introduces a node. The site must be the one its certificate names.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// protocol is 3. Nodes of protocol 2 do not look at the terms of a round; those of
-	// protocol 1 do not bring back the attempt, and are refused.
+	// protocol is 4. Nodes of earlier ones know no shapes, and are refused.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Dataset  string `protobuf:"bytes,2,opt,name=dataset,proto3" json:"dataset,omitempty"`
 	Site     string `protobuf:"bytes,3,opt,name=site,proto3" json:"site,omitempty"`

@@ -17,6 +17,9 @@ import (
 // student asks its rounds anew, is given what was released, and nothing of that
 // is charged again.
 func TestADamagedCheckpointCanBeRemoved(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes whole runs, as others do")
+	}
 	dir := folder(t)
 	spec, out := load(t, dir, smallRun), filepath.Join(dir, "out")
 	interrupted(t, spec, out, 3)

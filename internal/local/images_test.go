@@ -47,6 +47,9 @@ func imageFolder(t *testing.T) (spec *runfile.Spec, dir string) {
 
 // The sites of a local cluster divide a file of images as they divide a table.
 func TestSitesShareAFileOfImages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes whole runs, as others do")
+	}
 	spec, dir := imageFolder(t)
 	schema, err := partition.LoadSchema(spec.Schema)
 	if err != nil {

@@ -270,6 +270,9 @@ func TestARunEndsWhenItsBudgetIsUsed(t *testing.T) {
 // student that learned from it must not get a certificate from a new one, which would name
 // no cost at all.
 func TestALostLedgerIsNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes whole runs, as others do")
+	}
 	dir := folder(t)
 	spec, out := load(t, dir, smallRun), filepath.Join(dir, "out")
 	if _, err := Run(t.Context(), spec, Options{Out: out}); err != nil {

@@ -118,6 +118,9 @@ func newEmbedded(t *testing.T, o Options, e *encode.Encoder, record recordFunc) 
 // of its generator's steps, and goes on after restarts as if there had been none: it asks
 // the same questions, and ends with the same generator to the last bit.
 func TestAStudentWithAStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
 	for _, name := range []string{"tilted sums", "moved winners", "images"} {
 		c := variants(t)[name]
 		c.o.Student.GeneratorSteps = 4

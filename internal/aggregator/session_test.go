@@ -196,13 +196,6 @@ func TestVotesOfARevokedNodeAreNotCounted(t *testing.T) {
 	}
 }
 
-func leafOf(t testing.TB, f certs.Files) *x509.Certificate {
-	t.Helper()
-	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
-	testkit.Must(t, err)
-	return pair.Leaf
-}
-
 // A certificate that expires ends its stream; the node comes back with another one.
 func TestExpiryEndsWhatIsOpen(t *testing.T) {
 	t.Parallel()

@@ -53,14 +53,11 @@ func LargestSum(run string, round uint64, numbers int, largest int64) *conclavev
 
 // LargestVotes is the largest answer to a round of votes.
 func LargestVotes(round *conclavev1.Round, teachers, queries, classes int) *conclavev1.WorkRequest {
-	bits := 1
-	for 1<<bits < classes {
-		bits *= 2
-	}
+	shape := question.Histogram{Queries: queries, Classes: classes}
 	return &conclavev1.WorkRequest{Attempt: math.MaxUint32,
 		Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
 			Run: round.Run, Round: round.Number, Teachers: uint32(teachers), Queries: uint32(queries),
-			Packed: make([]byte, teachers*((queries*bits+7)/8)),
+			Packed: make([]byte, teachers*shape.RowBytes()),
 		}}}
 }
 

@@ -6,21 +6,22 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
 // Kind is what a round asks of a node.
 type Kind string
 
-// The kinds of questions.
+// The kinds of questions, as plans name them.
 const (
-	ClassCounts      Kind = "class-counts"
-	EmbeddingSum     Kind = "embedding"
-	Votes            Kind = "votes"
-	GradientVotes    Kind = "gradient-votes"
-	GradientSum      Kind = "gradient-sums"
-	DiscriminatorSum Kind = "discriminator"
-	ScoreSum         Kind = "scores"
-	Fit              Kind = "fit"
+	ClassCounts      Kind = runspec.ClassCounts
+	EmbeddingSum     Kind = runspec.Embedding
+	Votes            Kind = runspec.Votes
+	GradientVotes    Kind = runspec.GradientVotes
+	GradientSum      Kind = runspec.GradientSums
+	DiscriminatorSum Kind = runspec.Discriminator
+	ScoreSum         Kind = runspec.Scores
+	Fit              Kind = runspec.Fit
 )
 
 // Pipelines returns the names of all pipelines.

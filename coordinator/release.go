@@ -76,7 +76,7 @@ func (s *Store) storeRelease(
 	return []clientv3.Cmp{before}, nil
 }
 
-// joined returns a release of which this is the record.
+// joined returns the release whose record this is.
 func (s *Store) joined(ctx context.Context, kv *mvccpb.KeyValue, record releaseRecord) ([]byte, error) {
 	if record.Parts == 0 {
 		return record.Release, nil

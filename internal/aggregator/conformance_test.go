@@ -228,7 +228,7 @@ func (a asking) crash(t *testing.T, c *cluster) {
 			asked <- err
 		}()
 		testkit.Receive(t, reached)
-		c.depose(t) // it can commit nothing any more
+		c.depose(t) // it can no longer commit
 		close(proceed)
 		if err := testkit.Receive(t, asked); !after { // what was charged may still go out
 			roundtest.WantStatus(t, err, codes.Unavailable)

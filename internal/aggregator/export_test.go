@@ -42,7 +42,7 @@ func WithExactCounts(o Options) Options {
 	return o
 }
 
-// exact is noise of which nothing is drawn.
+// exact is noise that is never drawn.
 type exact struct{ shape.Noise }
 
 func (exact) Add(_ *gnmax.Source, sums []int64) ([]int64, error) { return sums, nil }

@@ -67,7 +67,7 @@ func (p Planned) Validate() error {
 }
 
 // Fixed says that the cost of the whole entry is known beforehand. What a confident query
-// costs depends on its answer, of which a plan could count the worst only.
+// costs depends on its answer, and a plan could count the worst answer only.
 func (p Planned) Fixed() bool { return p.Count > 0 && p.Mechanism.Kind != ConfidentGNMax }
 
 // Cost is what a number of uses cost, so many of them answered, as the ledger has it; nil

@@ -9,8 +9,8 @@ import (
 func (s *Spec) CheckPortable() error {
 	var errs []error
 	for _, f := range []struct {
-		field, mend string
-		set         bool
+		field, fix string
+		set        bool
 	}{
 		{"data", "the nodes of a cluster bring their data", len(s.Data) > 0},
 		{"evaluate.test", "compare afterwards, with conclave report where the real rows are", s.Evaluate.Test != ""},
@@ -20,7 +20,7 @@ func (s *Spec) CheckPortable() error {
 	} {
 		if f.set {
 			errs = append(errs, fmt.Errorf("%s: names files of this machine, and a run of the queue is executed on "+
-				"another; leave it out: %s", f.field, f.mend))
+				"another; leave it out: %s", f.field, f.fix))
 		}
 	}
 	return errors.Join(errs...)

@@ -34,7 +34,7 @@ type Enforcer struct {
 	err    error
 }
 
-// New returns an enforcer. It reads nothing yet: the files may be mended while a node waits
+// New returns an enforcer. It reads nothing yet: the files may be fixed while a node waits
 // for that, see [Enforcer.Check].
 func New(o Options) *Enforcer {
 	return &Enforcer{o: o, ledger: newSiteLedger(o.Ledger, o.ReadOnly)}

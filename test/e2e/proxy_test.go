@@ -111,7 +111,7 @@ func (p *proxy) pass(from, to net.Conn, may func(chunk []byte) bool) {
 }
 
 // chargeProxy stands between an aggregator and its etcd. Armed, it lets the next
-// charge through to etcd and nothing back any more: the round is charged then,
+// charge through to etcd and no longer anything back: the round is charged then,
 // and the aggregator does not know.
 type chargeProxy struct {
 	proxy *proxy

@@ -1,5 +1,5 @@
-// Package lifetime is how a server ends, in this order: no round begins any more, no answers
-// are collected any more, and nothing is charged any more.
+// Package lifetime is how a server ends, in this order: rounds no longer begin, answers are no
+// longer collected, and nothing is charged.
 package lifetime
 
 import (
@@ -72,7 +72,7 @@ func (l *Lifetime) Begin() error {
 // End ends a round that Begin counted.
 func (l *Lifetime) End() { l.rounds.Done() }
 
-// Drain stops: no round begins any more, and those that are open have so long to collect
+// Drain stops: rounds no longer begin, and those that are open have so long to collect
 // answers. It returns when they have ended, charges included. It can be called several times.
 func (l *Lifetime) Drain(patience time.Duration) {
 	l.mu.Lock()

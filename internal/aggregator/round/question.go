@@ -54,7 +54,7 @@ type Selector interface {
 
 // Reducer is a question whose counts take several passes over the nodes.
 type Reducer interface {
-	// Reduce returns the counts. ctx ends when no answers are collected any more.
+	// Reduce returns the counts. ctx ends when answers are no longer collected.
 	Reduce(ctx context.Context, pass Pass) (counts []int64, err error)
 }
 

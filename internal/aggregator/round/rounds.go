@@ -75,7 +75,7 @@ type Rounds struct {
 	runs map[string]*run // in use; a run's spec never changes, so it is read once
 }
 
-// New returns rounds of which none is open.
+// New returns rounds, none of them open.
 func New(o Options) *Rounds { return &Rounds{Options: o, runs: map[string]*run{}} }
 
 // Dataset returns a dataset that is served.

@@ -237,7 +237,7 @@ func (rs *Rounds) EndRun(ctx context.Context, name string) (closed func(bool), e
 // headTimeout bounds reading the ledger's end for nodes.
 const headTimeout = 5 * time.Second
 
-// closed says that a run was closed: its nodes have nothing to decide any more, and are told
+// closed says that a run was closed: its nodes have nothing left to decide, and are told
 // of the ledger's end, which no later round tells them. Callers hold the run's turn.
 func (rs *Rounds) closed(r *run) {
 	r.closed = true

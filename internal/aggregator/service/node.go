@@ -133,7 +133,7 @@ type worker struct {
 	dataset *round.Dataset
 	by      peer.Caller
 	log     *zap.Logger
-	sum     parts.Sum // of which not all parts are there
+	sum     parts.Sum // whose parts are still to come
 }
 
 // take takes one message, or what the stream broke with. An error ends the stream; a wrong

@@ -83,21 +83,21 @@ func (p *Plan) CheckFeasible(o Priced, budget privacy.Budget) error {
 			return err
 		}
 	}
-	mend := fmt.Sprintf("set %s otherwise, or to 0 to have it chosen", o.NoiseField)
+	fix := fmt.Sprintf("set %s otherwise, or to 0 to have it chosen", o.NoiseField)
 	if o.Noise == 0 {
-		mend = "raise privacy.epsilon"
+		fix = "raise privacy.epsilon"
 		if p.Start != nil {
-			mend += ", or lower " + p.Start.Field
+			fix += ", or lower " + p.Start.Field
 		}
 	}
 	round := min(p.Queries, p.PerRound)
 	if err := p.Drawable(o.Bound); err != nil {
-		return fmt.Errorf("noise for %d %s: %w; %s", p.Queries, o.What, err, mend)
+		return fmt.Errorf("noise for %d %s: %w; %s", p.Queries, o.What, err, fix)
 	}
 	first := p.Training.Worst(p.Releases(round))
 	if _, err := budget.Admit(nil, append(first, p.Others()...)); errors.Is(err, privacy.ErrOverBudget) {
 		return fmt.Errorf("%s: %v is too dear for one round of %d queries: %w; %s%s",
-			o.NoiseField, o.Noise, round, err, mend, o.Hint)
+			o.NoiseField, o.Noise, round, err, fix, o.Hint)
 	} else if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ type Release struct {
 	// Ledger is that in which the release is paid, line by line.
 	Ledger [][]byte
 	// Learned are the student's notes of releases, Shares how the answers of the rounds are
-	// spread of which that is known.
+	// spread, where that is known.
 	Learned *pipeline.Learned
 	Shares  map[uint64]*report.Shares
 	Schema  *partition.Schema

@@ -3,6 +3,8 @@ package partition
 import (
 	"fmt"
 	"os"
+
+	"github.com/conclave-dp/conclave/internal/config"
 )
 
 // ColumnKind says what the cells of a column are.
@@ -96,7 +98,7 @@ func (i Image) Size() int { return i.Height * i.Width * i.Channels }
 
 // maxSchemaBytes bounds what is read of a schema file; the largest real one
 // known has 618 columns in 40 KB.
-const maxSchemaBytes = 16 << 20
+const maxSchemaBytes = config.MaxFile
 
 // LoadSchema reads and checks a schema file. Errors are *InputError.
 func LoadSchema(path string) (*Schema, error) {

@@ -15,6 +15,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/conclave-dp/conclave/internal/config"
 )
 
 // schemaFile is schema.yaml as written. Pointers tell "left out" from zero.
@@ -73,6 +75,9 @@ func decodeSchemaFile(raw []byte, name string) (file *schemaFile, err error) {
 				Fix: "compare it with a schema that works"}
 		}
 	}()
+	if err := config.CheckYAML(raw, maxSchemaBytes); err != nil {
+		return nil, &InputError{File: name, Problem: err.Error(), Fix: "write the columns as plain lists and fields"}
+	}
 	file = new(schemaFile)
 	decoder := yaml.NewDecoder(bytes.NewReader(raw), yaml.DisallowUnknownField())
 	if err := decoder.Decode(file); err != nil {

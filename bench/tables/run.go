@@ -9,10 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/goccy/go-yaml"
+	"strings"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
+	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/runfile"
@@ -133,7 +133,7 @@ func (a *attempt) text() ([]byte, error) {
 // over puts YAML over fields, field by field.
 func over(below map[string]any, text string) (map[string]any, error) {
 	var above map[string]any
-	if err := yaml.Unmarshal([]byte(text), &above); err != nil {
+	if err := config.Decode(strings.NewReader(text), &above); err != nil {
 		return nil, fmt.Errorf("fields %s: %w", text, err)
 	}
 	return merge(below, above), nil

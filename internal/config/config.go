@@ -53,7 +53,7 @@ func LoadText(path string, into any) (string, error) {
 }
 
 // Decode reads one strict YAML document over the defaults in into. Its errors
-// say the line and how to mend it.
+// say the line and how to fix it.
 func Decode(r io.Reader, into any) (err error) {
 	defer func() {
 		// The YAML parser gives up on some broken files with a panic.
@@ -63,9 +63,12 @@ func Decode(r io.Reader, into any) (err error) {
 	}()
 	defaults := reflect.New(reflect.TypeOf(into).Elem()).Elem()
 	defaults.Set(reflect.ValueOf(into).Elem())
-	raw, err := io.ReadAll(r)
+	raw, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
+	}
+	if err := CheckYAML(raw, MaxFile); err != nil {
+		return err
 	}
 	d := yaml.NewDecoder(bytes.NewReader(raw), yaml.Strict())
 	err = d.Decode(into)

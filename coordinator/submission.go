@@ -74,7 +74,10 @@ type Progress struct {
 	// Claim names the time for which the worker holds it. Whoever shows another one is late.
 	Claim string `json:"claim,omitempty"`
 	// Claims counts how often it was taken.
-	Claims  uint32   `json:"claims,omitempty"`
+	Claims uint32 `json:"claims,omitempty"`
+	// Losses counts how often its worker was gone since LostAt rounds were released.
+	Losses  uint32   `json:"losses,omitempty"`
+	LostAt  uint64   `json:"lost_at,omitempty"`
 	Claimed string   `json:"claimed,omitempty"`
 	Ended   string   `json:"ended,omitempty"`
 	Results []Result `json:"results,omitempty"`
@@ -109,8 +112,7 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission,
 		return q, false, fmt.Errorf("%s %q: %w: run.yaml has %d bytes and the schema %d; %d and %d are the most",
 			op, q.Name, ErrTooLarge, len(runFile), len(schema), MaxRunFile, MaxSchemaFile)
 	}
-	q.Submitted, q.State = ledger.FormatTime(s.now()), Waiting
-	q.Reason, q.Worker, q.Holder, q.Claim, q.Claims, q.Claimed, q.Ended, q.Results = "", "", "", "", 0, "", "", nil
+	q.Progress = Progress{Submitted: ledger.FormatTime(s.now()), State: Waiting}
 	value, err := encode(q)
 	if err != nil {
 		return q, false, err
@@ -282,15 +284,13 @@ type Holder struct {
 	Worker, By, Claim string
 }
 
-// Claim gives a run that waits to a worker. from is the claim of a worker that is gone, of
-// which the run is taken over; empty for a run that waits. Errors match ErrQueue where the
-// run is not as from says.
-func (s *Store) Claim(ctx context.Context, lead *Leadership, name, from string, h Holder) (Submission, error) {
+// Claim gives a run that waits to a worker. Errors match ErrQueue where it does not wait.
+func (s *Store) Claim(ctx context.Context, lead *Leadership, name string, h Holder) (Submission, error) {
 	return s.step(ctx, "claim run", lead, name, func(q *Submission) (bool, error) {
 		switch {
 		case q.State == Running && q.Claim == h.Claim: // the answer was lost
 			return false, nil
-		case from == "" && q.State != Waiting, from != "" && (q.State != Running || q.Claim != from):
+		case q.State != Waiting:
 			return false, moved(*q, "claimed")
 		}
 		q.State, q.Worker, q.Holder, q.Claim, q.Reason = Running, h.Worker, h.By, h.Claim, ""
@@ -300,8 +300,28 @@ func (s *Store) Claim(ctx context.Context, lead *Leadership, name, from string, 
 	})
 }
 
-// GiveBack puts a run that a worker holds back to where it was in the queue.
+// GiveBack puts a run that a worker holds back to where it was in the queue, because the worker
+// says so.
 func (s *Store) GiveBack(ctx context.Context, lead *Leadership, name, claim, reason string) (Submission, error) {
+	return s.giveBack(ctx, lead, name, claim, reason, func(*Submission) {})
+}
+
+// Lose puts a run back whose worker is gone, and counts that. Losses count from the last one
+// since when the run has more releases than then.
+func (s *Store) Lose(
+	ctx context.Context, lead *Leadership, name, claim, reason string, releases uint64,
+) (Submission, error) {
+	return s.giveBack(ctx, lead, name, claim, reason, func(q *Submission) {
+		if releases > q.LostAt {
+			q.Losses = 0
+		}
+		q.Losses, q.LostAt = q.Losses+1, releases
+	})
+}
+
+func (s *Store) giveBack(
+	ctx context.Context, lead *Leadership, name, claim, reason string, count func(*Submission),
+) (Submission, error) {
 	return s.step(ctx, "give run back", lead, name, func(q *Submission) (bool, error) {
 		if q.State == Waiting { // the answer was lost, or nobody held it
 			return false, nil
@@ -309,6 +329,7 @@ func (s *Store) GiveBack(ctx context.Context, lead *Leadership, name, claim, rea
 		if q.State != Running || q.Claim != claim {
 			return false, moved(*q, "given back")
 		}
+		count(q)
 		q.State, q.Claim, q.Reason = Waiting, "", bounded(reason)
 		return true, nil
 	})

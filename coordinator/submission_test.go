@@ -34,7 +34,7 @@ func submit(t testing.TB, c *cluster, name string) Submission {
 
 func claim(t testing.TB, c *cluster, name, claim string) Submission {
 	t.Helper()
-	q, err := c.store.Claim(testkit.Within(t), c.lead, name, "", Holder{Worker: "w", By: "lab", Claim: claim})
+	q, err := c.store.Claim(testkit.Within(t), c.lead, name, Holder{Worker: "w", By: "lab", Claim: claim})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestOnlyTheClaimHolds(t *testing.T) {
 	ctx := testkit.Within(t)
 	submit(t, c, "a")
 	claim(t, c, "a", "c1")
-	if _, err := c.store.Claim(ctx, c.lead, "a", "", Holder{Claim: "c2"}); !errors.Is(err, ErrQueue) {
+	if _, err := c.store.Claim(ctx, c.lead, "a", Holder{Claim: "c2"}); !errors.Is(err, ErrQueue) {
 		t.Errorf("claimed twice: %v", err)
 	}
 	if q := claim(t, c, "a", "c1"); q.Claims != 1 { // an answer was lost
@@ -209,11 +209,14 @@ func TestOnlyTheClaimHolds(t *testing.T) {
 	if existing, err := c.store.OpenRun(ctx, c.lead, r); err != nil || existing {
 		t.Fatalf("existing %v, %v", existing, err)
 	}
-	// Taken over from a worker that is gone: the old claim is worth nothing any more.
-	if _, err := c.store.Claim(ctx, c.lead, "a", "c0", Holder{Claim: "c2"}); !errors.Is(err, ErrQueue) {
-		t.Errorf("taken over from nobody: %v", err)
+	// The worker is gone: the old claim is worth nothing.
+	if _, err := c.store.Lose(ctx, c.lead, "a", "c0", "gone", 0); !errors.Is(err, ErrQueue) {
+		t.Errorf("lost by another claim: %v", err)
 	}
-	q, err := c.store.Claim(ctx, c.lead, "a", "c1", Holder{Worker: "v", By: "lab", Claim: "c2"})
+	if _, err := c.store.Lose(ctx, c.lead, "a", "c1", "gone", 0); err != nil {
+		t.Fatal(err)
+	}
+	q, err := c.store.Claim(ctx, c.lead, "a", Holder{Worker: "v", By: "lab", Claim: "c2"})
 	if err != nil || q.Claims != 2 || q.Worker != "v" {
 		t.Fatalf("%+v, %v", q, err)
 	}
@@ -301,6 +304,27 @@ func TestTheEndClosesTheLedger(t *testing.T) {
 	}
 }
 
+// Losses count from the last release on.
+func TestLossesAreCounted(t *testing.T) {
+	c := newCluster(t)
+	submit(t, c, "a")
+	for i, step := range []struct {
+		releases uint64
+		want     uint32
+	}{{0, 1}, {0, 2}, {1, 1}, {1, 2}, {1, 3}, {9, 1}} {
+		name := fmt.Sprintf("c%d", i)
+		claim(t, c, "a", name)
+		q, err := c.store.Lose(testkit.Within(t), c.lead, "a", name, "gone", step.releases)
+		if err != nil || q.Losses != step.want || q.State != Waiting || q.Reason != "gone" {
+			t.Errorf("step %d: %+v, %v", i, q, err)
+		}
+	}
+	claim(t, c, "a", "d")
+	if q, err := c.store.GiveBack(testkit.Within(t), c.lead, "a", "d", "stops"); err != nil || q.Losses != 1 {
+		t.Errorf("a worker that stops counts: %+v, %v", q, err)
+	}
+}
+
 // A leader that is over changes nothing.
 func TestTheQueueIsFenced(t *testing.T) {
 	c := newCluster(t)
@@ -309,10 +333,12 @@ func TestTheQueueIsFenced(t *testing.T) {
 	old := c.lead
 	c.lead = leadAs(t, c.store, "agg")
 	claim(t, c, "a", "c1")
+	submit(t, c, "waits")
 	_, _, err := c.store.Submit(ctx, old, testSubmission("b"), nil, nil)
 	for what, err := range map[string]error{
 		"submit":    err,
-		"claim":     second(c.store.Claim(ctx, old, "a", "c1", Holder{Claim: "c2"})),
+		"claim":     second(c.store.Claim(ctx, old, "waits", Holder{Claim: "c2"})),
+		"lose":      second(c.store.Lose(ctx, old, "a", "c1", "", 0)),
 		"give back": second(c.store.GiveBack(ctx, old, "a", "c1", "")),
 		"finish":    second(c.store.Finish(ctx, old, "a", End{State: Done, Claim: "c1"})),
 	} {
@@ -323,7 +349,7 @@ func TestTheQueueIsFenced(t *testing.T) {
 	if q, err := c.store.Submission(ctx, "a"); err != nil || q.State != Running || q.Claim != "c1" {
 		t.Errorf("%+v, %v", q, err)
 	}
-	if all, err := c.store.Submissions(ctx); err != nil || len(all) != 1 {
+	if all, err := c.store.Submissions(ctx); err != nil || len(all) != 2 {
 		t.Errorf("%d runs, %v", len(all), err)
 	}
 }
@@ -401,7 +427,7 @@ func TestAnyQueueHistory(t *testing.T) {
 			mine := state == Running && held == claim
 			switch what := rapid.IntRange(0, 5).Draw(rt, "what"); what {
 			case 0:
-				_, err := s.Claim(ctx, lead, "a", "", Holder{Worker: claim, Claim: claim})
+				_, err := s.Claim(ctx, lead, "a", Holder{Worker: claim, Claim: claim})
 				if want := state == Waiting || mine; (err == nil) != want {
 					rt.Fatalf("step %d: claim %s of a run that is %s by %q: %v", step, claim, state, held, err)
 				}

@@ -458,6 +458,34 @@ func TestWorkersThatVanish(t *testing.T) {
 	}
 }
 
+// A run that ends every worker that takes it does not hold up those behind it.
+func TestARunThatEndsItsWorkersFails(t *testing.T) {
+	c := newCluster(t, Options{}, small)
+	lab := c.queue(t, "lab")
+	lab.submit(t, "small", "a")
+	me := &conclavev1.Worker{Dataset: "small", Name: "w"}
+	for range 3 {
+		w := lab.worker(t, me)
+		if got := w.claimed().GetName(); got != "a" {
+			t.Fatalf("claimed %q", got)
+		}
+		w.drop()
+		testkit.Eventually(t, "the stream to be gone", func() bool { return !lab.show(t, "a").GetConnected() })
+	}
+	behind := roundtest.Submission("small", "b")
+	behind.Overcommit = true
+	_, err := lab.SubmitRun(testkit.Within(t), behind)
+	testkit.Must(t, err)
+	if got := lab.worker(t, me).claimed().GetName(); got != "b" {
+		t.Errorf("after the run that ends its workers %q was claimed", got)
+	}
+	status := lab.show(t, "a")
+	if status.GetState() != conclavev1.RunState_RUN_STATE_FAILED ||
+		!strings.Contains(status.GetReason(), `its worker ended 3 times without a new release`) {
+		t.Errorf("it is %v", status)
+	}
+}
+
 // Answers that were dropped can only be gone on from by who has the checkpoint.
 func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
 	c := newCluster(t, Options{}, small)

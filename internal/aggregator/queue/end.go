@@ -14,6 +14,10 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
+// mostLosses is how often a run may lose its worker without a release in between. One that ends
+// every worker that takes it would stop the queue.
+const mostLosses = 3
+
 // Keep gives runs back whose worker does not come back, until the server stops.
 func (q *Queue) Keep() {
 	tick := time.NewTicker(min(time.Second, q.Grace/4))
@@ -26,9 +30,9 @@ func (q *Queue) Keep() {
 		case <-q.Lifetime.Leading().Done():
 			return
 		}
-		for _, record := range q.lost() {
+		for _, record := range q.abandoned() {
 			why := fmt.Sprintf("worker %q was not heard of for %v", record.Worker, q.Grace)
-			if err := q.giveBack(peer.Caller{}, record.Name, record.Claim, why); err != nil {
+			if err := q.lose(record, why); err != nil {
 				q.Log.Warn("run of a worker that is gone not given back", zap.String("run", record.Name),
 					zap.Error(err))
 			}
@@ -36,8 +40,8 @@ func (q *Queue) Keep() {
 	}
 }
 
-// lost returns the runs whose worker has been gone for longer than the grace.
-func (q *Queue) lost() (lost []coordinator.Submission) {
+// abandoned returns the runs whose worker has been gone for longer than the grace.
+func (q *Queue) abandoned() (lost []coordinator.Submission) {
 	for _, e := range q.list("") {
 		if e.record.State == coordinator.Running && e.claim == nil && time.Since(e.lost) > q.Grace {
 			lost = append(lost, e.record)
@@ -54,16 +58,59 @@ func (q *Queue) giveBack(by peer.Caller, name, claim, why string) error {
 		return err
 	}
 	defer q.unlock()
-	if e, ok := q.get(name); !ok || e.record.State != coordinator.Running || e.record.Claim != claim {
+	if !q.heldWith(name, claim) {
 		return nil
 	}
 	record, err := q.Store.GiveBack(leading, q.Lead, name, claim, why)
+	return q.returned(by, record, err, why)
+}
+
+// lose puts a run back whose worker is gone, if it is still held with the record's claim.
+func (q *Queue) lose(record coordinator.Submission, why string) error {
+	leading := q.Lifetime.Leading()
+	if err := q.lock(leading); err != nil {
+		return err
+	}
+	defer q.unlock()
+	if !q.heldWith(record.Name, record.Claim) {
+		return nil
+	}
+	return q.lost(leading, record, why)
+}
+
+// lost is lose for callers that hold the queue's turn. A run that loses its worker again and
+// again ends.
+func (q *Queue) lost(ctx context.Context, record coordinator.Submission, why string) error {
+	run, err := q.Store.Run(ctx, record.Name)
+	if err != nil && !isNoRun(err) {
+		return err
+	}
+	lost, err := q.Store.Lose(ctx, q.Lead, record.Name, record.Claim, why, run.Releases)
+	if err := q.returned(peer.Caller{}, lost, err, why); err != nil || lost.Losses < mostLosses {
+		return err
+	}
+	_, err = q.end(ctx, peer.Caller{}, record.Name, coordinator.End{State: coordinator.Failed, Reason: fmt.Sprintf(
+		"its worker ended %d times without a new release, the last time worker %q: look at the worker's log; it may "+
+			"need more memory", lost.Losses, record.Worker)})
+	return err
+}
+
+// heldWith says whether a worker holds a run with a claim. Callers hold the queue's turn.
+func (q *Queue) heldWith(name, claim string) bool {
+	e, ok := q.get(name)
+	return ok && e.record.State == coordinator.Running && e.record.Claim == claim
+}
+
+// returned takes over that a run was put back. Callers hold the queue's turn.
+func (q *Queue) returned(by peer.Caller, record coordinator.Submission, err error, why string) error {
 	if err := q.took(record, err); err != nil {
 		return err
 	}
-	q.Log.Info("run given back", zap.String("run", name), zap.String("worker", record.Worker),
+	q.Log.Info("run given back", zap.String("run", record.Name), zap.String("worker", record.Worker),
 		zap.String("reason", why))
-	_ = q.Audit.Write(by, auditlog.Entry{Event: auditlog.RunReturned, Dataset: record.Dataset, Run: name, Reason: why})
+	_ = q.Audit.Write(by, auditlog.Entry{
+		Event: auditlog.RunReturned, Dataset: record.Dataset, Run: record.Name, Reason: why,
+	})
 	return nil
 }
 

@@ -74,29 +74,32 @@ func (q *Queue) tryNext(ctx context.Context, w *conclavev1.Worker, holder string
 	default:
 	}
 	for _, e := range q.list(w.GetDataset()) {
-		from := ""
-		switch {
-		case e.record.State == coordinator.Running && e.claim == nil &&
-			e.record.Worker == w.GetName() && e.record.Holder == holder:
-			from = e.record.Claim // it died, and is back before its grace was over
-		case e.record.State != coordinator.Waiting:
-			continue
-		default:
-			begins, err := q.mayBegin(ctx, e.record, w)
-			switch {
-			case err != nil:
+		if e.record.State == coordinator.Running && e.claim == nil &&
+			e.record.Worker == w.GetName() && e.record.Holder == holder {
+			// It ended, and is back before its grace was over.
+			why := fmt.Sprintf("worker %q ended, and began anew", w.GetName())
+			if err := q.lost(q.Lifetime.Leading(), e.record, why); err != nil {
 				return nil, err
-			case begins == passed:
-				continue
-			case begins == blocked:
-				return nil, nil // and with it all behind it
 			}
+			e, _ = q.get(e.record.Name)
+		}
+		if e.record.State != coordinator.Waiting {
+			continue
+		}
+		begins, err := q.mayBegin(ctx, e.record, w)
+		switch {
+		case err != nil:
+			return nil, err
+		case begins == passed:
+			continue
+		case begins == blocked:
+			return nil, nil // and with it all behind it
 		}
 		id := make([]byte, 16)
 		if _, err := rand.Read(id); err != nil {
 			return nil, err
 		}
-		record, err := q.Store.Claim(q.Lifetime.Leading(), q.Lead, e.record.Name, from,
+		record, err := q.Store.Claim(q.Lifetime.Leading(), q.Lead, e.record.Name,
 			coordinator.Holder{Worker: w.GetName(), By: holder, Claim: hex.EncodeToString(id)})
 		if err := q.took(record, err); err != nil {
 			return nil, err

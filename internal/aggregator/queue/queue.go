@@ -25,7 +25,9 @@ type Store interface {
 	Submit(ctx context.Context, lead *coordinator.Leadership, s coordinator.Submission, runFile, schema []byte) (
 		stored coordinator.Submission, existing bool, err error)
 	SubmittedFiles(context.Context, coordinator.Submission) (runFile, schema []byte, err error)
-	Claim(ctx context.Context, lead *coordinator.Leadership, name, from string, h coordinator.Holder) (
+	Claim(ctx context.Context, lead *coordinator.Leadership, name string, h coordinator.Holder) (
+		coordinator.Submission, error)
+	Lose(ctx context.Context, lead *coordinator.Leadership, name, claim, reason string, releases uint64) (
 		coordinator.Submission, error)
 	GiveBack(ctx context.Context, lead *coordinator.Leadership, name, claim, reason string) (
 		coordinator.Submission, error)

@@ -5,20 +5,17 @@ import (
 	"encoding/hex"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/queue"
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
+	"github.com/conclave-dp/conclave/internal/config"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 const (
 	// maxPath bounds the path of a worker's file.
 	maxPath = 1024
-	// maxSpec bounds a spec in bytes. They have some hundred.
-	maxSpec = 16 << 10
 	// maxFolders bounds the runs that a worker names as begun.
 	maxFolders = 1000
 )
@@ -39,8 +36,6 @@ func newSubmission(q *conclavev1.SubmitRunRequest) (*submission, error) {
 	}
 	name := run.PB.GetName()
 	switch {
-	case proto.Size(run.PB) > maxSpec:
-		return nil, fault.Invalidf("run %q: its spec has %d bytes; %d are the most", name, proto.Size(run.PB), maxSpec)
 	case len(q.GetRunYaml()) == 0 || len(q.GetRunYaml()) > coordinator.MaxRunFile:
 		return nil, fault.Invalidf("run %q: its run.yaml has %d bytes; it must have 1 to %d",
 			name, len(q.GetRunYaml()), coordinator.MaxRunFile)
@@ -51,6 +46,10 @@ func newSubmission(q *conclavev1.SubmitRunRequest) (*submission, error) {
 			name, len(q.GetSchemaYaml()), coordinator.MaxSchemaFile)
 	case run.PB.GetCoinVotes():
 		return nil, fault.Refusedf("run %q wants coin votes, the baseline of local runs; the queue takes none", name)
+	}
+	// Before a worker reads it. The schema is the dataset's, byte by byte.
+	if err := config.CheckYAML(q.GetRunYaml(), coordinator.MaxRunFile); err != nil {
+		return nil, fault.Invalidf("run %q: its run.yaml: %w", name, err)
 	}
 	if sum := sha256.Sum256(q.GetSchemaYaml()); hex.EncodeToString(sum[:]) != run.PB.GetSchemaSha256() {
 		return nil, fault.Invalidf("run %q: the schema that came with it is not the one that it names", name)
@@ -65,7 +64,7 @@ func (in *submission) queued(student string, raw []byte) queue.Submission {
 	run, sum := in.spec, sha256.Sum256(in.runFile)
 	return queue.Submission{
 		Record: coordinator.Submission{
-			Name: run.PB.GetName(), Dataset: run.PB.GetDataset(), Pipeline: fault.Clean(run.PB.GetPipeline()),
+			Name: run.PB.GetName(), Dataset: run.PB.GetDataset(), Pipeline: run.PB.GetPipeline(),
 			Spec:   raw,
 			Budget: run.Budget, Plan: run.Plan, By: student, RunFile: hex.EncodeToString(sum[:]),
 		},

@@ -2,7 +2,6 @@ package aggregator
 
 import (
 	"math"
-	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -35,27 +34,6 @@ func TestTheLargestReleaseIsCharged(t *testing.T) {
 	if entries := student.ledger(t, spec.Name); len(entries) != 1 || entries[0].Queries != roundtest.MaxQueries {
 		t.Errorf("the ledger has %d releases", len(entries))
 	}
-}
-
-// What a release may take is found before the nodes are asked.
-func TestRoundsWithoutRoomAreRefusedBeforeNodesAreAsked(t *testing.T) {
-	c := newCluster(t, Options{})
-	d := c.dataset()
-	student := c.student(t)
-	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
-		wideNoise(s)
-		// Fields that nobody knows are kept: a spec of this size leaves no room.
-		s.Pipeline = strings.Repeat("p", 900<<10)
-	})
-	node := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
-	for range 2 {
-		_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, roundtest.MaxQueries), nil)
-		roundtest.WantStatus(t, err, codes.InvalidArgument, "round 0", "fewer queries")
-	}
-	if len(node.rounds) != 0 {
-		t.Errorf("the node saw %d rounds", len(node.rounds))
-	}
-	student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 1000))
 }
 
 // Noise that cannot be drawn is found when the run is opened or the question is

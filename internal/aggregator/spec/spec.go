@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
@@ -18,9 +19,14 @@ import (
 )
 
 const (
+	// maxBytes bounds a serialized spec. Most have some hundred bytes.
+	maxBytes           = 16 << 10
 	maxTeachers        = 1 << 20
 	maxDeadlineSeconds = 24 * 3600
 )
+
+// pipelinePattern is what a pipeline may call itself: a label, which lists and logs show.
+var pipelinePattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
@@ -62,6 +68,17 @@ func New(pb *conclavev1.RunSpec) (*Spec, error) {
 	}
 	if err := CheckName("run", pb.GetName()); err != nil {
 		return nil, err
+	}
+	switch {
+	case proto.Size(pb) > maxBytes:
+		return nil, fault.Invalidf("run %q: its spec has %d bytes; %d are the most", pb.GetName(), proto.Size(pb),
+			maxBytes)
+	case !pipelinePattern.MatchString(pb.GetPipeline()):
+		return nil, fault.Invalidf("run %q: pipeline %q: a label has 1 to 32 small letters, digits and dashes",
+			pb.GetName(), fault.Word(pb.GetPipeline()))
+	case unknownFields(pb.ProtoReflect()):
+		return nil, fault.Invalidf("run %q: its spec has fields that this version does not know; install matching "+
+			"versions of student and aggregator", pb.GetName())
 	}
 	budget, err := runspec.Budget(pb)
 	if err != nil {
@@ -108,6 +125,27 @@ func New(pb *conclavev1.RunSpec) (*Spec, error) {
 		Quorum:   quorumOf(pb.GetQuorum(), pb.GetTeachers()),
 		Deadline: time.Duration(pb.GetDeadlineSeconds() * float64(time.Second)),
 	}, nil
+}
+
+// unknownFields says whether a message, or one within it, has fields that its type does not:
+// they would be kept and handed on unread.
+func unknownFields(m protoreflect.Message) (found bool) {
+	if len(m.GetUnknown()) > 0 {
+		return true
+	}
+	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case field.Message() == nil:
+		case field.IsList():
+			for i := range v.List().Len() {
+				found = found || unknownFields(v.List().Get(i).Message())
+			}
+		default:
+			found = unknownFields(v.Message())
+		}
+		return !found
+	})
+	return found
 }
 
 // drawable refuses an entry of a plan whose noise cannot be drawn, whatever the fixed-point

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
@@ -84,8 +85,19 @@ func TestRunSpecRefuses(t *testing.T) {
 		"no deadline":       {func(s *conclavev1.RunSpec) { s.DeadlineSeconds = 0 }, "deadline_seconds"},
 		"endless deadline":  {func(s *conclavev1.RunSpec) { s.DeadlineSeconds = math.Inf(1) }, "deadline_seconds"},
 		"negative share":    {roundtest.Shares(-1), "plan, entry 1: laplace event: epsilon is -1"},
-		"no plan":           {roundtest.Asks(), "plan has 0 entries"},
-		"no mechanism":      {func(s *conclavev1.RunSpec) { s.Plan[0].Mechanism = nil }, "plan, entry 0: kind"},
+		"a large spec":      {func(s *conclavev1.RunSpec) { s.Unit = strings.Repeat("u", 16<<10) }, "16384 are the most"},
+		"a long pipeline":   {func(s *conclavev1.RunSpec) { s.Pipeline = strings.Repeat("p", 33) }, "a label has"},
+		"no pipeline":       {func(s *conclavev1.RunSpec) { s.Pipeline = "" }, "a label has"},
+		"pipeline of lines": {func(s *conclavev1.RunSpec) { s.Pipeline = "a\nb" }, "a label has"},
+		"an unknown field": {func(s *conclavev1.RunSpec) {
+			s.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 1))
+		}, "does not know"},
+		"an unknown field of a plan": {func(s *conclavev1.RunSpec) {
+			s.Plan[0].Mechanism.ProtoReflect().SetUnknown(
+				protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 1))
+		}, "does not know"},
+		"no plan":      {roundtest.Asks(), "plan has 0 entries"},
+		"no mechanism": {func(s *conclavev1.RunSpec) { s.Plan[0].Mechanism = nil }, "plan, entry 0: kind"},
 		"no noise": {func(s *conclavev1.RunSpec) { s.Plan[0].Mechanism.Sigma = 0 },
 			"plan, entry 0: gnmax event: sigma is 0"},
 		"unknown filter": {func(s *conclavev1.RunSpec) { s.Filter = "zcdp" }, "filter"},

@@ -262,7 +262,7 @@ columns:
 	spec := pipeline.GeneratorSpec{Noise: 2, Hidden: 4, Layers: 1, Classes: 2}
 	g, err := pipeline.NewGenerator(encode.New(schema), spec, rand.New(rand.NewPCG(1, 1)))
 	ts.Check(err)
-	m, err := pipeline.NewModel(schema, g, []float64{0.5, 0.5})
+	m, err := pipeline.NewNetwork(schema, g, []float64{0.5, 0.5})
 	ts.Check(err)
 	ts.Check(m.Save(ts.MkAbs(args[0])))
 }

@@ -4,19 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// tenNumbers asks for one sum of ten numbers, and prints what is released. Its rows are those of
-// a generator that has learned nothing: what to learn from the numbers is another pipeline's.
+// tenNumbers asks for one sum of ten numbers, and prints what is released. Its rows follow the ten
+// numbers in one column, and nothing in the others.
 var tenNumbers = pipeline.Pipeline{
 	Name:    "tens",
 	Options: pipeline.Defaults(func() options { return options{Quorum: 0.9} }),
@@ -25,6 +26,7 @@ var tenNumbers = pipeline.Pipeline{
 	},
 	Asks:            []string{tens.Name},
 	Kinds:           []question.Kind{tens},
+	Model:           histograms,
 	TablesOnly:      true,
 	NoDiscriminator: "it asks for ten numbers and trains nothing",
 	Words:           pipeline.Words{Answers: "ten numbers", Baseline: "noise alone"},
@@ -91,22 +93,20 @@ func (t *training) Largest(*plan.Plan, int) pipeline.Largest {
 
 // Student makes one that has asked nothing.
 func (t *training) Student(p *plan.Plan) (pipeline.Student, error) {
-	s := &student{t: t, source: rand.NewPCG(t.Seed, 10)} // its draws protect nothing
-	g, err := pipeline.NewGenerator(t.Encoder,
-		pipeline.GeneratorSpec{Noise: 4, Hidden: 8, Layers: 1, Classes: t.Classes}, rand.New(s.source))
-	if err != nil {
-		return nil, err
-	}
-	s.learner = pipeline.NewLearner(g, 0.001)
-	return s, nil
+	return &student{t: t}, nil
 }
 
-// student is the state of a run.
+// student has the state of a run, which is all that its checkpoint holds.
 type student struct {
+	t *training
+	state
+}
+
+type state struct {
+	Identity string `json:"identity"`
 	pipeline.Learned
-	t       *training
-	source  *rand.PCG
-	learner *pipeline.Learner
+	// Records are the ten numbers that were released.
+	Records [cells]float64 `json:"records"`
 }
 
 // Learn asks, unless the checkpoint has the answer, and prints it.
@@ -124,7 +124,7 @@ func (s *student) Learn(
 	for i, v := range release.GetSum().GetValues() {
 		n := float64(v) / bound
 		fmt.Printf("%3d%% to %3d%% of the range: %7.1f records\n", 100*i/cells, 100*(i+1)/cells, n)
-		total += n
+		s.Records[i], total = n, total+n
 	}
 	s.Took(release.GetLedgerHash(), int(release.GetTeachers()), release.GetEpsilonSpent())
 	s.Counts = make([]float64, s.t.Classes)
@@ -138,25 +138,29 @@ func (s *student) StartWith(pipeline.Start) {} // there is none
 
 func (s *student) Rounds() int { return len(s.Receipts) }
 
-func (s *student) Generator() *pipeline.Generator { return s.learner.Generator }
+// Model is what rows are drawn from.
+func (s *student) Model(schema *partition.Schema) (pipeline.Model, error) {
+	m := &model{schema: schema, encoder: s.t.Encoder, column: s.t.o.Column}
+	for i, n := range s.Records {
+		m.records[i] = float32(max(0, n))
+	}
+	return m, nil
+}
 
 func (s *student) Save(path, identity string) error {
-	c, set, err := pipeline.NewCheckpoint(identity, s.source, s.learner, nil, s.Learned, 0)
-	if err != nil {
-		return err
-	}
-	return pipeline.SaveCheckpoint(path, "tens", c, set)
+	s.Identity = identity
+	return pipeline.SaveCheckpoint(path, "tens", s.state, safetensors.New())
 }
 
 func (s *student) Restore(path, identity string) (bool, error) {
-	var c pipeline.Checkpoint
-	set, err := pipeline.LoadCheckpoint(path, "tens", pipeline.AskAnew, &c)
+	var saved state
+	set, err := pipeline.LoadCheckpoint(path, "tens", pipeline.AskAnew, &saved)
 	if set == nil || err != nil {
 		return false, err
 	}
-	if err := c.Restore(path, identity, set, s.source, s.learner, nil, s.t.Classes); err != nil {
-		return false, err
+	if saved.Identity != identity {
+		return false, pipeline.Misfit(path, errors.New("it is of another run; use another output folder"))
 	}
-	s.Learned = c.Learned
+	s.state = saved
 	return true, nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // smallConvolution makes images of 8 x 12 pixels with 2 channels from 2 x 3.
-func smallConvolution(t *testing.T) *Model {
+func smallConvolution(t *testing.T) *NetworkModel {
 	t.Helper()
 	return modelOf(t, imageSchema(t, 8, 12, 2), GeneratorSpec{Kind: KindConvolution, Noise: 5, Hidden: 6, Layers: 2,
 		Classes: 2}, 0.5, 0.5)

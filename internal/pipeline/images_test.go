@@ -12,7 +12,7 @@ import (
 )
 
 // imageModel is an untrained model of grey images.
-func imageModel(t testing.TB, side int) *Model {
+func imageModel(t testing.TB, side int) *NetworkModel {
 	t.Helper()
 	s, err := partition.ParseSchema(fmt.Appendf(nil, `label: digit
 format: idx
@@ -29,7 +29,7 @@ columns:
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewModel(s, g, []float64{0.25, 0.25, 0.25, 0.25})
+	m, err := NewNetwork(s, g, []float64{0.25, 0.25, 0.25, 0.25})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,15 +43,11 @@ func TestAModelOfImages(t *testing.T) {
 	if err := m.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := LoadModel(dir)
+	loaded, err := loaded(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	class, err := loaded.Class("digit", "3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, err := loaded.Sample(50, class, rand.New(rand.NewPCG(2, 2)))
+	table, err := loaded.Sample(50, []Condition{{"digit", "=", "3"}}, rand.New(rand.NewPCG(2, 2)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,3 +90,23 @@ func (l *Learned) Shares() []float64 { return Shares(l.Counts, l.CountScale) }
 func (l *Learned) fits(rounds, classes int) bool {
 	return l.Counts == nil || len(l.Counts) == classes && len(l.Receipts) == rounds+1
 }
+
+// Shares turns noisy class counts into shares. A count below the scale of its noise
+// counts as that: the noise cannot tell it from a rare class, and a schema names no class
+// for nothing. With a scale of 0 negative counts count as zero, and all-zero counts as
+// equal shares. This is post-processing of the release.
+func Shares(counts []float64, scale float64) []float64 {
+	shares := make([]float64, len(counts))
+	var sum float64
+	for _, c := range counts {
+		sum += max(scale, c)
+	}
+	for i, c := range counts {
+		if sum > 0 {
+			shares[i] = max(scale, c) / sum
+		} else {
+			shares[i] = 1 / float64(len(counts))
+		}
+	}
+	return shares
+}

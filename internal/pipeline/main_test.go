@@ -19,7 +19,7 @@ columns:
   - {name: label, kind: categorical, categories: ["no", "yes"]}
 `
 
-func testModel(t *testing.T, shares ...float64) *Model {
+func testModel(t *testing.T, shares ...float64) *NetworkModel {
 	t.Helper()
 	s, err := partition.ParseSchema([]byte(testSchema))
 	if err != nil {
@@ -46,13 +46,22 @@ columns:
 	return s
 }
 
-func modelOf(t testing.TB, s *partition.Schema, spec GeneratorSpec, shares ...float64) *Model {
+// loaded is a network that was saved.
+func loaded(dir string) (*NetworkModel, error) {
+	m, err := LoadModel(dir, Network)
+	if err != nil {
+		return nil, err
+	}
+	return m.(*NetworkModel), nil
+}
+
+func modelOf(t testing.TB, s *partition.Schema, spec GeneratorSpec, shares ...float64) *NetworkModel {
 	t.Helper()
 	g, err := NewGenerator(encode.New(s), spec, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewModel(s, g, shares)
+	m, err := NewNetwork(s, g, shares)
 	if err != nil {
 		t.Fatal(err)
 	}

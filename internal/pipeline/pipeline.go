@@ -6,6 +6,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
@@ -21,6 +22,8 @@ type Pipeline struct {
 	// came with it: how its nodes answer them.
 	Asks  []string
 	Kinds []question.Kind
+	// Model is the kind of model that its students learn.
+	Model ModelKind
 	// WarmShare is the share of a run's epsilon that a warm start costs on tables where the
 	// run does not say; 0 for none.
 	WarmShare float64
@@ -66,7 +69,8 @@ type Student interface {
 	// Save and Restore keep the student's state; identity names all it depends on.
 	Save(path, identity string) error
 	Restore(path, identity string) (bool, error)
-	Generator() *Generator
+	// Model is what was learned so far.
+	Model(*partition.Schema) (Model, error)
 	// StartWith has the student begin with more than the class counts.
 	StartWith(start Start)
 	// Rounds is the number of rounds learned from, besides that of the class counts.
@@ -75,6 +79,15 @@ type Student interface {
 	Notes() *Learned
 	// Learn asks the rounds of the plan, or of a closed run only those that were released.
 	Learn(ctx context.Context, ask Asker, rounds int, keep func() error, progress func(Progress)) error
+}
+
+// Progress tells how a run stands after a round.
+type Progress struct {
+	// Round counts rounds of answers from 1 to Rounds.
+	Round, Rounds int
+	EpsilonSpent  float64
+	Answered      int
+	Queries       int
 }
 
 // Voted is a student that knows how the votes of rounds were spread.

@@ -5,6 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // Rows are the encoded records of a release.
@@ -52,26 +55,120 @@ type Source interface {
 	Class(class int, rng *rand.Rand) (draw func(ctx context.Context, n int) (Rows, error))
 }
 
-// Fresh are rows of the last generator.
+// Table decodes records x of the classes, shape [len(classes), width], to a table.
+func (s *Session) Table(x []float32, classes []int) (*partition.Table, error) {
+	table := partition.NewTable(s.Schema)
+	return table, decode(table, s.Encoder, x, classes)
+}
+
+// decode decodes records to rows of the table, with made-up units of running numbers.
+func decode(table *partition.Table, e *encode.Encoder, x []float32, classes []int) error {
+	w, schema := e.Width(), table.Schema()
+	for i, c := range classes {
+		unit := ""
+		if u := schema.UnitColumn(); u >= 0 {
+			unit = schema.Columns[u].MadeUpUnit(table.Len())
+		}
+		cells, err := e.Decode(x[i*w:(i+1)*w], c, unit)
+		if err != nil {
+			return err
+		}
+		if err := table.Append(cells, unit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Counts divides n records among the classes by their released shares.
+func (s *Session) Counts(n int) []int {
+	shares := s.Learned.Shares()
+	counts, sum, given := make([]int, len(shares)), 0.0, 0
+	for c, share := range shares {
+		sum += share
+		counts[c] = max(0, min(n, int(math.Round(sum*float64(n))))-given)
+		given += counts[c]
+	}
+	counts[len(counts)-1] += n - given // the last digits of sums
+	return counts
+}
+
+// encoded is a model that draws records as they are encoded: nothing is decoded in between.
+type encoded interface {
+	Records(classes []int, rng *rand.Rand) []float32
+}
+
+// Records draws an encoded record of each class from the model, shape [len(classes), width].
+func (s *Session) Records(classes []int, rng *rand.Rand) ([]float32, error) {
+	if m, ok := s.Model.(encoded); ok {
+		return m.Records(classes, rng), nil
+	}
+	w := s.Encoder.Width()
+	x := make([]float32, len(classes)*w)
+	for class := range s.Classes {
+		places := []int{}
+		for i, c := range classes {
+			if c == class {
+				places = append(places, i)
+			}
+		}
+		if len(places) == 0 {
+			continue
+		}
+		var where []Condition
+		if names := s.Schema.Classes(); len(names) > 0 {
+			where = []Condition{{Column: s.Schema.Label, Relation: "=", Value: names[class]}}
+		}
+		table, err := s.Model.Sample(len(places), where, rng)
+		if err != nil {
+			return nil, err
+		}
+		records := s.Encoder.Encode(table)
+		for i, at := range places {
+			copy(x[at*w:(at+1)*w], records.Row(i))
+		}
+	}
+	return x, nil
+}
+
+// Fresh are rows of the model.
 func (s *Session) Fresh() Source { return fresh{s} }
 
 type fresh struct{ s *Session }
 
 func (f fresh) Draw(_ context.Context, n int) (r Rows, note string, err error) {
-	m := f.s.Model
-	r.X, r.Classes = m.Draw(m.Generator, n, rand.New(rand.NewPCG(f.s.Seed, 0xda7a)))
+	rng, shares := rand.New(rand.NewPCG(f.s.Seed, 0xda7a)), f.s.Learned.Shares()
+	r.Classes = make([]int, n)
+	for i := range r.Classes {
+		r.Classes[i] = draw(shares, rng)
+	}
+	if r.X, err = f.s.Records(r.Classes, rng); err != nil {
+		return r, "", err
+	}
 	f.score(&r)
 	return r, "", nil
 }
 
 func (f fresh) Class(class int, rng *rand.Rand) func(context.Context, int) (Rows, error) {
-	g := f.s.Model.Generator
-	return func(_ context.Context, n int) (Rows, error) {
-		r := Rows{X: make([]float32, n*g.Width()), Classes: slices.Repeat([]int{class}, n)}
-		g.Sample(r.X, r.Classes, rng)
+	return func(_ context.Context, n int) (r Rows, err error) {
+		r.Classes = slices.Repeat([]int{class}, n)
+		if r.X, err = f.s.Records(r.Classes, rng); err != nil {
+			return r, err
+		}
 		f.score(&r)
 		return r, nil
 	}
+}
+
+// draw draws a class by the shares of classes.
+func draw(shares []float64, rng *rand.Rand) int {
+	u := rng.Float64()
+	for i, s := range shares {
+		if u -= s; u < 0 {
+			return i
+		}
+	}
+	return len(shares) - 1
 }
 
 // score tells the odds of rows by the last discriminator.

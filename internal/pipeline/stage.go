@@ -108,7 +108,7 @@ var ErrStage = errors.New("the stage after training failed")
 // Session is what the stages after a run's training work with.
 type Session struct {
 	Followed
-	Model *Model
+	Model Model
 	// Pairs are the student's, nil where no stage needs them.
 	Pairs []Pair
 	// Learned are the notes of releases, to which those of the stages are added.
@@ -132,7 +132,7 @@ func (s *Session) Note(format string, args ...any) {
 // Scores are the probabilities that the discriminators give rows, shape [pairs, rows].
 func (s *Session) Scores(r Rows) [][]float64 {
 	const batch = 4096
-	width := s.Model.Generator.Width()
+	width := s.Encoder.Width()
 	all := make([][]float64, len(s.Pairs))
 	for j, pair := range s.Pairs {
 		for from := 0; from < len(r.Classes); from += batch {

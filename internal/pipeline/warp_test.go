@@ -117,7 +117,7 @@ func TestGeneratorsWithAWarp(t *testing.T) {
 		}
 	}
 
-	m, err := NewModel(schema, g, []float64{0.5, 0.5})
+	m, err := NewNetwork(schema, g, []float64{0.5, 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,12 +125,12 @@ func TestGeneratorsWithAWarp(t *testing.T) {
 	if err := m.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := LoadModel(dir)
+	loaded, err := loaded(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	csv := func(m *Model) []byte {
-		table, err := m.Sample(20, AnyClass, rand.New(rand.NewPCG(4, 4)))
+	csv := func(m *NetworkModel) []byte {
+		table, err := m.sample(20, anyClass, rand.New(rand.NewPCG(4, 4)))
 		if err != nil {
 			t.Fatal(err)
 		}

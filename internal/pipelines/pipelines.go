@@ -56,6 +56,17 @@ func Weighting() pipeline.Stage {
 	return Stages[slices.IndexFunc(Stages, func(s pipeline.Stage) bool { return s.Weigh != nil })]
 }
 
+// LoadModel reads a model folder, of any kind that a pipeline has.
+func LoadModel(dir string) (pipeline.Model, error) {
+	var kinds []pipeline.ModelKind
+	for _, p := range All {
+		if !slices.ContainsFunc(kinds, func(k pipeline.ModelKind) bool { return k.Name == p.Model.Name }) {
+			kinds = append(kinds, p.Model)
+		}
+	}
+	return pipeline.LoadModel(dir, kinds...)
+}
+
 // Names returns the names of the pipelines that fulfil a condition, nil for all.
 func Names(of func(pipeline.Pipeline) bool) (names []string) {
 	for _, p := range All {

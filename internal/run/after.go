@@ -17,11 +17,11 @@ import (
 
 // after lets the stages follow the training, and makes the rows. Where a stage fails for
 // good, with [pipeline.ErrStage], it also returns the rows of those before it, nil for none.
-func (j *Job) after(ctx context.Context, model *pipeline.Model, trained pipeline.Student, ask *asker,
+func (j *Job) after(ctx context.Context, model pipeline.Model, trained pipeline.Student, ask *asker,
 	o Options) (*results.Made, error) {
 	s := j.Spec
 	if len(s.Post) == 0 && s.Weights == pipeline.NoWeights {
-		table, err := model.Sample(s.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
+		table, err := model.Sample(s.Release.Rows, nil, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 		return &results.Made{Table: table}, err
 	}
 	// What waits is the stage that is under way.
@@ -60,7 +60,7 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained pipeline
 	if err != nil {
 		return nil, err
 	}
-	if m.Before, err = j.before(ctx, sources, model, m.Unweighted); err != nil {
+	if m.Before, err = j.before(ctx, sources, session, m.Unweighted); err != nil {
 		return nil, err
 	}
 	m.Notes = session.Notes
@@ -68,7 +68,7 @@ func (j *Job) after(ctx context.Context, model *pipeline.Model, trained pipeline
 }
 
 // session is what the stages work with.
-func (j *Job) session(model *pipeline.Model, trained pipeline.Student, o Options) (*pipeline.Session, error) {
+func (j *Job) session(model pipeline.Model, trained pipeline.Student, o Options) (*pipeline.Session, error) {
 	s, status := j.Spec, Status{Epsilon: j.Spec.Privacy.Epsilon}
 	notes := trained.Notes()
 	session := &pipeline.Session{
@@ -112,7 +112,7 @@ func (d *drawing) draw(ctx context.Context, n int) (r pipeline.Rows, err error) 
 // a stage was paid for is not thrown away with the next one.
 func (j *Job) soFar(ctx context.Context, drawn *drawing, sources []pipeline.Source,
 	session *pipeline.Session) (*partition.Table, error) {
-	n, width := j.Spec.Release.Rows, session.Model.Generator.Width()
+	n, width := j.Spec.Release.Rows, session.Encoder.Width()
 	r := drawn.made
 	if len(sources) == 1 {
 		return nil, nil
@@ -127,7 +127,7 @@ func (j *Job) soFar(ctx context.Context, drawn *drawing, sources []pipeline.Sour
 		}
 	}
 	r = r.First(n, width)
-	return session.Model.Table(r.X, r.Classes)
+	return session.Table(r.X, r.Classes)
 }
 
 // weigh draws the rows, and has the stage of the spec's weights weigh them.
@@ -138,7 +138,7 @@ func weigh(ctx context.Context, s *runfile.Spec, drawn *drawing, session *pipeli
 		if err != nil {
 			return nil, err
 		}
-		table, err := session.Model.Table(r.X, r.Classes)
+		table, err := session.Table(r.X, r.Classes)
 		return &results.Made{Table: table, Unweighted: table}, err
 	}
 	stage := pipelines.Weighting()

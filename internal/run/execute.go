@@ -145,7 +145,7 @@ func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	model, err := pipeline.NewModel(j.Schema, trained.Generator(), trained.Notes().Shares())
+	model, err := trained.Model(j.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
 
 // salvage ends a run whose stage failed: what was trained and boosted is paid for, and its
 // rows are written without the stage. It returns the error with what became of them.
-func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained pipeline.Student, rest *results.Made,
+func (j *Job) salvage(ctx context.Context, model pipeline.Model, trained pipeline.Student, rest *results.Made,
 	failed error, o Options) error {
 	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
 		return errors.Join(failed, err)
@@ -175,7 +175,7 @@ func (j *Job) salvage(ctx context.Context, model *pipeline.Model, trained pipeli
 	}
 	what := "the rows in %s are of the stages before it"
 	if rest == nil {
-		table, err := model.Sample(j.Spec.Release.Rows, pipeline.AnyClass, rand.New(rand.NewPCG(j.Spec.Seed, 0xda7a)))
+		table, err := model.Sample(j.Spec.Release.Rows, nil, rand.New(rand.NewPCG(j.Spec.Seed, 0xda7a)))
 		if err != nil {
 			return errors.Join(failed, err)
 		}

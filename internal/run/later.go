@@ -211,7 +211,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 	if err != nil {
 		return nil, err
 	}
-	model, err := pipeline.NewModel(l.Schema, trained.Generator(), trained.Notes().Shares())
+	model, err := trained.Model(l.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 }
 
 // publishStages writes what the stages made, with a certificate over all that was paid.
-func (l *Later) publishStages(ctx context.Context, model *pipeline.Model, staged *laterTrainer, made *results.Made,
+func (l *Later) publishStages(ctx context.Context, model pipeline.Model, staged *laterTrainer, made *results.Made,
 	o Options) (*results.Result, error) {
 	lines, err := o.Client.Ledger(ctx, l.Spec.Name)
 	if err != nil {
@@ -281,7 +281,7 @@ func (l *Later) publishStages(ctx context.Context, model *pipeline.Model, staged
 
 // giveUp ends the stages' run after one of them failed for good. The rows of those before
 // it are written. It returns the error with what was spent.
-func (l *Later) giveUp(ctx context.Context, model *pipeline.Model, staged *laterTrainer, rest *results.Made,
+func (l *Later) giveUp(ctx context.Context, model pipeline.Model, staged *laterTrainer, rest *results.Made,
 	failed error, o Options) error {
 	if _, err := o.Client.CloseRun(ctx, l.Spec.Name); err != nil {
 		return errors.Join(failed, err)

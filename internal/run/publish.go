@@ -18,7 +18,7 @@ type paidIn struct {
 }
 
 // publish writes all files of the run.
-func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained pipeline.Student, made *results.Made,
+func (j *Job) publish(ctx context.Context, model pipeline.Model, trained pipeline.Student, made *results.Made,
 	o Options) (*results.Result, error) {
 	lines, err := o.Client.Ledger(ctx, j.Spec.Name)
 	if err != nil {
@@ -28,7 +28,7 @@ func (j *Job) publish(ctx context.Context, model *pipeline.Model, trained pipeli
 }
 
 // publishCharged is publish of what some ledger paid for.
-func (j *Job) publishCharged(ctx context.Context, model *pipeline.Model, trained pipeline.Student, made *results.Made,
+func (j *Job) publishCharged(ctx context.Context, model pipeline.Model, trained pipeline.Student, made *results.Made,
 	paid paidIn, o Options) (*results.Result, error) {
 	s := j.Spec
 	r := &results.Release{

@@ -16,14 +16,14 @@ import (
 // before are the rows as they would be without the stages and as they were between them, as
 // many as a picture shows: samples of what is released, which costs nothing. unweighted are
 // those after the last stage, sources those of the stages before.
-func (j *Job) before(ctx context.Context, sources []pipeline.Source, model *pipeline.Model,
+func (j *Job) before(ctx context.Context, sources []pipeline.Source, session *pipeline.Session,
 	unweighted *partition.Table) ([]results.Snapshot, error) {
 	s := j.Spec
-	if model.Schema.Image != nil {
+	if j.Schema.Image != nil {
 		return nil, nil
 	}
 	n := min(s.Release.Rows, picture.MaxPoints)
-	table, err := model.Sample(n, pipeline.AnyClass, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
+	table, err := session.Model.Sample(n, nil, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (j *Job) before(ctx context.Context, sources []pipeline.Source, model *pipe
 		if err != nil {
 			return nil, err
 		}
-		if table, err = model.Table(r.X, r.Classes); err != nil {
+		if table, err = session.Table(r.X, r.Classes); err != nil {
 			return nil, err
 		}
 		list = append(list, results.Snapshot{Name: "after " + strings.Join(s.Post[:i], " and "), Rows: table})

@@ -10,17 +10,19 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/partition/idx"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // sampleFlags say what to draw, and where to.
 type sampleFlags struct {
-	model, out, where string
-	rows              int
-	seed              uint64
-	force             bool
-	format            *string
+	model, out string
+	where      []string
+	rows       int
+	seed       uint64
+	force      bool
+	format     *string
 }
 
 func sampleCommand() *cobra.Command {
@@ -34,7 +36,8 @@ func sampleCommand() *cobra.Command {
 	f.IntVar(&o.rows, "rows", 1000, "number of rows")
 	f.StringVar(&o.out, "out", "", "CSV `file` to write, - for standard output; of images also a .png to look at, "+
 		"or an idx file with images in its name")
-	f.StringVar(&o.where, "where", "", "draw one class only, as `label=value`")
+	f.StringArrayVar(&o.where, "where", nil, "draw such rows only, as `label=value`; once for each condition. Models "+
+		"of networks take the label alone")
 	f.Uint64Var(&o.seed, "seed", 0, "repeat a draw; 0 draws anew each time")
 	f.BoolVar(&o.force, "force", false, "replace --out where it exists")
 	o.format = cli.Format(c)
@@ -54,7 +57,15 @@ func sample(o sampleFlags) error {
 	if err := o.free(o.out); err != nil {
 		return err
 	}
-	model, err := pipeline.LoadModel(o.model)
+	var where []pipeline.Condition
+	for _, text := range o.where {
+		condition, err := pipeline.ParseCondition(text)
+		if err != nil {
+			return cli.Misuse("--where: %v", err)
+		}
+		where = append(where, condition)
+	}
+	model, err := pipelines.LoadModel(o.model)
 	if err != nil {
 		return err
 	}
@@ -62,20 +73,10 @@ func sample(o sampleFlags) error {
 	if err != nil {
 		return err
 	}
-	class := pipeline.AnyClass
-	if o.where != "" {
-		column, value, ok := strings.Cut(o.where, "=")
-		if !ok {
-			return cli.Misuse("--where %q: write label=value", o.where)
-		}
-		if class, err = model.Class(column, value); err != nil {
-			return err
-		}
-	}
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
 	}
-	table, err := model.Sample(o.rows, class, rand.New(rand.NewPCG(o.seed, 0x5a3e)))
+	table, err := model.Sample(o.rows, where, rand.New(rand.NewPCG(o.seed, 0x5a3e)))
 	if err != nil {
 		return err
 	}
@@ -114,9 +115,9 @@ func (o *sampleFlags) free(path string) error {
 }
 
 // files are what a sample is written as, and to.
-func (o *sampleFlags) files(model *pipeline.Model) (kind sampleKind, paths []string, err error) {
+func (o *sampleFlags) files(model pipeline.Model) (kind sampleKind, paths []string, err error) {
 	paths = []string{o.out}
-	if model.Schema.Image == nil {
+	if model.Schema().Image == nil {
 		if strings.HasSuffix(strings.ToLower(o.out), ".png") {
 			return 0, nil, fmt.Errorf("%s: the model makes rows of a table, of which there is no picture; "+
 				"name a CSV file", o.out)

@@ -14,6 +14,7 @@ var Pipeline = pipeline.Pipeline{
 	New:       newTraining,
 	Asks:      []string{runspec.ClassCounts, runspec.Embedding, runspec.Discriminator},
 	Kinds:     []question.Kind{discriminator.GradientSum},
+	Model:     pipeline.Network,
 	WarmShare: 0.7,
 	Words:     pipeline.Words{Answers: "gradients", Baseline: "noise alone"},
 }

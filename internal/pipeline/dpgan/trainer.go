@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/tilt"
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
@@ -107,6 +108,11 @@ func (o Options) optimizer(params []tensor.Param) optimizer.Optimizer {
 
 // Generator returns the moving average of the generator.
 func (t *Trainer) Generator() *pipeline.Generator { return t.learner.Averaged() }
+
+// Model is the generator with the released class shares.
+func (t *Trainer) Model(schema *partition.Schema) (pipeline.Model, error) {
+	return pipeline.NewNetwork(schema, t.Generator(), t.Shares())
+}
 
 // StartWith has the student begin with more than the class counts. Call it before
 // anything else.

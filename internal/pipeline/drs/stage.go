@@ -34,13 +34,13 @@ func (r *rejecting) Draw(ctx context.Context, n int) (pipeline.Rows, string, err
 	rng := rand.New(rand.NewPCG(r.s.Seed, 0xd25))
 	var kept pipeline.Rows
 	all := 0
-	for c, wanted := range r.s.Model.Counts(n) {
+	for c, wanted := range r.s.Counts(n) {
 		if wanted == 0 {
 			continue
 		}
 		rows, tried, err := r.accept(ctx, c, wanted, rng)
 		if err != nil {
-			err = fmt.Errorf("class %d of %d: %w", c+1, len(r.s.Model.Shares), err)
+			err = fmt.Errorf("class %d of %d: %w", c+1, r.s.Classes, err)
 			if ctx.Err() == nil { // it would end the same way again
 				err = fmt.Errorf("%w: %w", pipeline.ErrStage, err)
 			}
@@ -51,7 +51,7 @@ func (r *rejecting) Draw(ctx context.Context, n int) (pipeline.Rows, string, err
 	}
 	places := rng.Perm(len(kept.Classes))
 	note := fmt.Sprintf("Rejection kept %d of %d records that a generator made.", n, all)
-	return kept.Take(places, r.s.Model.Generator.Width()), note, nil
+	return kept.Take(places, r.s.Encoder.Width()), note, nil
 }
 
 // Class draws rows of a class by rejection.
@@ -67,7 +67,7 @@ func (r *rejecting) Class(class int, rng *rand.Rand) func(context.Context, int) 
 func (r *rejecting) accept(ctx context.Context, class, n int, rng *rand.Rand) (rows pipeline.Rows, tried int,
 	err error) {
 	const batch = 1024
-	draw, width := r.so.Class(class, rng), r.s.Model.Generator.Width()
+	draw, width := r.so.Class(class, rng), r.s.Encoder.Width()
 	accepted, err := Accept(ctx, r.o, n, rng, func() ([]pipeline.Rows, []float64, error) {
 		candidates, err := draw(ctx, batch)
 		if err != nil {

@@ -14,6 +14,7 @@ var Pipeline = pipeline.Pipeline{
 	New:             newTraining,
 	Asks:            []string{runspec.Embedding},
 	Kinds:           []question.Kind{embedding.Sum},
+	Model:           pipeline.Network,
 	NoDiscriminator: "its generator is matched to a sum",
 	Words:           pipeline.Words{Answers: "summed features", Baseline: "noise alone"},
 }

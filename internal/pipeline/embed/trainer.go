@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
@@ -45,6 +46,11 @@ func (t *Trainer) StartWith(s pipeline.Start) { t.start = s }
 
 // Generator returns the moving average of the generator.
 func (t *Trainer) Generator() *pipeline.Generator { return t.learner.Averaged() }
+
+// Model is the generator with the released class shares.
+func (t *Trainer) Model(schema *partition.Schema) (pipeline.Model, error) {
+	return pipeline.NewNetwork(schema, t.Generator(), t.Shares())
+}
 
 // Rounds is 0: there are none after that of the start.
 func (t *Trainer) Rounds() int { return 0 }

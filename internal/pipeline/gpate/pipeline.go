@@ -14,6 +14,7 @@ var Pipeline = pipeline.Pipeline{
 	New:             newTraining,
 	Asks:            []string{runspec.ClassCounts, runspec.Embedding, runspec.GradientVotes, runspec.GradientSums},
 	Kinds:           []question.Kind{teachers.GradientVotes, teachers.GradientSum},
+	Model:           pipeline.Network,
 	NoDiscriminator: "its student learns from gradients and has none",
 	Words:           pipeline.Words{Answers: "gradients", Baseline: "coin flips"},
 }

@@ -27,7 +27,7 @@ func weigh(
 		return nil, err
 	}
 	m := new(pipeline.Weighed)
-	if m.Table, err = s.Model.Table(r.X, r.Classes); err != nil {
+	if m.Table, err = s.Table(r.X, r.Classes); err != nil {
 		return nil, err
 	}
 	m.Unweighted = m.Table
@@ -51,7 +51,7 @@ func weigh(
 	shuffle.Shuffle(len(places), func(a, b int) { places[a], places[b] = places[b], places[a] })
 	taken := r.Take(places, encoded.Width)
 	m.Weights = nil
-	m.Table, err = s.Model.Table(taken.X, taken.Classes)
+	m.Table, err = s.Table(taken.X, taken.Classes)
 	s.Note("%d rows were drawn from them by weight.", len(places))
 	return m, err
 }

@@ -14,6 +14,7 @@ var Pipeline = pipeline.Pipeline{
 	New:        newTraining,
 	Asks:       []string{runspec.ClassCounts, runspec.Embedding, runspec.Votes},
 	Kinds:      []question.Kind{teachers.Votes},
+	Model:      pipeline.Network,
 	WarmShare:  0.7,
 	TablesOnly: true,
 	Words:      pipeline.Words{Answers: "votes", Baseline: "coin flips"},

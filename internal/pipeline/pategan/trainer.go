@@ -8,6 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/discriminator"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/tilt"
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
@@ -79,6 +80,11 @@ func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, e
 
 // Generator returns the moving average of the generator.
 func (t *Trainer) Generator() *pipeline.Generator { return t.mover.Averaged() }
+
+// Model is the generator with the released class shares.
+func (t *Trainer) Model(schema *partition.Schema) (pipeline.Model, error) {
+	return pipeline.NewNetwork(schema, t.Generator(), t.Shares())
+}
 
 // StartWith has the student begin with more than the class counts. Call it before
 // anything else.

@@ -28,7 +28,7 @@ type boosted struct {
 // average are weighted until no kept discriminator tells them from real records.
 func boost(ctx context.Context, of pipeline.Options, _ pipeline.Source, s *pipeline.Session) (pipeline.Source, error) {
 	o := of.(*StageOptions)
-	b := &boosted{s: s, width: s.Model.Generator.Width()}
+	b := &boosted{s: s, width: s.Encoder.Width()}
 	s.Watch("selection", 0, o.Rounds)
 	if err := b.candidates(o); err != nil {
 		return nil, err
@@ -106,17 +106,12 @@ func candidatesOf(o *StageOptions, rows int) int {
 }
 
 // candidates draws the records that are weighted.
-func (b *boosted) candidates(o *StageOptions) error {
-	m := b.s.Model
+func (b *boosted) candidates(o *StageOptions) (err error) {
 	rng := rand.New(rand.NewPCG(b.s.Seed, 0xb0057))
-	generators := []*pipeline.Generator{m.Generator}
-	for _, pair := range b.s.Pairs {
-		generators = append(generators, pair.Generator)
-	}
 	n := candidatesOf(o, b.s.Rows)
 	var classes []int
-	have := m.Counts(n)
-	for c, wanted := range m.Counts(b.s.Rows) {
+	have := b.s.Counts(n)
+	for c, wanted := range b.s.Counts(b.s.Rows) {
 		if wanted > 0 && have[c] == 0 {
 			return failed(fmt.Errorf("%w: none of %d candidates is of class %d, and %d rows are to be; raise "+
 				"pgb.candidates",
@@ -125,9 +120,16 @@ func (b *boosted) candidates(o *StageOptions) error {
 		classes = append(classes, slices.Repeat([]int{c}, have[c])...)
 	}
 	rng.Shuffle(n, func(i, j int) { classes[i], classes[j] = classes[j], classes[i] })
-	for i, g := range generators {
-		of := classes[i*n/len(generators) : (i+1)*n/len(generators)]
-		b.pool.X = append(b.pool.X, pipeline.DrawOf(g, of, rng)...)
+	generators := len(b.s.Pairs) + 1
+	for i := range generators {
+		of := classes[i*n/generators : (i+1)*n/generators]
+		var x []float32
+		if i > 0 {
+			x = b.s.Pairs[i-1].Generator.Records(of, rng)
+		} else if x, err = b.s.Records(of, rng); err != nil {
+			return err
+		}
+		b.pool.X = append(b.pool.X, x...)
 		b.pool.Classes = append(b.pool.Classes, of...)
 	}
 	return nil

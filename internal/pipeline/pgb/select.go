@@ -30,7 +30,7 @@ type selecting struct {
 func newSelecting(s *pipeline.Session, o *StageOptions) (*selecting, error) {
 	n, err := s.Learned.Records(o.Records)
 	return &selecting{
-		s: s, first: uint64(len(s.Learned.Receipts)), records: n, scored: described(s.Pairs, s.Model.Generator.Width()),
+		s: s, first: uint64(len(s.Learned.Receipts)), records: n, scored: described(s.Pairs, s.Encoder.Width()),
 	}, err
 }
 

@@ -62,6 +62,7 @@ func (s *suite) run(t *testing.T) {
 			releases, p.Planned())
 	}
 	s.checkCertificate(t, result.Outputs["certificate"], result.Outputs["ledger"])
+	s.checkModel(t, result.Outputs["model"], schema)
 }
 
 // cluster is a small run of the pipeline, in a folder with a short path: the embedded etcd

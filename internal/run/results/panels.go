@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -49,14 +49,14 @@ func (f *Finished) panels(dir string, test *partition.Table) ([]picture.Panel, e
 	if len(earlier) == 0 {
 		return nil, nil
 	}
-	model, err := pipeline.LoadModel(dir)
+	model, err := pipelines.LoadModel(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // a report needs no model
 	}
 	if err != nil {
 		return nil, err
 	}
-	table, err := model.Sample(min(f.synthetic.Len(), picture.MaxPoints), pipeline.AnyClass,
+	table, err := model.Sample(min(f.synthetic.Len(), picture.MaxPoints), nil,
 		rand.New(rand.NewPCG(0, 0xda7a)))
 	if err != nil {
 		return nil, err

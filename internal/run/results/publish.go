@@ -31,7 +31,7 @@ type Release struct {
 	Learned *pipeline.Learned
 	Shares  map[uint64]*report.Shares
 	Schema  *partition.Schema
-	Model   *pipeline.Model
+	Model   pipeline.Model
 	// Made are the rows, Name is their name in pictures.
 	Made *Made
 	Name string

@@ -19,7 +19,7 @@ func TestSavedConvolutionDrawsTheSameImages(t *testing.T) {
 	if err := m.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := LoadModel(dir)
+	loaded, err := loaded(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestSavedConvolutionDrawsTheSameImages(t *testing.T) {
 	if !slices.Equal(sampled(m.Generator, 50, 4), sampled(loaded.Generator, 50, 4)) {
 		t.Error("the loaded model makes other images")
 	}
-	if a, b := csvOf(t, m, 1100, AnyClass, 3), csvOf(t, loaded, 1100, AnyClass, 3); a != b {
+	if a, b := csvOf(t, m, 1100, anyClass, 3), csvOf(t, loaded, 1100, anyClass, 3); a != b {
 		t.Error("the loaded model draws other rows")
 	}
 }
@@ -61,7 +61,7 @@ func TestLoadModelRefusesDamagedConvolutions(t *testing.T) {
 			t.Fatalf("%s has no %s", raw, c.old)
 		}
 		write(t, dir, modelFile, damaged)
-		if _, err := LoadModel(dir); err == nil || !strings.Contains(err.Error(), c.says) ||
+		if _, err := loaded(dir); err == nil || !strings.Contains(err.Error(), c.says) ||
 			!strings.Contains(err.Error(), dir) {
 			t.Errorf("%s as %s: error is %v, want %q", c.old, c.new, err, c.says)
 		}

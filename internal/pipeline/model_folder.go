@@ -1,0 +1,145 @@
+package pipeline
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Files of a model folder.
+const (
+	weightsFile = "generator.safetensors"
+	modelFile   = "model.json"
+	schemaFile  = "schema.yaml"
+)
+
+// ModelFiles are the files of the model folder dir.
+func ModelFiles(dir string) []string {
+	return []string{filepath.Join(dir, modelFile), filepath.Join(dir, schemaFile), filepath.Join(dir, weightsFile)}
+}
+
+// ModelHeader is in the model.json of every kind, beside fields of the kind's own. It binds the
+// other two files to each other: weights under another schema would draw rows that mean nothing.
+type ModelHeader struct {
+	Format int `json:"format"`
+	// Kind is the name of a [ModelKind]; that of [Network] may be left out.
+	Kind          string `json:"kind,omitempty"`
+	SchemaSHA256  string `json:"schema_sha256"`
+	WeightsSHA256 string `json:"weights_sha256"` // of the weights file's bytes, hex
+}
+
+// SaveModel writes a model folder, model.json last. That is what fields makes of the header: a
+// struct that embeds it.
+func SaveModel(dir, kind string, schema *partition.Schema, tensors *safetensors.Set,
+	fields func(ModelHeader) any) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the model folder: %w", err)
+	}
+	var weights bytes.Buffer
+	if err := safetensors.Write(&weights, tensors); err != nil {
+		return fmt.Errorf("encode %s: %w", weightsFile, err)
+	}
+	raw, err := json.MarshalIndent(fields(ModelHeader{
+		Format: 1, Kind: kind, SchemaSHA256: schema.SHA256, WeightsSHA256: sha256Hex(weights.Bytes()),
+	}), "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", modelFile, err)
+	}
+	for _, f := range []struct {
+		name    string
+		content []byte
+	}{{weightsFile, weights.Bytes()}, {schemaFile, schema.Raw()}, {modelFile, append(raw, '\n')}} {
+		if err := os.WriteFile(filepath.Join(dir, f.name), f.content, 0o644); err != nil {
+			return fmt.Errorf("save the model: %w", err)
+		}
+	}
+	return nil
+}
+
+// SavedModel is a model folder that was read, and whose files belong together.
+type SavedModel struct {
+	Schema  *partition.Schema
+	Tensors *safetensors.Set
+
+	dir string
+	raw []byte
+}
+
+// Fields decodes model.json into a struct with the kind's own fields.
+func (s *SavedModel) Fields(into any) error {
+	if err := json.Unmarshal(s.raw, into); err != nil {
+		return s.Wrong(err)
+	}
+	return nil
+}
+
+// Wrong is an error about model.json.
+func (s *SavedModel) Wrong(err error) error {
+	return fmt.Errorf("%s: %w", filepath.Join(s.dir, modelFile), err)
+}
+
+// LoadModel reads a model folder, whose model is one of some kinds.
+func LoadModel(dir string, kinds ...ModelKind) (Model, error) {
+	s := &SavedModel{dir: dir}
+	var err error
+	if s.raw, err = os.ReadFile(filepath.Join(dir, modelFile)); err != nil {
+		return nil, fmt.Errorf("load model: %w; name the model folder of a finished run", err)
+	}
+	var h ModelHeader
+	if err := s.Fields(&h); err != nil {
+		return nil, err
+	}
+	if h.Format != 1 {
+		return nil, s.Wrong(fmt.Errorf("format %d is not known to this version; update it", h.Format))
+	}
+	if h.SchemaSHA256 == "" || h.WeightsSHA256 == "" {
+		return nil, s.Wrong(errors.New("schema_sha256 or weights_sha256 is missing, so that nothing says which files " +
+			"it belongs to; train the model again"))
+	}
+	if s.Schema, err = partition.LoadSchema(filepath.Join(dir, schemaFile)); err != nil {
+		return nil, err
+	}
+	if s.Schema.SHA256 != h.SchemaSHA256 {
+		return nil, changed(dir, schemaFile)
+	}
+	weights, err := os.ReadFile(filepath.Join(dir, weightsFile))
+	if err != nil {
+		return nil, fmt.Errorf("load model: %w; copy the whole model folder again", err)
+	}
+	if sha256Hex(weights) != h.WeightsSHA256 {
+		return nil, changed(dir, weightsFile)
+	}
+	if s.Tensors, err = safetensors.Read(bytes.NewReader(weights)); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, weightsFile), err)
+	}
+	var names []string
+	for _, kind := range kinds {
+		if kind.Name == cmp.Or(h.Kind, Network.Name) {
+			return kind.Load(s)
+		}
+		names = append(names, kind.Name)
+	}
+	return nil, s.Wrong(fmt.Errorf("a model of kind %q is not known to this program, which knows %s; use one that has "+
+		"its pipeline", h.Kind, strings.Join(names, ", ")))
+}
+
+func sha256Hex(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+func changed(dir, name string) error {
+	return fmt.Errorf("%s: the file was changed since the model was trained: its SHA-256 is not the one in %s; copy "+
+		"the model folder again, do not edit it",
+		filepath.Join(dir, name), modelFile)
+}

@@ -16,8 +16,6 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-
-	"github.com/conclave-dp/conclave/internal/etcdserver"
 )
 
 const (
@@ -31,7 +29,7 @@ type Config struct {
 	// Endpoints are URLs or host:port pairs. Required, but for Embedded.
 	Endpoints []string
 	// Embedded is an etcd of this process. Keys are then read and written without a socket.
-	Embedded *etcdserver.Server
+	Embedded Embedded
 	// TLS is needed for https endpoints.
 	TLS *tls.Config
 	// Prefix begins all keys, so that clusters can share an etcd. Default
@@ -45,6 +43,14 @@ type Config struct {
 	// Observe, when set, is told how long each request to etcd took, with gRPC's name of
 	// its method. It is called from many goroutines.
 	Observe func(method string, took time.Duration, err error)
+}
+
+// Embedded is an etcd of this process, such as that of package etcdserver: the clients of an etcd
+// need not link its server.
+type Embedded interface {
+	Endpoints() []string
+	// KV reads and writes without a socket; observe is that of [Config].
+	KV(client *clientv3.Client, observe func(method string, took time.Duration, err error)) clientv3.KV
 }
 
 // Store reads and writes the state of a cluster. It may be used concurrently.

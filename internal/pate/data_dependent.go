@@ -94,7 +94,7 @@ type Claim struct {
 
 // DataDependent returns what the events cost for the votes that were cast.
 //
-//   - RDP: the bounds of [GNMaxRDP], [ConfidentRDP] and [LNMaxRDP], added up on
+//   - RDP: the bounds of gnmax, confident-gnmax and lnmax queries, added up on
 //     the grid of [privacy.Orders] and converted as by [privacy.Account]; events without votes
 //     enter with their data-independent cost. Nil where no event has votes or no
 //     order gives a finite epsilon. It is never above the rdp epsilon of

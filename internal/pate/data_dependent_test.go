@@ -43,13 +43,16 @@ func TestDataDependentAddsUp(t *testing.T) {
 	for _, alpha := range privacy.Orders() {
 		rho := testkit.Value(plain[3].RDP(alpha))
 		for _, v := range events[0].Votes {
-			rho += testkit.Value(GNMaxRDP(v, 40, alpha))
+			rho += rdpOfGNMax(v, 40, alpha)
 		}
 		for i, v := range events[1].Votes {
-			rho += testkit.Value(ConfidentRDP(v, 150, 30, 40, i != 1, alpha))
+			rho += rdpOfThreshold(v, 150, 30, alpha)
+			if i != 1 {
+				rho += rdpOfGNMax(v, 40, alpha)
+			}
 		}
 		for _, v := range events[2].Votes {
-			rho += testkit.Value(LNMaxRDP(v, .05, alpha))
+			rho += rdpOfLNMax(v, .05, alpha)
 		}
 		best = min(best, rho+math.Log1p(-1/alpha)-math.Log(delta*alpha)/(alpha-1))
 	}

@@ -4,59 +4,21 @@ import (
 	"math"
 )
 
-// GNMaxLogQ returns the natural logarithm of an upper bound on the probability
+// gnmaxLogQ returns the natural logarithm of an upper bound on the probability
 // that GNMax with noise N(0, sigma²) per bin answers something else than the
 // class with most votes: the union bound of Papernot et al. 2018, Proposition 7,
 //
 //	q = sum over the other classes j of 1/2 erfc((n_max - n_j) / (2 sigma)),
 //
-// at most 1 - 1/m for m classes. Votes has one count per class. The errors are
-// [*privacy.FieldError]: fewer than two classes, negative counts, no votes, or a sigma
-// that is no finite number above zero.
-//
+// at most 1 - 1/m for m classes. The difference of two noises is N(0, 2 sigma²).
 // It is for continuous noise; the whole-numbered noise of package gnmax loses a
 // little more often.
-//
-// The figure depends on the votes, so it is as private as they are.
-func GNMaxLogQ(votes []int64, sigma float64) (float64, error) {
-	if _, err := checkVotes(votes); err != nil {
-		return 0, err
-	}
-	if err := checkPositive("sigma", sigma); err != nil {
-		return 0, err
-	}
-	return gnmaxLogQ(votes, sigma), nil
-}
-
-// gnmaxLogQ is GNMaxLogQ for checked arguments. The difference of two noises is
-// N(0, 2 sigma²).
 func gnmaxLogQ(votes []int64, sigma float64) float64 {
 	return unionBound(votes, func(gap float64) float64 { return logTailAt(gap / sigma / math.Sqrt2) })
 }
 
-// GNMaxRDP returns a data-dependent bound on the Rényi divergence of order alpha
-// of one GNMax query, in nats: Papernot et al. 2018, Theorem 6 with the orders
-// of Proposition 10, and the data-independent alpha/sigma² of Proposition 8
-// where the theorem's conditions fail or its figure is not smaller.
-//
-// What it promises: D_alpha(M(D) || M(D')) is at most this for the dataset D
-// with these votes and every neighbour D'. What it does not: the divergence the
-// other way round, M(D') from M(D), has the bound of the votes of D'. Nor does
-// it cover a mechanism that releases noisy counts beside the winner. And as it
-// depends on the votes it is private itself: do not publish it.
-func GNMaxRDP(votes []int64, sigma, alpha float64) (float64, error) {
-	if err := checkOrder("alpha", alpha); err != nil {
-		return 0, err
-	}
-	logQ, err := GNMaxLogQ(votes, sigma)
-	if err != nil {
-		return 0, err
-	}
-	return checkFigure("sigma", newLikelyOutcome(logQ, sigma).rdp(alpha))
-}
-
 // likelyOutcome bounds the divergence of a mechanism that is (mu, mu/sigma²)-RDP
-// at every order mu and has one outcome with probability at least 1 - q.
+// at every order mu and has one outcome with probability at least 1 - q, as GNMax.
 //
 // Theorem 6 (Papernot et al. 2018): for orders mu1 >= alpha and mu2 > 1 with
 // RDP eps1 and eps2, and q <= e^((mu2-1) eps2) / (mu1/(mu1-1) mu2/(mu2-1))^mu2,
@@ -106,6 +68,11 @@ func (l likelyOutcome) theorem(alpha float64) float64 {
 }
 
 // rdp is the smaller of both; never below zero, not even by rounding.
+//
+// What it promises: D_alpha(M(D) || M(D')) is at most this for the dataset D
+// with these votes and every neighbour D'. What it does not: the divergence the
+// other way round, M(D') from M(D), has the bound of the votes of D'. Nor does
+// it cover a mechanism that releases noisy counts beside the winner.
 func (l likelyOutcome) rdp(alpha float64) float64 {
 	best := l.independent(alpha)
 	if l.applies && alpha < l.mu1 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 var validEvents = []privacy.Event{
@@ -19,6 +20,19 @@ var validEvents = []privacy.Event{
 	{Kind: privacy.LNMax, Lambda: 0.05, Count: 1},
 	{Kind: privacy.Laplace, Epsilon: 0.1, Count: 1},
 	{Kind: privacy.Exponential, Epsilon: 0.1, Count: 7},
+}
+
+// rdpOfGNMax, rdpOfThreshold and rdpOfLNMax are the bounds of one query.
+func rdpOfGNMax(votes []int64, sigma, alpha float64) float64 {
+	return newLikelyOutcome(gnmaxLogQ(votes, sigma), sigma).rdp(alpha)
+}
+
+func rdpOfThreshold(votes []int64, threshold, sigma1, alpha float64) float64 {
+	return thresholdOutcome(votes, threshold, sigma1).rdp(alpha)
+}
+
+func rdpOfLNMax(votes []int64, lambda, alpha float64) float64 {
+	return min(testkit.Value(lnmaxIndependent(lambda, alpha)), pureLikelyRDP(lnmaxLogQ(votes, lambda), 2*lambda, alpha))
 }
 
 // closeTo fails unless got is within a relative tolerance of want.

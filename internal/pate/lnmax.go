@@ -6,31 +6,17 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// LNMaxLogQ returns the natural logarithm of an upper bound on the probability
+// lnmaxLogQ returns the natural logarithm of an upper bound on the probability
 // that LNMax with Laplace noise of scale 1/lambda per bin answers something else
 // than the class with most votes (Papernot et al. 2017, Lemma 4):
 //
 //	q = sum over the other classes j of (2 + lambda gap_j) / (4 exp(lambda gap_j)),
 //
-// at most 1 - 1/m for m classes. Votes has one count per class, lambda is an
-// inverse number of votes. The errors are [*privacy.FieldError].
+// at most 1 - 1/m for m classes. Lambda is an inverse number of votes.
 //
 // It bounds the discrete Laplace noise of package gnmax as well, ties decided by
 // lot: there a match against a bin gap votes behind is lost with probability
 // e^(-lambda gap) (1 + gap tanh(lambda/2)) / 2, and tanh x <= x.
-//
-// The figure depends on the votes, so it is as private as they are.
-func LNMaxLogQ(votes []int64, lambda float64) (float64, error) {
-	if _, err := checkVotes(votes); err != nil {
-		return 0, err
-	}
-	if err := checkPositive("lambda", lambda); err != nil {
-		return 0, err
-	}
-	return lnmaxLogQ(votes, lambda), nil
-}
-
-// lnmaxLogQ is LNMaxLogQ for checked arguments.
 func lnmaxLogQ(votes []int64, lambda float64) float64 {
 	return unionBound(votes, func(gap float64) float64 { return logLaplaceUpset(lambda * gap) })
 }
@@ -44,32 +30,12 @@ func logLaplaceUpset(x float64) float64 {
 	return math.Log1p(x/2) - math.Ln2 - x
 }
 
-// LNMaxRDP returns a data-dependent bound on the Rényi divergence of order alpha
-// of one LNMax query, in nats, never above the bound for all votes: twice the
-// largest divergence of one (lambda, 0)-DP release. See [PureRDPWithLikelyOutcome]
-// for the data-dependent part, with epsilon = 2 lambda. What such a figure does
-// not promise is said at [GNMaxRDP].
-func LNMaxRDP(votes []int64, lambda, alpha float64) (float64, error) {
-	if err := checkOrder("alpha", alpha); err != nil {
-		return 0, err
-	}
-	logQ, err := LNMaxLogQ(votes, lambda)
-	if err != nil {
-		return 0, err
-	}
-	independent, err := lnmaxIndependent(lambda, alpha)
-	if err != nil {
-		return 0, err
-	}
-	return checkFigure("lambda", min(independent, pureLikelyRDP(logQ, 2*lambda, alpha)))
-}
-
 // lnmaxIndependent is the divergence of one LNMax query for all votes.
 func lnmaxIndependent(lambda, alpha float64) (float64, error) {
 	return privacy.Event{Kind: privacy.LNMax, Lambda: lambda, Count: 1}.RDP(alpha)
 }
 
-// PureRDPWithLikelyOutcome returns a bound on the Rényi divergence of order
+// pureLikelyRDP returns a bound on the Rényi divergence of order
 // alpha, in nats, of an (epsilon, 0)-DP mechanism that misses its likely outcome
 // with probability at most e^logQ: the smallest of epsilon, alpha epsilon²/2
 // (Bun and Steinke 2016, Proposition 1.4) and, where q <= 1/(1 + e^epsilon), the
@@ -77,28 +43,12 @@ func lnmaxIndependent(lambda, alpha float64) (float64, error) {
 //
 //	log((1-q) ((1-q)/(1 - e^epsilon q))^(alpha-1) + q e^(epsilon (alpha-1))) / (alpha-1).
 //
-// LogQ is finite and at most 0. The errors are [*privacy.FieldError].
-//
 // Why the last one holds: an unlikely outcome gains at most e^epsilon; together
 // they have at most e^epsilon q under the neighbour, so the likely one keeps at
 // least 1 - e^epsilon q there. The expression is convex in q on [0, e^-epsilon)
 // (x^a/y^(a-1) is convex and both x = 1-q and y = 1 - e^epsilon q are affine)
 // with a derivative >= 0 at q = 0, hence grows with q, and an upper bound on q may
 // stand in for it. Beyond 1/(1 + e^epsilon) it is above epsilon.
-func PureRDPWithLikelyOutcome(logQ, epsilon, alpha float64) (float64, error) {
-	if !(logQ <= 0) || !finite(logQ) {
-		return 0, privacy.FieldErrorf("log q",
-			"is %v; it must be finite and, as the logarithm of a probability, at most 0", logQ)
-	}
-	if err := checkPositive("epsilon", epsilon); err != nil {
-		return 0, err
-	}
-	if err := checkOrder("alpha", alpha); err != nil {
-		return 0, err
-	}
-	return checkFigure("epsilon", pureLikelyRDP(logQ, epsilon, alpha))
-}
-
 func pureLikelyRDP(logQ, epsilon, alpha float64) float64 {
 	best := min(alpha*epsilon*epsilon/2, epsilon)
 	if logQ <= -epsilon-math.Log1p(math.Exp(-epsilon)) {

@@ -72,13 +72,6 @@ func checkVotes(votes []int64) (int64, error) {
 	return total, nil
 }
 
-func checkOrder(field string, alpha float64) error {
-	if !(alpha > 1) || !finite(alpha) {
-		return privacy.FieldErrorf(field, "is %v; an order must be a finite number above 1", alpha)
-	}
-	return nil
-}
-
 func checkPositive(field string, x float64) error {
 	if !(x > 0) || !finite(x) {
 		return privacy.FieldErrorf(field, "is %v; it must be a finite number above zero", x)

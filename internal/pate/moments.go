@@ -30,7 +30,7 @@ const PATEGANMomentOrders = 100
 // Why it holds: moments of independent noise add up and Markov's inequality
 // turns them into a tail (Abadi et al. 2016, Theorem 2). The first bound is that
 // of every (2 lambda, 0)-DP release (Bun and Steinke 2016, Proposition 1.4),
-// the second is explained at [PureRDPWithLikelyOutcome], whose proof needs no
+// the second is explained at pureLikelyRDP, whose proof needs no
 // more than q e^(2 lambda) < 1 for the bound to grow with q.
 //
 // What it does not promise: the figure depends on the votes, so it is private

@@ -24,11 +24,11 @@ func TestGNMaxRDPNumbers(t *testing.T) {
 		{[]int64{900, 60, 40}, 100, 1.25, -20.017951484217445, 3.7269262168978765e-10},
 		{[]int64{51, 49}, 10, 2, -0.81245215429734091, 0.02},
 	} {
-		closeTo(t, "log q", testkit.Value(GNMaxLogQ(c.votes, c.sigma)), c.logQ, 1e-13)
-		closeTo(t, "rdp", testkit.Value(GNMaxRDP(c.votes, c.sigma, c.alpha)), c.rdp, 1e-10)
+		closeTo(t, "log q", gnmaxLogQ(c.votes, c.sigma), c.logQ, 1e-13)
+		closeTo(t, "rdp", rdpOfGNMax(c.votes, c.sigma, c.alpha), c.rdp, 1e-10)
 	}
 	// Below all float64.
-	if got := testkit.Value(GNMaxRDP([]int64{100, 0}, 1.5, 9)); got > 1e-300 {
+	if got := rdpOfGNMax([]int64{100, 0}, 1.5, 9); got > 1e-300 {
 		t.Errorf("rdp = %v, want 5.8e-330", got)
 	}
 }
@@ -45,14 +45,9 @@ func TestThresholdRDPNumbers(t *testing.T) {
 		{[]int64{400, 0}, 50, 10, 3, -1.1249107064724062e-268, 6.7496829092013153e-266},
 	} {
 		closeTo(t, "log of the probability to be answered",
-			testkit.Value(ThresholdLogAnswered(c.votes, c.threshold, c.sigma1)), c.logAnswered, 1e-10)
-		closeTo(t, "rdp", testkit.Value(ThresholdRDP(c.votes, c.threshold, c.sigma1, c.alpha)), c.rdp, 1e-9)
+			logTailAt(thresholdDistance(c.votes, c.threshold, c.sigma1)), c.logAnswered, 1e-10)
+		closeTo(t, "rdp", rdpOfThreshold(c.votes, c.threshold, c.sigma1, c.alpha), c.rdp, 1e-9)
 	}
-	votes := []int64{240, 10}
-	asked := testkit.Value(ConfidentRDP(votes, 150, 20, 40, false, 2))
-	closeTo(t, "rdp of a query that was not answered", asked, 1.9381097757629475e-6, 1e-9)
-	answered := testkit.Value(ConfidentRDP(votes, 150, 20, 40, true, 2))
-	closeTo(t, "rdp of a query that was answered", answered, asked+testkit.Value(GNMaxRDP(votes, 40, 2)), 1e-12)
 }
 
 func TestLNMaxRDPNumbers(t *testing.T) {
@@ -67,10 +62,10 @@ func TestLNMaxRDPNumbers(t *testing.T) {
 		{[]int64{52, 48}, .05, 8, -0.79783700075562045, 0.04, 0.019546102314746757},
 		{[]int64{0, 3000}, .2, 10, -594.98603691581107, 1.7739136042178105e-258, 1.7739136042178105e-258},
 	} {
-		closeTo(t, "log q", testkit.Value(LNMaxLogQ(c.votes, c.lambda)), c.logQ, 1e-13)
-		closeTo(t, "rdp of pure dp", testkit.Value(PureRDPWithLikelyOutcome(c.logQ, 2*c.lambda, c.alpha)), c.likely,
+		closeTo(t, "log q", lnmaxLogQ(c.votes, c.lambda), c.logQ, 1e-13)
+		closeTo(t, "rdp of pure dp", pureLikelyRDP(c.logQ, 2*c.lambda, c.alpha), c.likely,
 			1e-10)
-		closeTo(t, "rdp", testkit.Value(LNMaxRDP(c.votes, c.lambda, c.alpha)), c.rdp, 1e-10)
+		closeTo(t, "rdp", rdpOfLNMax(c.votes, c.lambda, c.alpha), c.rdp, 1e-10)
 	}
 }
 
@@ -88,39 +83,6 @@ func TestPATEGANMomentsNumbers(t *testing.T) {
 			0.29910234731252115},
 	} {
 		closeTo(t, "epsilon", testkit.Value(PATEGANMoments(c.votes, c.lambda, c.delta)), c.epsilon, 1e-11)
-	}
-}
-
-func TestSmoothSensitivityNumbers(t *testing.T) {
-	for _, c := range []struct {
-		votes                     []int64
-		sigma, order, beta, logQ0 float64
-		steps                     int
-		local, plateau, smooth    float64
-	}{
-		{[]int64{180, 20}, 40, 4, .1, -4.55575552, 14, 6.8421814717499759e-5, 0.00019815655396507293,
-			6.8421814717499759e-5},
-		{[]int64{100, 60, 40}, 20, 3, .05, -4.149973605, 13, 0, 0.001163829611688499, 0.00060757233365139414},
-		{[]int64{500, 0}, 40, 8, .02, -3.8816545, 192, 2.8426410858157471e-19, 0.00034368103965388258,
-			7.4284949825883122e-6},
-	} {
-		curve, err := newGNMaxCurve(c.sigma, c.order, len(c.votes))
-		if err != nil {
-			t.Fatal(err)
-		}
-		closeTo(t, "log q0", curve.logQ0, c.logQ0, 1e-8)
-		local, err := GNMaxLocalSensitivities(c.votes, c.sigma, c.order)
-		if err != nil {
-			t.Fatal(err)
-		}
-		closeTo(t, "local sensitivity", local[0], c.local, 1e-9)
-		closeTo(t, "plateau", local[c.steps], c.plateau, 1e-9)
-		closeTo(t, "plateau at the end", local[len(local)-1], c.plateau, 1e-9)
-		if local[c.steps-1] == local[c.steps] {
-			t.Errorf("the plateau begins before distance %d", c.steps)
-		}
-		closeTo(t, "smooth sensitivity", testkit.Value(GNMaxSmoothSensitivity(c.votes, c.sigma, c.order, c.beta)),
-			c.smooth, 1e-9)
 	}
 }
 

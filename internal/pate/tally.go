@@ -32,7 +32,7 @@ func addVoted(rho, grid []float64, e privacy.Event, v VotedEvent) error {
 			}
 		}
 	case privacy.LNMax:
-		// Its bound covers both kinds of noise, see LNMaxLogQ.
+		// Its bound covers both kinds of noise, see lnmaxLogQ.
 		for _, votes := range v.Votes {
 			costs.add(e.Lambda, lnmaxLogQ(votes, e.Lambda))
 		}

@@ -99,7 +99,7 @@ func laplaceWinners(lambda float64) func([]int64) []float64 {
 // checkTruth compares q and the divergence to each neighbour with their bounds
 // and fails where no histogram is tested beyond the data-independent bound.
 func checkTruth(t *testing.T, total int64, classes int, truth func([]int64) []float64,
-	logQ func([]int64) (float64, error), bound func([]int64, float64) (float64, error),
+	logQ func([]int64) float64, bound func([]int64, float64) float64,
 	independent func(float64) float64) {
 	t.Helper()
 	known := make(map[string][]float64)
@@ -125,11 +125,11 @@ func checkTruth(t *testing.T, total int64, classes int, truth func([]int64) []fl
 				missed += p[i]
 			}
 		}
-		if q := math.Exp(testkit.Value(logQ(votes))); missed > q*(1+1e-9)+1e-13 {
+		if q := math.Exp(logQ(votes)); missed > q*(1+1e-9)+1e-13 {
 			t.Errorf("%v: the largest bin loses with probability %v, the bound says %v", votes, missed, q)
 		}
 		for _, alpha := range []float64{1.1, 1.5, 2, 3, 4, 6} {
-			rho := testkit.Value(bound(votes, alpha))
+			rho := bound(votes, alpha)
 			if rho < independent(alpha)*0.999 {
 				tighter++
 			}
@@ -152,8 +152,8 @@ func TestGNMaxBoundsHold(t *testing.T) {
 		sigma   float64
 	}{{20, 2, 3}, {20, 2, 5}, {60, 2, 9}, {14, 3, 2}, {16, 3, 3}} {
 		checkTruth(t, c.total, c.classes, gaussianWinners(c.sigma),
-			func(v []int64) (float64, error) { return GNMaxLogQ(v, c.sigma) },
-			func(v []int64, alpha float64) (float64, error) { return GNMaxRDP(v, c.sigma, alpha) },
+			func(v []int64) float64 { return gnmaxLogQ(v, c.sigma) },
+			func(v []int64, alpha float64) float64 { return rdpOfGNMax(v, c.sigma, alpha) },
 			func(alpha float64) float64 { return alpha / c.sigma / c.sigma })
 	}
 }
@@ -165,8 +165,8 @@ func TestLNMaxBoundsHold(t *testing.T) {
 		lambda  float64
 	}{{20, 2, .5}, {40, 2, .2}, {12, 3, .6}} {
 		checkTruth(t, c.total, c.classes, laplaceWinners(c.lambda),
-			func(v []int64) (float64, error) { return LNMaxLogQ(v, c.lambda) },
-			func(v []int64, alpha float64) (float64, error) { return LNMaxRDP(v, c.lambda, alpha) },
+			func(v []int64) float64 { return lnmaxLogQ(v, c.lambda) },
+			func(v []int64, alpha float64) float64 { return rdpOfLNMax(v, c.lambda, alpha) },
 			func(alpha float64) float64 { return testkit.Value(lnmaxIndependent(c.lambda, alpha)) })
 	}
 }
@@ -184,7 +184,7 @@ func TestThresholdBoundsHold(t *testing.T) {
 		tighter := false
 		histograms(c.total, c.classes, func(votes []int64) {
 			for _, alpha := range []float64{1.1, 2, 3, 5} {
-				rho := testkit.Value(ThresholdRDP(votes, c.threshold, c.sigma1, alpha))
+				rho := rdpOfThreshold(votes, c.threshold, c.sigma1, alpha)
 				tighter = tighter || rho < alpha/square(c.sigma1)/2*0.999
 				neighbours(votes, func(moved []int64) {
 					if actual := divergenceOf(truth(votes), truth(moved), alpha); actual > rho*(1+1e-9)+1e-14 {
@@ -200,7 +200,7 @@ func TestThresholdBoundsHold(t *testing.T) {
 	}
 }
 
-// LNMaxLogQ also bounds the discrete Laplace noise of package gnmax.
+// lnmaxLogQ also bounds the discrete Laplace noise of package gnmax.
 func TestLNMaxBoundHoldsForIntegerNoise(t *testing.T) {
 	for _, lambda := range []float64{.1, .5, 2} {
 		reach := int(40 / lambda)
@@ -222,7 +222,7 @@ func TestLNMaxBoundHoldsForIntegerNoise(t *testing.T) {
 			}
 			want := math.Exp(-lambda*float64(gap)) * (1 + float64(gap)*math.Tanh(lambda/2)) / 2
 			closeTo(t, "probability to lose", p, want, 1e-9)
-			if q := math.Exp(testkit.Value(LNMaxLogQ([]int64{int64(50 + gap), 50}, lambda))); p > q*(1+1e-9) {
+			if q := math.Exp(lnmaxLogQ([]int64{int64(50 + gap), 50}, lambda)); p > q*(1+1e-9) {
 				t.Errorf("lambda %v: a gap of %d is lost with probability %v, the bound says %v", lambda, gap, p, q)
 			}
 		}

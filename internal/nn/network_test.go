@@ -131,7 +131,6 @@ func TestNetworkDoesNotAllocate(t *testing.T) {
 	tn := dcgan(t, rand.New(rand.NewPCG(9, 10)), 40)
 	for name, opt := range map[string]optimizer.Optimizer{
 		"sgd": optimizer.NewSGD(tn.Net.Params(), 0.01), "adam": optimizer.NewAdam(tn.Net.Params(), 0.01),
-		"rmsprop": optimizer.NewRMSprop(tn.Net.Params(), 0.01),
 	} {
 		average := nn.NewAverage(tn.Net, 0.99)
 		if got := testing.AllocsPerRun(5, func() {

@@ -16,8 +16,6 @@ var vectorKernels = []struct {
 	name, signature string
 	generate        func(*vectorGen)
 }{
-	{"exp", "func(dst, x *float32, n int)", (*vectorGen).expKernel},
-	{"log", "func(dst, x *float32, n int)", (*vectorGen).logKernel},
 	{"sigmoid", "func(dst, x *float32, n int)", (*vectorGen).sigmoidKernel},
 	{"tanh", "func(dst, x *float32, n int)", (*vectorGen).tanhKernel},
 	{"softplus", "func(dst, x *float32, n int)", (*vectorGen).softplusKernel},
@@ -26,9 +24,7 @@ var vectorKernels = []struct {
 	{"leakyGrad", "func(dx, dy, y *float32, n int, slope float32, keep uint32)", (*vectorGen).leakyGradKernel},
 	{"addScaled", "func(dst, x *float32, n int, a float32)", (*vectorGen).addScaledKernel},
 	{"scale", "func(dst *float32, n int, a float32)", (*vectorGen).scaleKernel},
-	{"multiply", "func(dst, x, y *float32, n int)", (*vectorGen).multiplyKernel},
 	{"lerp", "func(dst, x *float32, n int, keep, take float32)", (*vectorGen).lerpKernel},
-	{"dot", "func(x, y *float32, n int) float32", (*vectorGen).dotKernel},
 	{"addRows", "func(dst, x *float32, rows, cols int)", (*vectorGen).addRowsKernel},
 	{"rowDots", "func(y, x, w *float32, rows, cols int, bias float32)", (*vectorGen).rowDotsKernel},
 	{"addWeightedRows", "func(dst, x, d *float32, rows, cols int)", (*vectorGen).addWeightedRowsKernel},
@@ -38,7 +34,6 @@ var vectorKernels = []struct {
 		(*vectorGen).addTruncatedOuterKernel},
 	{"addSquares", "func(s *[32]float64, x *float32, n int)", (*vectorGen).addSquaresKernel},
 	{"adam", "func(w, m, v, grad *float32, n int, c *[8]float32)", (*vectorGen).adamKernel},
-	{"rmsprop", "func(w, v, grad *float32, n int, c *[8]float32)", (*vectorGen).rmspropKernel},
 	{"sgd", "func(w, grad *float32, n int, keep, rate float32)", (*vectorGen).sgdKernel},
 	{"momentum", "func(w, m, grad *float32, n int, keep, rate, momentum float32)", (*vectorGen).momentumKernel},
 }

@@ -15,28 +15,23 @@ const (
 	ln2hi, ln2lo = 6.9313812256e-01, 9.0580006145e-06
 	magic        = 0x1.8p23
 	expCut       = -86.98
-	expMax       = 88.8
 	logitMax     = 88
 	tanhMax      = 9.1
 )
 
 // The polynomials of vector_portable.go, lowest power first.
 var (
-	expPoly = []float32{0.49999994, 0.166665196, 0.0416684076, 0.00836892147, 0.00138141739}
-	logPoly = []float32{-0.5, 0.333334535, -0.250000536, 0.199906066, -0.166477665, 0.144820616, -0.131622314,
-		0.104483299, -0.0449095964}
+	expPoly   = []float32{0.49999994, 0.166665196, 0.0416684076, 0.00836892147, 0.00138141739}
 	log1pPoly = []float32{-0.499999315, 0.33330512, -0.249585882, 0.196954012, -0.153553978, 0.106805585, -0.0576644689,
 		0.0202045981, -0.00331847533}
 )
 
 // Predicates of VCMPPS that raise nothing for NaN.
 const (
-	equal      = operand.U8(0x00)
-	notEqual   = operand.U8(0x04) // or unordered
-	notLess    = operand.U8(0x15) // or unordered
-	less       = operand.U8(0x11)
-	atMost     = operand.U8(0x12)
-	notAtLeast = operand.U8(0x19) // or unordered
+	notEqual = operand.U8(0x04) // or unordered
+	notLess  = operand.U8(0x15) // or unordered
+	less     = operand.U8(0x11)
+	atMost   = operand.U8(0x12)
 )
 
 // compare makes the mask of the lanes in which a stands to b as p says.
@@ -112,7 +107,7 @@ func (g *vectorGen) newExp() exponential {
 	return e
 }
 
-// exp is e^x, 0 below the cut, and NaN for NaN, for x up to expMax. It changes x.
+// exp is e^x, 0 below the cut, and NaN for NaN, for x whose result is finite. It changes x.
 // Lanes outside mask, unless nil, become 0.
 func (g *vectorGen) exp(e exponential, x reg.VecVirtual, mask operand.Op) reg.VecVirtual {
 	keep := g.compare(notLess, x, e.cut)
@@ -137,14 +132,6 @@ func (g *vectorGen) exp(e exponential, x reg.VecVirtual, mask operand.Op) reg.Ve
 func (g *vectorGen) unary(f func(x reg.VecVirtual) reg.VecVirtual) {
 	dst, x, n := g.ptr("dst"), g.ptr("x"), g.ptr("n")
 	g.each(n, func(s span) { g.store(f(g.load(x, s)), dst, s) })
-}
-
-func (g *vectorGen) expKernel() {
-	top, e := g.inReg(math.Float32bits(expMax)), g.newExp()
-	g.unary(func(x reg.VecVirtual) reg.VecVirtual {
-		g.VMINPS(x, top, x) // the first operand where one is NaN
-		return g.exp(e, x, nil)
-	})
 }
 
 func (g *vectorGen) sigmoidKernel() {

@@ -48,15 +48,6 @@ func (g *vectorGen) scaleKernel() {
 	})
 }
 
-func (g *vectorGen) multiplyKernel() {
-	dst, x, y, n := g.ptr("dst"), g.ptr("x"), g.ptr("y"), g.ptr("n")
-	g.each(n, func(s span) {
-		a := g.load(x, s)
-		g.VMULPS(g.load(y, s), a, a)
-		g.store(a, dst, s)
-	})
-}
-
 func (g *vectorGen) lerpKernel() {
 	dst, x, n := g.ptr("dst"), g.ptr("x"), g.ptr("n")
 	keep, take := g.spread("keep"), g.spread("take")
@@ -124,19 +115,6 @@ func (g *vectorGen) adamKernel() {
 		g.moment(second, d, c[2], c[3])
 		g.store(second, v, s)
 		g.descend(w, s, c[6], c[7], g.quotient(first, second, c[4], c[5]))
-	})
-}
-
-// rmspropKernel: c holds beta, 1-beta, root, epsilon, keep, rate.
-func (g *vectorGen) rmspropKernel() {
-	w, v, grad, n := g.ptr("w"), g.ptr("v"), g.ptr("grad"), g.ptr("n")
-	c := g.fields(6)
-	g.infinite()
-	g.each(n, func(s span) {
-		d, second := g.load(grad, s), g.load(v, s)
-		g.moment(second, d, c[0], c[1])
-		g.store(second, v, s)
-		g.descend(w, s, c[4], c[5], g.quotient(d, second, c[2], c[3]))
 	})
 }
 

@@ -39,35 +39,6 @@ func (g *vectorGen) add4(s []reg.VecVirtual) {
 	g.VADDPS(s[2], s[0], s[0])
 }
 
-// dotKernel: groups of four vectors go to four sums, what is left to the first.
-func (g *vectorGen) dotKernel() {
-	x, y, n := g.ptr("x"), g.ptr("y"), g.ptr("n")
-	sums := g.zeros(4)
-	loop, single := g.label("four"), g.label("single")
-	bytes := 4 * g.lanes()
-	g.Label(loop)
-	g.CMPQ(n, operand.U8(4*g.lanes()))
-	g.JLT(operand.LabelRef(single))
-	for i, sum := range sums {
-		a := g.vec()
-		g.VMOVUPS(operand.Mem{Base: x, Disp: i * bytes}, a)
-		g.VFMADD231PS(operand.Mem{Base: y, Disp: i * bytes}, a, sum)
-	}
-	g.ADDQ(operand.I32(4*bytes), x)
-	g.ADDQ(operand.I32(4*bytes), y)
-	g.SUBQ(operand.U8(4*g.lanes()), n)
-	g.JMP(operand.LabelRef(loop))
-	g.Label(single)
-	g.each(n, func(s span) { g.VFMADD231PS(g.load(y, s), g.load(x, s), sums[0]) })
-	g.add4(sums)
-	g.fold(sums[0], g.VADDPS)
-	result, err := g.ReturnIndex(0).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	g.VMOVSS(sums[0].AsX(), result.Addr)
-}
-
 // addRowsKernel walks down two vectors of columns at a time, and one at the end.
 func (g *vectorGen) addRowsKernel() {
 	dst, x, rows, cols := g.ptr("dst"), g.ptr("x"), g.ptr("rows"), g.ptr("cols")

@@ -24,10 +24,6 @@ var unaryFunctions = []struct {
 	cut      float64
 	specials [][2]float32 // arguments and results
 }{
-	{"Exp", Exp, math.Exp, 1.5, -86.98, [][2]float32{{-inf, 0}, {inf, inf}, {89, inf}, {-87.5, 0}, {-1e30, 0},
-		{1e30, inf}, {0, 1}, {float32(math.Copysign(0, -1)), 1}}},
-	{"Log", Log, math.Log, 1.5, math.Inf(-1), [][2]float32{{-inf, nan}, {-1, nan}, {-1e-45, nan},
-		{0, -inf}, {float32(math.Copysign(0, -1)), -inf}, {inf, inf}, {1, 0}}},
 	{"Sigmoid", Sigmoid, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, 3,
 		-86.98, [][2]float32{{-inf, 0}, {inf, 1}, {-1e30, 0}, {1e30, 1}, {0, 0.5}}},
 	{"Tanh", Tanh, math.Tanh, 3, math.Inf(-1), [][2]float32{{-inf, -1}, {inf, 1}, {-1e30, -1}, {1e30, 1}, {0, 0}}},

@@ -56,14 +56,8 @@ func BenchmarkVectors(b *testing.B) {
 		atLevels(b, "LeakyReLUGrad", n, 12, func() { LeakyReLUGrad(dst, v[0], v[1], 0.2) })
 		atLevels(b, "AddScaled", n, 12, func() { AddScaled(dst, v[0], 1e-9) })
 		atLevels(b, "Scale", n, 8, func() { Scale(dst, 1) })
-		atLevels(b, "Multiply", n, 12, func() { Multiply(dst, v[0], v[1]) })
 		atLevels(b, "Lerp", n, 12, func() { Lerp(dst, v[0], 0.9) })
-		atLevels(b, "Dot", n, 8, func() { Dot(v[0], v[1]) })
-		atLevels(b, "SumSquares", n, 4, func() { SumSquares(v[0]) })
 		atLevels(b, "Adam", n, 28, func() { Adam(v[0], v[1], v[2], v[3], step) })
-		atLevels(b, "RMSProp", n, 20, func() {
-			RMSProp(v[0], v[2], v[3], RMSPropStep{Rate: 1e-3, Beta: 0.9, Epsilon: 1e-8})
-		})
 		atLevels(b, "SGD", n, 12, func() { SGD(v[0], nil, v[3], SGDStep{Rate: 1e-6}) })
 		atLevels(b, "Momentum", n, 20, func() { SGD(v[0], v[1], v[3], SGDStep{Rate: 1e-6, Momentum: 0.9}) })
 	}

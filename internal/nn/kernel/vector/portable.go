@@ -16,8 +16,6 @@ const (
 	// expCut is a little above the least x of a normal e^x, since the exponent
 	// 2^(n-1) must be normal too.
 	expCut = -86.98
-	// expMax is a little above the greatest x of a finite e^x.
-	expMax = 88.8
 	// logitMax and tanhMax are greater than all x whose result is not yet 1.
 	logitMax = 88
 	tanhMax  = 9.1
@@ -28,10 +26,6 @@ const (
 
 // expPoly is P in e^r = 1 + r + r^2 P(r) for |r| <= ln(2)/2, within 2^-28.2.
 var expPoly = [5]float32{0.49999994, 0.166665196, 0.0416684076, 0.00836892147, 0.00138141739}
-
-// logPoly is P in log(1+f) = f + f^2 P(f) for -1/4 <= f <= 1/2, within 2^-27.6.
-var logPoly = [9]float32{-0.5, 0.333334535, -0.250000536, 0.199906066, -0.166477665, 0.144820616, -0.131622314,
-	0.104483299, -0.0449095964}
 
 // log1pPoly is P in log(1+u) = u + u^2 P(u) for 0 <= u <= 1, within 2^-27.5.
 var log1pPoly = [9]float32{-0.499999315, 0.33330512, -0.249585882, 0.196954012, -0.153553978, 0.106805585,
@@ -54,19 +48,13 @@ func expm1Poly(r float32) float32 {
 	return p*(r*r) + r
 }
 
-// expOne is e^x for x up to expMax, as 2 e^r 2^(n-1).
+// expOne is e^x for x whose result is finite, as 2 e^r 2^(n-1).
 func expOne(x float32) float32 {
 	if x < expCut {
 		return 0
 	}
 	r, scale := reduce(x, 126)
 	return (2 + 2*expm1Poly(r)) * scale
-}
-
-func expPortable(dst, x []float32) {
-	for i, v := range x {
-		dst[i] = expOne(min(v, expMax))
-	}
 }
 
 func sigmoidPortable(dst, x []float32) {
@@ -97,29 +85,6 @@ func softplusPortable(dst, x []float32) {
 			p = p*u + log1pPoly[j]
 		}
 		dst[i] = (p*(u*u) + u) + max(v, 0)
-	}
-}
-
-// logPortable writes x = 2^k (1+f) with -1/4 <= f < 1/2.
-func logPortable(dst, x []float32) {
-	for i, v := range x {
-		if !(v > 0 && v <= math.MaxFloat32) {
-			dst[i] = float32(math.Log(float64(v)))
-			continue
-		}
-		var k float32
-		if v < 0x1p-126 {
-			v *= 0x1p23
-			k = -23
-		}
-		exponent := (int32(math.Float32bits(v)) - int32(math.Float32bits(0.75))) >> 23
-		k += float32(exponent)
-		f := math.Float32frombits(math.Float32bits(v)-uint32(exponent)<<23) - 1
-		p := logPoly[8]
-		for j := 7; j >= 0; j-- {
-			p = p*f + logPoly[j]
-		}
-		dst[i] = k*ln2hi + (f + (p*(f*f) + k*ln2lo))
 	}
 }
 

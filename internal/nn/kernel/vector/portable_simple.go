@@ -33,18 +33,16 @@ func scalePortable(dst []float32, a float32) {
 	}
 }
 
-func multiplyPortable(dst, x, y []float32) {
-	for i, v := range x {
-		dst[i] = v * y[i]
-	}
-}
-
 func lerpPortable(dst, x []float32, keep, take float32) {
 	for i, v := range x {
 		dst[i] = keep*dst[i] + take*v
 	}
 }
 
+// dotPortable is the sum of x[i]*y[i] in a fixed order, that of the assembly with vectors of 8
+// lanes: term i of the whole blocks of 32 is added to sum i mod 32, and term i of the rest to sum
+// i mod 8. The sums 0 to 7, 8 to 15 and so on are added as (0+1)+(2+3), and the 8 sums of that in
+// pairs, those 4 apart first.
 func dotPortable(x, y []float32) float32 {
 	const lanes = 8
 	var s [4 * lanes]float32
@@ -97,14 +95,6 @@ func adamPortable(w, m, v, g []float32, c *[8]float32) {
 		m[i] = keep1*m[i] + take1*d
 		v[i] = keep2*v[i] + take2*d*d
 		w[i] = keep*w[i] - rate*(m[i]/(sqrt(v[i])*root+eps))
-	}
-}
-
-func rmspropPortable(w, v, g []float32, c *[8]float32) {
-	keep2, take2, root, eps, keep, rate := c[0], c[1], c[2], c[3], c[4], c[5]
-	for i, d := range g {
-		v[i] = keep2*v[i] + take2*d*d
-		w[i] = keep*w[i] - rate*(d/(sqrt(v[i])*root+eps))
 	}
 }
 

@@ -45,26 +45,6 @@ func Adam(w, m, v, g []float32, s AdamStep) {
 	})
 }
 
-// RMSPropStep holds the numbers of a step of [RMSProp]. Epsilon is as in [AdamStep].
-type RMSPropStep struct {
-	Rate, Beta, Epsilon float64
-	Decay               float64 // of weights, decoupled, times Rate
-}
-
-// RMSProp takes a step of RMSProp from weights w against their gradient g:
-//
-//	v = Beta v + (1-Beta) g^2
-//	w = (1-Rate Decay) w - Rate g / (sqrt(v) + Epsilon)
-//
-// It rounds as [Adam] does.
-func RMSProp(w, v, g []float32, s RMSPropStep) {
-	sameLength("RMSProp", len(w), len(v))
-	sameLength("RMSProp", len(w), len(g))
-	rmsprop(w, v, g, &[8]float32{
-		float32(s.Beta), float32(1 - s.Beta), 1, float32(s.Epsilon), float32(1 - s.Rate*s.Decay), float32(s.Rate),
-	})
-}
-
 // SGDStep holds the numbers of a step of [SGD].
 type SGDStep struct {
 	Rate, Momentum float64

@@ -1,7 +1,6 @@
 package vector
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
@@ -10,69 +9,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 	"github.com/conclave-dp/conclave/internal/nn/kernel/kerneltest"
 )
-
-func TestDot(t *testing.T) {
-	kerneltest.AtEachLevel(t, func(t *testing.T) {
-		rapid.Check(t, func(t *rapid.T) {
-			n := vectorLength.Draw(t, "n")
-			x, _ := kerneltest.DrawVector(t, "x", n)
-			y, _ := kerneltest.DrawVector(t, "y", n)
-			for _, v := range [][]float32{x, y} {
-				want, scale := 0.0, 0.0
-				for i := range x {
-					z := float64(x[i]) * float64(v[i])
-					want, scale = want+z, scale+math.Abs(z)
-				}
-				got := Dot(x, v)
-				if bound := (float64(n)/32 + 14) * 0x1p-24 * scale; !(math.Abs(float64(got)-want) <= bound) {
-					t.Fatalf("%v of %d terms, want %v within %v", got, n, want, bound)
-				}
-				if again := Dot(append([]float32(nil), x...), append([]float32(nil), v...)); again != got {
-					t.Fatalf("%v and then %v", got, again)
-				}
-			}
-			if a, b := SumSquares(x), Dot(x, x); a != b {
-				t.Fatalf("sum of squares %v, product with itself %v", a, b)
-			}
-		})
-	})
-}
-
-// The order of terms is as documented: numbers chosen so that other orders round
-// in another way.
-func TestDotKeepsItsOrder(t *testing.T) {
-	kerneltest.AtEachLevel(t, func(t *testing.T) {
-		lanes := 8
-		if kernel.Active() == kernel.AVX512 {
-			lanes = 16
-		}
-		for n := range 300 {
-			x, ones := make([]float32, n), make([]float32, n)
-			for i := range x {
-				x[i], ones[i] = float32(math.Sin(float64(i*i)))*float32(uint(1)<<(i%23)), 1
-			}
-			sums := make([]float32, 4*lanes)
-			for i, v := range x {
-				if i < n/(4*lanes)*4*lanes {
-					sums[i%(4*lanes)] += v
-				} else {
-					sums[i%lanes] += v
-				}
-			}
-			for i := range lanes {
-				sums[i] = (sums[i] + sums[lanes+i]) + (sums[2*lanes+i] + sums[3*lanes+i])
-			}
-			for half := lanes / 2; half > 0; half /= 2 {
-				for i := range half {
-					sums[i] += sums[half+i]
-				}
-			}
-			if got := Dot(x, ones); got != sums[0] {
-				t.Fatalf("sum of %d is %v, want %v", n, got, sums[0])
-			}
-		}
-	})
-}
 
 func TestAddRows(t *testing.T) {
 	kerneltest.AtEachLevel(t, func(t *testing.T) {
@@ -193,7 +129,7 @@ func TestAdamOfExtremeGradients(t *testing.T) {
 						continue
 					}
 					if got != c.want && !(got != got && c.want != c.want) {
-						t.Fatal(fmt.Sprintf("weight %v after gradient %v, want %v", got, c.grad, c.want))
+						t.Fatalf("weight %v after gradient %v, want %v", got, c.grad, c.want)
 					}
 				}
 			}
@@ -207,7 +143,6 @@ func TestLeastEpsilon(t *testing.T) {
 		for _, n := range []int{1, 8, 16, 21} {
 			w, m, v, g := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n)
 			Adam(w, m, v, g, AdamStep{Rate: 1e-3, Beta1: 0.5, Beta2: 0.9, Epsilon: 0x1p-126}.At(1))
-			RMSProp(w, v, g, RMSPropStep{Rate: 1e-3, Beta: 0.9, Epsilon: 0x1p-126})
 			same(t, "weights", w, make([]float32, n))
 		}
 	})

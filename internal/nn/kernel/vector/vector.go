@@ -5,7 +5,7 @@
 //
 // Errors are in units of the last place of the exact result (ulp) and hold for all
 // float32 arguments at each level, so two levels differ by twice as much at most.
-// NaN becomes NaN, unless said otherwise. Results of [Exp], [Sigmoid], [Softplus]
+// NaN becomes NaN, unless said otherwise. Results of [Sigmoid], [Softplus]
 // and [Softmax] that would be below about 2^-125 are 0: processors take a hundred
 // times as long for denormal numbers.
 package vector
@@ -15,20 +15,6 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 )
-
-// Exp is dst[i] = e^x[i] within 1.5 ulp: 0 for x below -86.98 and for -Inf, +Inf
-// where it overflows and for +Inf.
-func Exp(dst, x []float32) {
-	sameLength("Exp", len(dst), len(x))
-	exp(dst, x)
-}
-
-// Log is the natural logarithm dst[i] = log x[i] within 1.5 ulp: -Inf for 0 and -0,
-// NaN below 0, +Inf for +Inf. Denormal numbers count in full.
-func Log(dst, x []float32) {
-	sameLength("Log", len(dst), len(x))
-	log(dst, x)
-}
 
 // Sigmoid is dst[i] = 1/(1 + e^-x[i]) within 3 ulp: 0 for x below -86.98 and for
 // -Inf, 1 for +Inf.
@@ -103,32 +89,11 @@ func AddScaled(dst, x []float32, a float32) {
 // Scale is dst[i] *= a.
 func Scale(dst []float32, a float32) { scale(dst, a) }
 
-// Multiply is dst[i] = x[i]*y[i].
-func Multiply(dst, x, y []float32) {
-	sameLength("Multiply", len(dst), len(x))
-	sameLength("Multiply", len(dst), len(y))
-	multiply(dst, x, y)
-}
-
 // Lerp is dst[i] = keep*dst[i] + (1-keep)*x[i], a moving average.
 func Lerp(dst, x []float32, keep float32) {
 	sameLength("Lerp", len(dst), len(x))
 	lerp(dst, x, keep, 1-keep)
 }
-
-// Dot returns the sum of x[i]*y[i], 0 if there are none. Terms go in a fixed order:
-// with vectors of l lanes, 8 at the levels AVX2 and Portable and 16 at AVX512, term
-// i of the whole blocks of 4l is added to sum i mod 4l, and term i of the rest to
-// sum i mod l. The sums s[0:l] to s[3l:4l] are added as (0+1)+(2+3), and the l sums
-// of that in pairs, those l/2 apart first. The error is at most n/(4l) + 14 times
-// 2^-24 of the sum of the terms' magnitudes.
-func Dot(x, y []float32) float32 {
-	sameLength("Dot", len(x), len(y))
-	return dot(x, y)
-}
-
-// SumSquares returns the sum of x[i]*x[i], in the order of [Dot].
-func SumSquares(x []float32) float32 { return dot(x, x) }
 
 // AddRows adds to dst[j] the sum of column j of x, of shape [rows, cols]. Row i of
 // the whole groups of four goes to sum i mod 4 and each row of the rest to sum 0;

@@ -11,28 +11,6 @@ import (
 // start is where the numbers of a slice lie, which may be empty.
 func start(x []float32) *float32 { return unsafe.SliceData(x) }
 
-func exp(dst, x []float32) {
-	switch kernel.Active() {
-	case kernel.AVX512:
-		exp512(start(dst), start(x), len(dst))
-	case kernel.AVX2:
-		exp256(start(dst), start(x), len(dst))
-	default:
-		expPortable(dst, x)
-	}
-}
-
-func log(dst, x []float32) {
-	switch kernel.Active() {
-	case kernel.AVX512:
-		log512(start(dst), start(x), len(dst))
-	case kernel.AVX2:
-		log256(start(dst), start(x), len(dst))
-	default:
-		logPortable(dst, x)
-	}
-}
-
 func sigmoid(dst, x []float32) {
 	switch kernel.Active() {
 	case kernel.AVX512:
@@ -121,17 +99,6 @@ func scale(dst []float32, a float32) {
 	}
 }
 
-func multiply(dst, x, y []float32) {
-	switch kernel.Active() {
-	case kernel.AVX512:
-		multiply512(start(dst), start(x), start(y), len(dst))
-	case kernel.AVX2:
-		multiply256(start(dst), start(x), start(y), len(dst))
-	default:
-		multiplyPortable(dst, x, y)
-	}
-}
-
 func lerp(dst, x []float32, keep, take float32) {
 	switch kernel.Active() {
 	case kernel.AVX512:
@@ -141,16 +108,6 @@ func lerp(dst, x []float32, keep, take float32) {
 	default:
 		lerpPortable(dst, x, keep, take)
 	}
-}
-
-func dot(x, y []float32) float32 {
-	switch kernel.Active() {
-	case kernel.AVX512:
-		return dot512(start(x), start(y), len(x))
-	case kernel.AVX2:
-		return dot256(start(x), start(y), len(x))
-	}
-	return dotPortable(x, y)
 }
 
 func addRowsTo(dst, x []float32, rows, cols int) {
@@ -172,17 +129,6 @@ func adam(w, m, v, g []float32, c *[8]float32) {
 		adam256(start(w), start(m), start(v), start(g), len(w), c)
 	default:
 		adamPortable(w, m, v, g, c)
-	}
-}
-
-func rmsprop(w, v, g []float32, c *[8]float32) {
-	switch kernel.Active() {
-	case kernel.AVX512:
-		rmsprop512(start(w), start(v), start(g), len(w), c)
-	case kernel.AVX2:
-		rmsprop256(start(w), start(v), start(g), len(w), c)
-	default:
-		rmspropPortable(w, v, g, c)
 	}
 }
 

@@ -4,166 +4,10 @@
 
 #include "textflag.h"
 
-// func exp512(dst *float32, x *float32, n int)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·exp512(SB), NOSPLIT, $0-24
-	VBROADCASTSS vectorConstants<>+160(SB), Z0
-	VBROADCASTSS vectorConstants<>+192(SB), Z1
-	VBROADCASTSS vectorConstants<>+224(SB), Z2
-	VBROADCASTSS vectorConstants<>+256(SB), Z3
-	VBROADCASTSS vectorConstants<>+288(SB), Z4
-	VBROADCASTSS vectorConstants<>+320(SB), Z5
-	VBROADCASTSS vectorConstants<>+352(SB), Z6
-	VBROADCASTSS vectorConstants<>+384(SB), Z7
-	VBROADCASTSS vectorConstants<>+416(SB), Z8
-	VBROADCASTSS vectorConstants<>+448(SB), Z9
-	VBROADCASTSS vectorConstants<>+480(SB), Z10
-	VBROADCASTSS vectorConstants<>+512(SB), Z11
-	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	XORL         BX, BX
-	MOVQ         DX, SI
-	ANDQ         $-16, SI
-	JZ           tail2
-
-loop1:
-	VMOVUPS      (CX)(BX*4), Z12
-	VMINPS       Z12, Z0, Z12
-	VCMPPS       $0x15, Z5, Z12, K1
-	VMOVAPS      Z2, Z13
-	VFMADD231PS  Z1, Z12, Z13
-	VSUBPS       Z2, Z13, Z14
-	VFNMADD231PS Z3, Z14, Z12
-	VFNMADD231PS Z4, Z14, Z12
-	VMOVAPS      Z6, Z14
-	VFMADD213PS  Z11, Z12, Z14
-	VFMADD213PS  Z10, Z12, Z14
-	VFMADD213PS  Z9, Z12, Z14
-	VFMADD213PS  Z8, Z12, Z14
-	VFMADD213PS  Z7, Z12, Z14
-	VFMADD213PS  Z7, Z12, Z14
-	VPSLLD       $0x17, Z13, Z13
-	VMULPS.Z     Z13, Z14, K1, Z14
-	VMOVUPS      Z14, (AX)(BX*4)
-	ADDQ         $0x10, BX
-	CMPQ         BX, SI
-	JB           loop1
-
-tail2:
-	SUBQ         BX, DX
-	JZ           done3
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, SI
-	KMOVW        SI, K1
-	VMOVUPS.Z    (CX)(BX*4), K1, Z12
-	VMINPS       Z12, Z0, Z12
-	VCMPPS       $0x15, Z5, Z12, K2
-	VMOVAPS      Z2, Z0
-	VFMADD231PS  Z1, Z12, Z0
-	VSUBPS       Z2, Z0, Z1
-	VFNMADD231PS Z3, Z1, Z12
-	VFNMADD231PS Z4, Z1, Z12
-	VMOVAPS      Z6, Z1
-	VFMADD213PS  Z11, Z12, Z1
-	VFMADD213PS  Z10, Z12, Z1
-	VFMADD213PS  Z9, Z12, Z1
-	VFMADD213PS  Z8, Z12, Z1
-	VFMADD213PS  Z7, Z12, Z1
-	VFMADD213PS  Z7, Z12, Z1
-	VPSLLD       $0x17, Z0, Z0
-	VMULPS.Z     Z0, Z1, K2, Z1
-	VMOVUPS      Z1, K1, (AX)(BX*4)
-
-done3:
-	VZEROUPPER
-	RET
-
-// func log512(dst *float32, x *float32, n int)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·log512(SB), NOSPLIT, $0-24
-	VBROADCASTSS vectorConstants<>+544(SB), Z0
-	VBROADCASTSS vectorConstants<>+576(SB), Z1
-	VBROADCASTSS vectorConstants<>+608(SB), Z2
-	VBROADCASTSS vectorConstants<>+640(SB), Z3
-	VBROADCASTSS vectorConstants<>+672(SB), Z4
-	VBROADCASTSS vectorConstants<>+704(SB), Z5
-	VBROADCASTSS vectorConstants<>+736(SB), Z6
-	VBROADCASTSS vectorConstants<>+768(SB), Z7
-	VBROADCASTSS vectorConstants<>+800(SB), Z8
-	VBROADCASTSS vectorConstants<>+832(SB), Z9
-	VBROADCASTSS vectorConstants<>+256(SB), Z10
-	VBROADCASTSS vectorConstants<>+288(SB), Z11
-	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	XORL         BX, BX
-	MOVQ         DX, SI
-	ANDQ         $-16, SI
-	JZ           tail2
-
-loop1:
-	VMOVUPS     (CX)(BX*4), Z12
-	VGETEXPPS   Z12, Z13
-	VGETMANTPS  $0x0b, Z12, Z12
-	VCMPPS      $0x11, Z0, Z12, K1
-	VADDPS      Z0, Z13, K1, Z13
-	VSUBPS      Z0, Z12, Z12
-	VMOVAPS     Z1, Z14
-	VFMADD213PS Z9, Z12, Z14
-	VFMADD213PS Z8, Z12, Z14
-	VFMADD213PS Z7, Z12, Z14
-	VFMADD213PS Z6, Z12, Z14
-	VFMADD213PS Z5, Z12, Z14
-	VFMADD213PS Z4, Z12, Z14
-	VFMADD213PS Z3, Z12, Z14
-	VFMADD213PS Z2, Z12, Z14
-	VMULPS      Z12, Z12, Z15
-	VMULPS      Z11, Z13, Z16
-	VFMADD213PS Z16, Z15, Z14
-	VADDPS      Z12, Z14, Z14
-	VFMADD231PS Z10, Z13, Z14
-	VMOVUPS     Z14, (AX)(BX*4)
-	ADDQ        $0x10, BX
-	CMPQ        BX, SI
-	JB          loop1
-
-tail2:
-	SUBQ        BX, DX
-	JZ          done3
-	MOVL        $0xffffffff, SI
-	BZHIL       DX, SI, SI
-	KMOVW       SI, K1
-	VMOVUPS.Z   (CX)(BX*4), K1, Z12
-	VGETEXPPS   Z12, Z13
-	VGETMANTPS  $0x0b, Z12, Z12
-	VCMPPS      $0x11, Z0, Z12, K2
-	VADDPS      Z0, Z13, K2, Z13
-	VSUBPS      Z0, Z12, Z12
-	VMOVAPS     Z1, Z0
-	VFMADD213PS Z9, Z12, Z0
-	VFMADD213PS Z8, Z12, Z0
-	VFMADD213PS Z7, Z12, Z0
-	VFMADD213PS Z6, Z12, Z0
-	VFMADD213PS Z5, Z12, Z0
-	VFMADD213PS Z4, Z12, Z0
-	VFMADD213PS Z3, Z12, Z0
-	VFMADD213PS Z2, Z12, Z0
-	VMULPS      Z12, Z12, Z1
-	VMULPS      Z11, Z13, Z2
-	VFMADD213PS Z2, Z1, Z0
-	VADDPS      Z12, Z0, Z0
-	VFMADD231PS Z10, Z13, Z0
-	VMOVUPS     Z0, K1, (AX)(BX*4)
-
-done3:
-	VZEROUPPER
-	RET
-
 // func sigmoid512(dst *float32, x *float32, n int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·sigmoid512(SB), NOSPLIT, $0-24
-	VBROADCASTSS vectorConstants<>+864(SB), Z0
+	VBROADCASTSS vectorConstants<>+160(SB), Z0
 	VBROADCASTSS vectorConstants<>+192(SB), Z1
 	VBROADCASTSS vectorConstants<>+224(SB), Z2
 	VBROADCASTSS vectorConstants<>+256(SB), Z3
@@ -243,17 +87,17 @@ done3:
 // func tanh512(dst *float32, x *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·tanh512(SB), NOSPLIT, $0-24
-	VBROADCASTSS vectorConstants<>+896(SB), Z0
-	VBROADCASTSS vectorConstants<>+928(SB), Z1
+	VBROADCASTSS vectorConstants<>+576(SB), Z0
+	VBROADCASTSS vectorConstants<>+608(SB), Z1
 	VBROADCASTSS vectorConstants<>+192(SB), Z2
-	VBROADCASTSS vectorConstants<>+960(SB), Z3
+	VBROADCASTSS vectorConstants<>+640(SB), Z3
 	VBROADCASTSS vectorConstants<>+256(SB), Z4
 	VBROADCASTSS vectorConstants<>+288(SB), Z5
-	VBROADCASTSS vectorConstants<>+992(SB), Z6
-	VBROADCASTSS vectorConstants<>+1024(SB), Z7
-	VBROADCASTSS vectorConstants<>+1056(SB), Z8
-	VBROADCASTSS vectorConstants<>+1088(SB), Z9
-	VBROADCASTSS vectorConstants<>+1120(SB), Z10
+	VBROADCASTSS vectorConstants<>+672(SB), Z6
+	VBROADCASTSS vectorConstants<>+704(SB), Z7
+	VBROADCASTSS vectorConstants<>+736(SB), Z8
+	VBROADCASTSS vectorConstants<>+768(SB), Z9
+	VBROADCASTSS vectorConstants<>+800(SB), Z10
 	VBROADCASTSS vectorConstants<>+544(SB), Z11
 	VBROADCASTSS vectorConstants<>+384(SB), Z12
 	MOVQ         dst+0(FP), AX
@@ -331,8 +175,8 @@ done3:
 // func softplus512(dst *float32, x *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·softplus512(SB), NOSPLIT, $0-24
-	VBROADCASTSS vectorConstants<>+928(SB), Z0
-	VBROADCASTSS vectorConstants<>+1152(SB), Z1
+	VBROADCASTSS vectorConstants<>+608(SB), Z0
+	VBROADCASTSS vectorConstants<>+832(SB), Z1
 	VBROADCASTSS vectorConstants<>+192(SB), Z2
 	VBROADCASTSS vectorConstants<>+224(SB), Z3
 	VBROADCASTSS vectorConstants<>+256(SB), Z4
@@ -344,15 +188,15 @@ TEXT ·softplus512(SB), NOSPLIT, $0-24
 	VBROADCASTSS vectorConstants<>+448(SB), Z10
 	VBROADCASTSS vectorConstants<>+480(SB), Z11
 	VBROADCASTSS vectorConstants<>+512(SB), Z12
-	VBROADCASTSS vectorConstants<>+1184(SB), Z13
-	VBROADCASTSS vectorConstants<>+1216(SB), Z14
-	VBROADCASTSS vectorConstants<>+1248(SB), Z15
-	VBROADCASTSS vectorConstants<>+1280(SB), Z16
-	VBROADCASTSS vectorConstants<>+1312(SB), Z17
-	VBROADCASTSS vectorConstants<>+1344(SB), Z18
-	VBROADCASTSS vectorConstants<>+1376(SB), Z19
-	VBROADCASTSS vectorConstants<>+1408(SB), Z20
-	VBROADCASTSS vectorConstants<>+1440(SB), Z21
+	VBROADCASTSS vectorConstants<>+864(SB), Z13
+	VBROADCASTSS vectorConstants<>+896(SB), Z14
+	VBROADCASTSS vectorConstants<>+928(SB), Z15
+	VBROADCASTSS vectorConstants<>+960(SB), Z16
+	VBROADCASTSS vectorConstants<>+992(SB), Z17
+	VBROADCASTSS vectorConstants<>+1024(SB), Z18
+	VBROADCASTSS vectorConstants<>+1056(SB), Z19
+	VBROADCASTSS vectorConstants<>+1088(SB), Z20
+	VBROADCASTSS vectorConstants<>+1120(SB), Z21
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -458,7 +302,7 @@ TEXT ·softmax512(SB), NOSPLIT, $0-32
 	VBROADCASTSS vectorConstants<>+480(SB), Z9
 	VBROADCASTSS vectorConstants<>+512(SB), Z10
 	VBROADCASTSS vectorConstants<>+544(SB), Z11
-	VBROADCASTSS vectorConstants<>+1472(SB), Z12
+	VBROADCASTSS vectorConstants<>+1152(SB), Z12
 	SHLQ         $0x02, BX
 	XORL         SI, SI
 	TESTQ        CX, CX
@@ -641,7 +485,7 @@ end1:
 TEXT ·leaky512(SB), NOSPLIT, $0-32
 	VBROADCASTSS slope+24(FP), Z0
 	VBROADCASTSS keep+28(FP), Z1
-	VBROADCASTSS vectorConstants<>+1152(SB), Z2
+	VBROADCASTSS vectorConstants<>+832(SB), Z2
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -687,7 +531,7 @@ TEXT ·leakyGrad512(SB), NOSPLIT, $0-40
 	MOVQ         n+24(FP), BX
 	VBROADCASTSS slope+32(FP), Z0
 	VBROADCASTSS keep+36(FP), Z1
-	VBROADCASTSS vectorConstants<>+1152(SB), Z2
+	VBROADCASTSS vectorConstants<>+832(SB), Z2
 	XORL         SI, SI
 	MOVQ         BX, DI
 	ANDQ         $-16, DI
@@ -792,42 +636,6 @@ done3:
 	VZEROUPPER
 	RET
 
-// func multiply512(dst *float32, x *float32, y *float32, n int)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·multiply512(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ y+16(FP), DX
-	MOVQ n+24(FP), BX
-	XORL SI, SI
-	MOVQ BX, DI
-	ANDQ $-16, DI
-	JZ   tail2
-
-loop1:
-	VMOVUPS (CX)(SI*4), Z0
-	VMOVUPS (DX)(SI*4), Z1
-	VMULPS  Z1, Z0, Z0
-	VMOVUPS Z0, (AX)(SI*4)
-	ADDQ    $0x10, SI
-	CMPQ    SI, DI
-	JB      loop1
-
-tail2:
-	SUBQ      SI, BX
-	JZ        done3
-	MOVL      $0xffffffff, DI
-	BZHIL     BX, DI, DI
-	KMOVW     DI, K1
-	VMOVUPS.Z (CX)(SI*4), K1, Z0
-	VMOVUPS.Z (DX)(SI*4), K1, Z1
-	VMULPS    Z1, Z0, Z0
-	VMOVUPS   Z0, K1, (AX)(SI*4)
-
-done3:
-	VZEROUPPER
-	RET
-
 // func lerp512(dst *float32, x *float32, n int, keep float32, take float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·lerp512(SB), NOSPLIT, $0-32
@@ -864,73 +672,6 @@ tail2:
 	VMOVUPS     Z2, K1, (AX)(BX*4)
 
 done3:
-	VZEROUPPER
-	RET
-
-// func dot512(x *float32, y *float32, n int) float32
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·dot512(SB), NOSPLIT, $0-28
-	MOVQ   x+0(FP), AX
-	MOVQ   y+8(FP), CX
-	MOVQ   n+16(FP), DX
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-
-four1:
-	CMPQ        DX, $0x40
-	JLT         single2
-	VMOVUPS     (AX), Z4
-	VFMADD231PS (CX), Z4, Z0
-	VMOVUPS     64(AX), Z4
-	VFMADD231PS 64(CX), Z4, Z1
-	VMOVUPS     128(AX), Z4
-	VFMADD231PS 128(CX), Z4, Z2
-	VMOVUPS     192(AX), Z4
-	VFMADD231PS 192(CX), Z4, Z3
-	ADDQ        $+256, AX
-	ADDQ        $+256, CX
-	SUBQ        $0x40, DX
-	JMP         four1
-
-single2:
-	XORL BX, BX
-	MOVQ DX, SI
-	ANDQ $-16, SI
-	JZ   tail4
-
-loop3:
-	VMOVUPS     (CX)(BX*4), Z4
-	VMOVUPS     (AX)(BX*4), Z5
-	VFMADD231PS Z4, Z5, Z0
-	ADDQ        $0x10, BX
-	CMPQ        BX, SI
-	JB          loop3
-
-tail4:
-	SUBQ        BX, DX
-	JZ          done5
-	MOVL        $0xffffffff, SI
-	BZHIL       DX, SI, SI
-	KMOVW       SI, K1
-	VMOVUPS.Z   (CX)(BX*4), K1, Z4
-	VMOVUPS.Z   (AX)(BX*4), K1, Z5
-	VFMADD231PS Z4, Z5, Z0
-
-done5:
-	VADDPS     Z1, Z0, Z0
-	VADDPS     Z3, Z2, Z2
-	VADDPS     Z2, Z0, Z0
-	VSHUFF64X2 $0x4e, Z0, Z0, Z1
-	VADDPS     Z1, Z0, Z0
-	VSHUFF64X2 $0xb1, Z0, Z0, Z1
-	VADDPS     Z1, Z0, Z0
-	VPERMILPS  $0x4e, Z0, Z1
-	VADDPS     Z1, Z0, Z0
-	VPERMILPS  $0xb1, Z0, Z1
-	VADDPS     Z1, Z0, Z0
-	VMOVSS     X0, ret+24(FP)
 	VZEROUPPER
 	RET
 
@@ -1362,7 +1103,7 @@ done3:
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unitGrad512(SB), NOSPLIT, $0-68
 	VBROADCASTSS slope+64(FP), Z0
-	VBROADCASTSS vectorConstants<>+1152(SB), Z1
+	VBROADCASTSS vectorConstants<>+832(SB), Z1
 	MOVQ         cols+56(FP), AX
 	XORL         CX, CX
 	MOVQ         AX, DX
@@ -1758,7 +1499,7 @@ TEXT ·adam512(SB), NOSPLIT, $0-48
 	VBROADCASTSS 20(DI), Z5
 	VBROADCASTSS 24(DI), Z6
 	VBROADCASTSS 28(DI), Z7
-	VBROADCASTSS vectorConstants<>+1504(SB), Z8
+	VBROADCASTSS vectorConstants<>+1184(SB), Z8
 	XORL         DI, DI
 	MOVQ         SI, R8
 	ANDQ         $-16, R8
@@ -1819,78 +1560,6 @@ tail2:
 	VMULPS       Z6, Z0, Z0
 	VFNMADD231PS Z1, Z7, Z0
 	VMOVUPS      Z0, K1, (AX)(DI*4)
-
-done3:
-	VZEROUPPER
-	RET
-
-// func rmsprop512(w *float32, v *float32, grad *float32, n int, c *[8]float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·rmsprop512(SB), NOSPLIT, $0-40
-	MOVQ         w+0(FP), AX
-	MOVQ         v+8(FP), CX
-	MOVQ         grad+16(FP), DX
-	MOVQ         n+24(FP), BX
-	MOVQ         c+32(FP), SI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 4(SI), Z1
-	VBROADCASTSS 8(SI), Z2
-	VBROADCASTSS 12(SI), Z3
-	VBROADCASTSS 16(SI), Z4
-	VBROADCASTSS 20(SI), Z5
-	VBROADCASTSS vectorConstants<>+1504(SB), Z6
-	XORL         SI, SI
-	MOVQ         BX, DI
-	ANDQ         $-16, DI
-	JZ           tail2
-
-loop1:
-	VMOVUPS      (DX)(SI*4), Z7
-	VMOVUPS      (CX)(SI*4), Z8
-	VMULPS       Z1, Z7, Z9
-	VMULPS       Z0, Z8, Z8
-	VFMADD231PS  Z7, Z9, Z8
-	VMOVUPS      Z8, (CX)(SI*4)
-	VSQRTPS      Z8, Z8
-	VFMADD213PS  Z3, Z2, Z8
-	VCMPPS       $0x04, Z6, Z8, K1
-	VRCP14PS     Z8, Z10
-	VMULPS       Z10, Z7, Z9
-	VMOVAPS      Z7, Z7
-	VFNMADD231PS Z8, Z9, Z7
-	VFMADD231PS  Z10, Z7, K1, Z9
-	VMOVUPS      (AX)(SI*4), Z7
-	VMULPS       Z4, Z7, Z7
-	VFNMADD231PS Z9, Z5, Z7
-	VMOVUPS      Z7, (AX)(SI*4)
-	ADDQ         $0x10, SI
-	CMPQ         SI, DI
-	JB           loop1
-
-tail2:
-	SUBQ         SI, BX
-	JZ           done3
-	MOVL         $0xffffffff, DI
-	BZHIL        BX, DI, DI
-	KMOVW        DI, K1
-	VMOVUPS.Z    (DX)(SI*4), K1, Z7
-	VMOVUPS.Z    (CX)(SI*4), K1, Z8
-	VMULPS       Z1, Z7, Z1
-	VMULPS       Z0, Z8, Z8
-	VFMADD231PS  Z7, Z1, Z8
-	VMOVUPS      Z8, K1, (CX)(SI*4)
-	VSQRTPS      Z8, Z0
-	VFMADD213PS  Z3, Z2, Z0
-	VCMPPS       $0x04, Z6, Z0, K2
-	VRCP14PS     Z0, Z2
-	VMULPS       Z2, Z7, Z1
-	VMOVAPS      Z7, Z3
-	VFNMADD231PS Z0, Z1, Z3
-	VFMADD231PS  Z2, Z3, K2, Z1
-	VMOVUPS.Z    (AX)(SI*4), K1, Z0
-	VMULPS       Z4, Z0, Z0
-	VFNMADD231PS Z1, Z5, Z0
-	VMOVUPS      Z0, K1, (AX)(SI*4)
 
 done3:
 	VZEROUPPER
@@ -1982,182 +1651,10 @@ done3:
 	VZEROUPPER
 	RET
 
-// func exp256(dst *float32, x *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·exp256(SB), NOSPLIT, $0-24
-	VBROADCASTSS vectorConstants<>+160(SB), Y0
-	VBROADCASTSS vectorConstants<>+192(SB), Y1
-	VBROADCASTSS vectorConstants<>+224(SB), Y2
-	VBROADCASTSS vectorConstants<>+256(SB), Y3
-	VBROADCASTSS vectorConstants<>+288(SB), Y4
-	VBROADCASTSS vectorConstants<>+320(SB), Y5
-	VBROADCASTSS vectorConstants<>+352(SB), Y6
-	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	XORL         BX, BX
-	MOVQ         DX, SI
-	ANDQ         $-8, SI
-	JZ           tail2
-
-loop1:
-	VMOVUPS      (CX)(BX*4), Y7
-	VMINPS       Y7, Y0, Y7
-	VCMPPS       $0x15, Y5, Y7, Y8
-	VMOVAPS      Y2, Y9
-	VFMADD231PS  Y1, Y7, Y9
-	VSUBPS       Y2, Y9, Y10
-	VFNMADD231PS Y3, Y10, Y7
-	VFNMADD231PS Y4, Y10, Y7
-	VMOVAPS      Y6, Y10
-	VFMADD213PS  vectorConstants<>+512(SB), Y7, Y10
-	VFMADD213PS  vectorConstants<>+480(SB), Y7, Y10
-	VFMADD213PS  vectorConstants<>+448(SB), Y7, Y10
-	VFMADD213PS  vectorConstants<>+416(SB), Y7, Y10
-	VFMADD213PS  vectorConstants<>+384(SB), Y7, Y10
-	VFMADD213PS  vectorConstants<>+384(SB), Y7, Y10
-	VPSLLD       $0x17, Y9, Y9
-	VMULPS       Y9, Y10, Y10
-	VANDPS       Y8, Y10, Y10
-	VMOVUPS      Y10, (AX)(BX*4)
-	ADDQ         $0x08, BX
-	CMPQ         BX, SI
-	JB           loop1
-
-tail2:
-	SUBQ         BX, DX
-	JZ           done3
-	LEAQ         vectorConstants<>+32(SB), SI
-	NEGQ         DX
-	VMOVUPS      (SI)(DX*4), Y7
-	VMASKMOVPS   (CX)(BX*4), Y7, Y8
-	VMINPS       Y8, Y0, Y8
-	VCMPPS       $0x15, Y5, Y8, Y0
-	VMOVAPS      Y2, Y5
-	VFMADD231PS  Y1, Y8, Y5
-	VSUBPS       Y2, Y5, Y1
-	VFNMADD231PS Y3, Y1, Y8
-	VFNMADD231PS Y4, Y1, Y8
-	VMOVAPS      Y6, Y1
-	VFMADD213PS  vectorConstants<>+512(SB), Y8, Y1
-	VFMADD213PS  vectorConstants<>+480(SB), Y8, Y1
-	VFMADD213PS  vectorConstants<>+448(SB), Y8, Y1
-	VFMADD213PS  vectorConstants<>+416(SB), Y8, Y1
-	VFMADD213PS  vectorConstants<>+384(SB), Y8, Y1
-	VFMADD213PS  vectorConstants<>+384(SB), Y8, Y1
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y1, Y1
-	VANDPS       Y0, Y1, Y1
-	VMASKMOVPS   Y1, Y7, (AX)(BX*4)
-
-done3:
-	VZEROUPPER
-	RET
-
-// func log256(dst *float32, x *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·log256(SB), NOSPLIT, $0-24
-	VBROADCASTSS vectorConstants<>+544(SB), Y0
-	VBROADCASTSS vectorConstants<>+576(SB), Y1
-	VBROADCASTSS vectorConstants<>+608(SB), Y2
-	VBROADCASTSS vectorConstants<>+640(SB), Y3
-	VBROADCASTSS vectorConstants<>+672(SB), Y4
-	VBROADCASTSS vectorConstants<>+704(SB), Y5
-	VBROADCASTSS vectorConstants<>+736(SB), Y6
-	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	XORL         BX, BX
-	MOVQ         DX, SI
-	ANDQ         $-8, SI
-	JZ           tail2
-
-loop1:
-	VMOVUPS     (CX)(BX*4), Y7
-	VCMPPS      $0x11, vectorConstants<>+1536(SB), Y7, Y11
-	VMULPS      vectorConstants<>+1568(SB), Y7, Y10
-	VBLENDVPS   Y11, Y10, Y7, Y10
-	VPSUBD      vectorConstants<>+1600(SB), Y10, Y8
-	VPSRAD      $0x17, Y8, Y8
-	VPSLLD      $0x17, Y8, Y9
-	VPSUBD      Y9, Y10, Y9
-	VCVTDQ2PS   Y8, Y8
-	VANDPS      vectorConstants<>+1632(SB), Y11, Y10
-	VSUBPS      Y10, Y8, Y8
-	VSUBPS      Y0, Y9, Y9
-	VMOVAPS     Y1, Y10
-	VFMADD213PS vectorConstants<>+832(SB), Y9, Y10
-	VFMADD213PS vectorConstants<>+800(SB), Y9, Y10
-	VFMADD213PS vectorConstants<>+768(SB), Y9, Y10
-	VFMADD213PS Y6, Y9, Y10
-	VFMADD213PS Y5, Y9, Y10
-	VFMADD213PS Y4, Y9, Y10
-	VFMADD213PS Y3, Y9, Y10
-	VFMADD213PS Y2, Y9, Y10
-	VMULPS      Y9, Y9, Y11
-	VMULPS      vectorConstants<>+288(SB), Y8, Y12
-	VFMADD213PS Y12, Y11, Y10
-	VADDPS      Y9, Y10, Y10
-	VFMADD231PS vectorConstants<>+256(SB), Y8, Y10
-	VCMPPS      $0x19, vectorConstants<>+1152(SB), Y7, Y8
-	VORPS       Y8, Y10, Y10
-	VCMPPS      $0x00, vectorConstants<>+1152(SB), Y7, Y8
-	VBLENDVPS   Y8, vectorConstants<>+1472(SB), Y10, Y8
-	VCMPPS      $0x00, vectorConstants<>+1504(SB), Y7, Y9
-	VBLENDVPS   Y9, Y7, Y8, Y7
-	VMOVUPS     Y7, (AX)(BX*4)
-	ADDQ        $0x08, BX
-	CMPQ        BX, SI
-	JB          loop1
-
-tail2:
-	SUBQ        BX, DX
-	JZ          done3
-	LEAQ        vectorConstants<>+32(SB), SI
-	NEGQ        DX
-	VMOVUPS     (SI)(DX*4), Y7
-	VMASKMOVPS  (CX)(BX*4), Y7, Y8
-	VCMPPS      $0x11, vectorConstants<>+1536(SB), Y8, Y12
-	VMULPS      vectorConstants<>+1568(SB), Y8, Y11
-	VBLENDVPS   Y12, Y11, Y8, Y11
-	VPSUBD      vectorConstants<>+1600(SB), Y11, Y9
-	VPSRAD      $0x17, Y9, Y9
-	VPSLLD      $0x17, Y9, Y10
-	VPSUBD      Y10, Y11, Y10
-	VCVTDQ2PS   Y9, Y9
-	VANDPS      vectorConstants<>+1632(SB), Y12, Y11
-	VSUBPS      Y11, Y9, Y9
-	VSUBPS      Y0, Y10, Y10
-	VMOVAPS     Y1, Y0
-	VFMADD213PS vectorConstants<>+832(SB), Y10, Y0
-	VFMADD213PS vectorConstants<>+800(SB), Y10, Y0
-	VFMADD213PS vectorConstants<>+768(SB), Y10, Y0
-	VFMADD213PS Y6, Y10, Y0
-	VFMADD213PS Y5, Y10, Y0
-	VFMADD213PS Y4, Y10, Y0
-	VFMADD213PS Y3, Y10, Y0
-	VFMADD213PS Y2, Y10, Y0
-	VMULPS      Y10, Y10, Y1
-	VMULPS      vectorConstants<>+288(SB), Y9, Y2
-	VFMADD213PS Y2, Y1, Y0
-	VADDPS      Y10, Y0, Y0
-	VFMADD231PS vectorConstants<>+256(SB), Y9, Y0
-	VCMPPS      $0x19, vectorConstants<>+1152(SB), Y8, Y1
-	VORPS       Y1, Y0, Y0
-	VCMPPS      $0x00, vectorConstants<>+1152(SB), Y8, Y1
-	VBLENDVPS   Y1, vectorConstants<>+1472(SB), Y0, Y0
-	VCMPPS      $0x00, vectorConstants<>+1504(SB), Y8, Y1
-	VBLENDVPS   Y1, Y8, Y0, Y0
-	VMASKMOVPS  Y0, Y7, (AX)(BX*4)
-
-done3:
-	VZEROUPPER
-	RET
-
 // func sigmoid256(dst *float32, x *float32, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·sigmoid256(SB), NOSPLIT, $0-24
-	VBROADCASTSS vectorConstants<>+864(SB), Y0
+	VBROADCASTSS vectorConstants<>+160(SB), Y0
 	VBROADCASTSS vectorConstants<>+192(SB), Y1
 	VBROADCASTSS vectorConstants<>+224(SB), Y2
 	VBROADCASTSS vectorConstants<>+256(SB), Y3
@@ -2233,13 +1730,13 @@ done3:
 // func tanh256(dst *float32, x *float32, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·tanh256(SB), NOSPLIT, $0-24
-	VBROADCASTSS vectorConstants<>+896(SB), Y0
-	VBROADCASTSS vectorConstants<>+928(SB), Y1
+	VBROADCASTSS vectorConstants<>+576(SB), Y0
+	VBROADCASTSS vectorConstants<>+608(SB), Y1
 	VBROADCASTSS vectorConstants<>+192(SB), Y2
-	VBROADCASTSS vectorConstants<>+960(SB), Y3
+	VBROADCASTSS vectorConstants<>+640(SB), Y3
 	VBROADCASTSS vectorConstants<>+256(SB), Y4
 	VBROADCASTSS vectorConstants<>+288(SB), Y5
-	VBROADCASTSS vectorConstants<>+992(SB), Y6
+	VBROADCASTSS vectorConstants<>+672(SB), Y6
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -2260,10 +1757,10 @@ loop1:
 	VFNMADD231PS Y4, Y10, Y7
 	VFNMADD231PS Y5, Y10, Y7
 	VMOVAPS      Y6, Y10
-	VFMADD213PS  vectorConstants<>+1120(SB), Y7, Y10
-	VFMADD213PS  vectorConstants<>+1088(SB), Y7, Y10
-	VFMADD213PS  vectorConstants<>+1056(SB), Y7, Y10
-	VFMADD213PS  vectorConstants<>+1024(SB), Y7, Y10
+	VFMADD213PS  vectorConstants<>+800(SB), Y7, Y10
+	VFMADD213PS  vectorConstants<>+768(SB), Y7, Y10
+	VFMADD213PS  vectorConstants<>+736(SB), Y7, Y10
+	VFMADD213PS  vectorConstants<>+704(SB), Y7, Y10
 	VMULPS       Y7, Y7, Y11
 	VFMADD213PS  Y7, Y11, Y10
 	VPSLLD       $0x17, Y9, Y9
@@ -2294,10 +1791,10 @@ tail2:
 	VFNMADD231PS Y4, Y2, Y8
 	VFNMADD231PS Y5, Y2, Y8
 	VMOVAPS      Y6, Y2
-	VFMADD213PS  vectorConstants<>+1120(SB), Y8, Y2
-	VFMADD213PS  vectorConstants<>+1088(SB), Y8, Y2
-	VFMADD213PS  vectorConstants<>+1056(SB), Y8, Y2
-	VFMADD213PS  vectorConstants<>+1024(SB), Y8, Y2
+	VFMADD213PS  vectorConstants<>+800(SB), Y8, Y2
+	VFMADD213PS  vectorConstants<>+768(SB), Y8, Y2
+	VFMADD213PS  vectorConstants<>+736(SB), Y8, Y2
+	VFMADD213PS  vectorConstants<>+704(SB), Y8, Y2
 	VMULPS       Y8, Y8, Y3
 	VFMADD213PS  Y8, Y3, Y2
 	VPSLLD       $0x17, Y0, Y0
@@ -2315,15 +1812,15 @@ done3:
 // func softplus256(dst *float32, x *float32, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softplus256(SB), NOSPLIT, $0-24
-	VBROADCASTSS vectorConstants<>+928(SB), Y0
-	VBROADCASTSS vectorConstants<>+1152(SB), Y1
+	VBROADCASTSS vectorConstants<>+608(SB), Y0
+	VBROADCASTSS vectorConstants<>+832(SB), Y1
 	VBROADCASTSS vectorConstants<>+192(SB), Y2
 	VBROADCASTSS vectorConstants<>+224(SB), Y3
 	VBROADCASTSS vectorConstants<>+256(SB), Y4
 	VBROADCASTSS vectorConstants<>+288(SB), Y5
 	VBROADCASTSS vectorConstants<>+320(SB), Y6
 	VBROADCASTSS vectorConstants<>+352(SB), Y7
-	VBROADCASTSS vectorConstants<>+1184(SB), Y8
+	VBROADCASTSS vectorConstants<>+864(SB), Y8
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -2353,14 +1850,14 @@ loop1:
 	VMULPS       Y12, Y13, Y13
 	VANDPS       Y11, Y13, Y13
 	VMOVAPS      Y8, Y11
-	VFMADD213PS  vectorConstants<>+1440(SB), Y13, Y11
-	VFMADD213PS  vectorConstants<>+1408(SB), Y13, Y11
-	VFMADD213PS  vectorConstants<>+1376(SB), Y13, Y11
-	VFMADD213PS  vectorConstants<>+1344(SB), Y13, Y11
-	VFMADD213PS  vectorConstants<>+1312(SB), Y13, Y11
-	VFMADD213PS  vectorConstants<>+1280(SB), Y13, Y11
-	VFMADD213PS  vectorConstants<>+1248(SB), Y13, Y11
-	VFMADD213PS  vectorConstants<>+1216(SB), Y13, Y11
+	VFMADD213PS  vectorConstants<>+1120(SB), Y13, Y11
+	VFMADD213PS  vectorConstants<>+1088(SB), Y13, Y11
+	VFMADD213PS  vectorConstants<>+1056(SB), Y13, Y11
+	VFMADD213PS  vectorConstants<>+1024(SB), Y13, Y11
+	VFMADD213PS  vectorConstants<>+992(SB), Y13, Y11
+	VFMADD213PS  vectorConstants<>+960(SB), Y13, Y11
+	VFMADD213PS  vectorConstants<>+928(SB), Y13, Y11
+	VFMADD213PS  vectorConstants<>+896(SB), Y13, Y11
 	VMULPS       Y13, Y13, Y9
 	VFMADD213PS  Y13, Y9, Y11
 	VADDPS       Y10, Y11, Y11
@@ -2395,14 +1892,14 @@ tail2:
 	VMULPS       Y10, Y2, Y2
 	VANDPS       Y6, Y2, Y2
 	VMOVAPS      Y8, Y3
-	VFMADD213PS  vectorConstants<>+1440(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+1408(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+1376(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+1344(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+1312(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+1280(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+1248(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+1216(SB), Y2, Y3
+	VFMADD213PS  vectorConstants<>+1120(SB), Y2, Y3
+	VFMADD213PS  vectorConstants<>+1088(SB), Y2, Y3
+	VFMADD213PS  vectorConstants<>+1056(SB), Y2, Y3
+	VFMADD213PS  vectorConstants<>+1024(SB), Y2, Y3
+	VFMADD213PS  vectorConstants<>+992(SB), Y2, Y3
+	VFMADD213PS  vectorConstants<>+960(SB), Y2, Y3
+	VFMADD213PS  vectorConstants<>+928(SB), Y2, Y3
+	VFMADD213PS  vectorConstants<>+896(SB), Y2, Y3
 	VMULPS       Y2, Y2, Y0
 	VFMADD213PS  Y2, Y0, Y3
 	VADDPS       Y1, Y3, Y3
@@ -2427,7 +1924,7 @@ TEXT ·softmax256(SB), NOSPLIT, $0-32
 	VBROADCASTSS vectorConstants<>+352(SB), Y5
 	VBROADCASTSS vectorConstants<>+384(SB), Y6
 	VBROADCASTSS vectorConstants<>+544(SB), Y7
-	VBROADCASTSS vectorConstants<>+1472(SB), Y8
+	VBROADCASTSS vectorConstants<>+1152(SB), Y8
 	SHLQ         $0x02, BX
 	XORL         SI, SI
 	TESTQ        CX, CX
@@ -2599,7 +2096,7 @@ end1:
 TEXT ·leaky256(SB), NOSPLIT, $0-32
 	VBROADCASTSS slope+24(FP), Y0
 	VBROADCASTSS keep+28(FP), Y1
-	VBROADCASTSS vectorConstants<>+1152(SB), Y2
+	VBROADCASTSS vectorConstants<>+832(SB), Y2
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -2645,7 +2142,7 @@ TEXT ·leakyGrad256(SB), NOSPLIT, $0-40
 	MOVQ         n+24(FP), BX
 	VBROADCASTSS slope+32(FP), Y0
 	VBROADCASTSS keep+36(FP), Y1
-	VBROADCASTSS vectorConstants<>+1152(SB), Y2
+	VBROADCASTSS vectorConstants<>+832(SB), Y2
 	XORL         SI, SI
 	MOVQ         BX, DI
 	ANDQ         $-8, DI
@@ -2750,42 +2247,6 @@ done3:
 	VZEROUPPER
 	RET
 
-// func multiply256(dst *float32, x *float32, y *float32, n int)
-// Requires: AVX
-TEXT ·multiply256(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ y+16(FP), DX
-	MOVQ n+24(FP), BX
-	XORL SI, SI
-	MOVQ BX, DI
-	ANDQ $-8, DI
-	JZ   tail2
-
-loop1:
-	VMOVUPS (CX)(SI*4), Y0
-	VMOVUPS (DX)(SI*4), Y1
-	VMULPS  Y1, Y0, Y0
-	VMOVUPS Y0, (AX)(SI*4)
-	ADDQ    $0x08, SI
-	CMPQ    SI, DI
-	JB      loop1
-
-tail2:
-	SUBQ       SI, BX
-	JZ         done3
-	LEAQ       vectorConstants<>+32(SB), DI
-	NEGQ       BX
-	VMOVUPS    (DI)(BX*4), Y0
-	VMASKMOVPS (CX)(SI*4), Y0, Y1
-	VMASKMOVPS (DX)(SI*4), Y0, Y2
-	VMULPS     Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, (AX)(SI*4)
-
-done3:
-	VZEROUPPER
-	RET
-
 // func lerp256(dst *float32, x *float32, n int, keep float32, take float32)
 // Requires: AVX, FMA3
 TEXT ·lerp256(SB), NOSPLIT, $0-32
@@ -2822,71 +2283,6 @@ tail2:
 	VMASKMOVPS  Y3, Y2, (AX)(BX*4)
 
 done3:
-	VZEROUPPER
-	RET
-
-// func dot256(x *float32, y *float32, n int) float32
-// Requires: AVX, FMA3
-TEXT ·dot256(SB), NOSPLIT, $0-28
-	MOVQ   x+0(FP), AX
-	MOVQ   y+8(FP), CX
-	MOVQ   n+16(FP), DX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-four1:
-	CMPQ        DX, $0x20
-	JLT         single2
-	VMOVUPS     (AX), Y4
-	VFMADD231PS (CX), Y4, Y0
-	VMOVUPS     32(AX), Y4
-	VFMADD231PS 32(CX), Y4, Y1
-	VMOVUPS     64(AX), Y4
-	VFMADD231PS 64(CX), Y4, Y2
-	VMOVUPS     96(AX), Y4
-	VFMADD231PS 96(CX), Y4, Y3
-	ADDQ        $+128, AX
-	ADDQ        $+128, CX
-	SUBQ        $0x20, DX
-	JMP         four1
-
-single2:
-	XORL BX, BX
-	MOVQ DX, SI
-	ANDQ $-8, SI
-	JZ   tail4
-
-loop3:
-	VMOVUPS     (CX)(BX*4), Y4
-	VMOVUPS     (AX)(BX*4), Y5
-	VFMADD231PS Y4, Y5, Y0
-	ADDQ        $0x08, BX
-	CMPQ        BX, SI
-	JB          loop3
-
-tail4:
-	SUBQ        BX, DX
-	JZ          done5
-	LEAQ        vectorConstants<>+32(SB), SI
-	NEGQ        DX
-	VMOVUPS     (SI)(DX*4), Y4
-	VMASKMOVPS  (CX)(BX*4), Y4, Y5
-	VMASKMOVPS  (AX)(BX*4), Y4, Y4
-	VFMADD231PS Y5, Y4, Y0
-
-done5:
-	VADDPS     Y1, Y0, Y0
-	VADDPS     Y3, Y2, Y2
-	VADDPS     Y2, Y0, Y0
-	VPERM2F128 $0x01, Y0, Y0, Y1
-	VADDPS     Y1, Y0, Y0
-	VPERMILPS  $0x4e, Y0, Y1
-	VADDPS     Y1, Y0, Y0
-	VPERMILPS  $0xb1, Y0, Y1
-	VADDPS     Y1, Y0, Y0
-	VMOVSS     X0, ret+24(FP)
 	VZEROUPPER
 	RET
 
@@ -3308,7 +2704,7 @@ done3:
 // Requires: AVX, FMA3
 TEXT ·unitGrad256(SB), NOSPLIT, $0-68
 	VBROADCASTSS slope+64(FP), Y0
-	VBROADCASTSS vectorConstants<>+1152(SB), Y1
+	VBROADCASTSS vectorConstants<>+832(SB), Y1
 	MOVQ         cols+56(FP), AX
 	XORL         CX, CX
 	MOVQ         AX, DX
@@ -3720,7 +3116,7 @@ TEXT ·adam256(SB), NOSPLIT, $0-48
 	VBROADCASTSS 20(DI), Y5
 	VBROADCASTSS 24(DI), Y6
 	VBROADCASTSS 28(DI), Y7
-	VBROADCASTSS vectorConstants<>+1504(SB), Y8
+	VBROADCASTSS vectorConstants<>+1184(SB), Y8
 	XORL         DI, DI
 	MOVQ         SI, R8
 	ANDQ         $-8, R8
@@ -3771,68 +3167,6 @@ tail2:
 	VMULPS       Y6, Y1, Y1
 	VFNMADD231PS Y0, Y7, Y1
 	VMASKMOVPS   Y1, Y8, (AX)(DI*4)
-
-done3:
-	VZEROUPPER
-	RET
-
-// func rmsprop256(w *float32, v *float32, grad *float32, n int, c *[8]float32)
-// Requires: AVX, FMA3
-TEXT ·rmsprop256(SB), NOSPLIT, $0-40
-	MOVQ         w+0(FP), AX
-	MOVQ         v+8(FP), CX
-	MOVQ         grad+16(FP), DX
-	MOVQ         n+24(FP), BX
-	MOVQ         c+32(FP), SI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS 4(SI), Y1
-	VBROADCASTSS 8(SI), Y2
-	VBROADCASTSS 12(SI), Y3
-	VBROADCASTSS 16(SI), Y4
-	VBROADCASTSS 20(SI), Y5
-	VBROADCASTSS vectorConstants<>+1504(SB), Y6
-	XORL         SI, SI
-	MOVQ         BX, DI
-	ANDQ         $-8, DI
-	JZ           tail2
-
-loop1:
-	VMOVUPS      (DX)(SI*4), Y6
-	VMOVUPS      (CX)(SI*4), Y7
-	VMULPS       Y1, Y6, Y8
-	VMULPS       Y0, Y7, Y7
-	VFMADD231PS  Y6, Y8, Y7
-	VMOVUPS      Y7, (CX)(SI*4)
-	VSQRTPS      Y7, Y7
-	VFMADD213PS  Y3, Y2, Y7
-	VDIVPS       Y7, Y6, Y6
-	VMOVUPS      (AX)(SI*4), Y7
-	VMULPS       Y4, Y7, Y7
-	VFNMADD231PS Y6, Y5, Y7
-	VMOVUPS      Y7, (AX)(SI*4)
-	ADDQ         $0x08, SI
-	CMPQ         SI, DI
-	JB           loop1
-
-tail2:
-	SUBQ         SI, BX
-	JZ           done3
-	LEAQ         vectorConstants<>+32(SB), DI
-	NEGQ         BX
-	VMOVUPS      (DI)(BX*4), Y6
-	VMASKMOVPS   (DX)(SI*4), Y6, Y7
-	VMASKMOVPS   (CX)(SI*4), Y6, Y8
-	VMULPS       Y1, Y7, Y1
-	VMULPS       Y0, Y8, Y8
-	VFMADD231PS  Y7, Y1, Y8
-	VMASKMOVPS   Y8, Y6, (CX)(SI*4)
-	VSQRTPS      Y8, Y0
-	VFMADD213PS  Y3, Y2, Y0
-	VDIVPS       Y0, Y7, Y0
-	VMASKMOVPS   (AX)(SI*4), Y6, Y1
-	VMULPS       Y4, Y1, Y1
-	VFNMADD231PS Y0, Y5, Y1
-	VMASKMOVPS   Y1, Y6, (AX)(SI*4)
 
 done3:
 	VZEROUPPER
@@ -3964,14 +3298,14 @@ DATA vectorConstants<>+144(SB)/4, $0x0000000c
 DATA vectorConstants<>+148(SB)/4, $0x0000000d
 DATA vectorConstants<>+152(SB)/4, $0x0000000e
 DATA vectorConstants<>+156(SB)/4, $0x0000000f
-DATA vectorConstants<>+160(SB)/4, $0x42b1999a
-DATA vectorConstants<>+164(SB)/4, $0x42b1999a
-DATA vectorConstants<>+168(SB)/4, $0x42b1999a
-DATA vectorConstants<>+172(SB)/4, $0x42b1999a
-DATA vectorConstants<>+176(SB)/4, $0x42b1999a
-DATA vectorConstants<>+180(SB)/4, $0x42b1999a
-DATA vectorConstants<>+184(SB)/4, $0x42b1999a
-DATA vectorConstants<>+188(SB)/4, $0x42b1999a
+DATA vectorConstants<>+160(SB)/4, $0x42b00000
+DATA vectorConstants<>+164(SB)/4, $0x42b00000
+DATA vectorConstants<>+168(SB)/4, $0x42b00000
+DATA vectorConstants<>+172(SB)/4, $0x42b00000
+DATA vectorConstants<>+176(SB)/4, $0x42b00000
+DATA vectorConstants<>+180(SB)/4, $0x42b00000
+DATA vectorConstants<>+184(SB)/4, $0x42b00000
+DATA vectorConstants<>+188(SB)/4, $0x42b00000
 DATA vectorConstants<>+192(SB)/4, $0x3fb8aa3b
 DATA vectorConstants<>+196(SB)/4, $0x3fb8aa3b
 DATA vectorConstants<>+200(SB)/4, $0x3fb8aa3b
@@ -4068,276 +3402,164 @@ DATA vectorConstants<>+560(SB)/4, $0x3f800000
 DATA vectorConstants<>+564(SB)/4, $0x3f800000
 DATA vectorConstants<>+568(SB)/4, $0x3f800000
 DATA vectorConstants<>+572(SB)/4, $0x3f800000
-DATA vectorConstants<>+576(SB)/4, $0xbd37f320
-DATA vectorConstants<>+580(SB)/4, $0xbd37f320
-DATA vectorConstants<>+584(SB)/4, $0xbd37f320
-DATA vectorConstants<>+588(SB)/4, $0xbd37f320
-DATA vectorConstants<>+592(SB)/4, $0xbd37f320
-DATA vectorConstants<>+596(SB)/4, $0xbd37f320
-DATA vectorConstants<>+600(SB)/4, $0xbd37f320
-DATA vectorConstants<>+604(SB)/4, $0xbd37f320
-DATA vectorConstants<>+608(SB)/4, $0xbf000000
-DATA vectorConstants<>+612(SB)/4, $0xbf000000
-DATA vectorConstants<>+616(SB)/4, $0xbf000000
-DATA vectorConstants<>+620(SB)/4, $0xbf000000
-DATA vectorConstants<>+624(SB)/4, $0xbf000000
-DATA vectorConstants<>+628(SB)/4, $0xbf000000
-DATA vectorConstants<>+632(SB)/4, $0xbf000000
-DATA vectorConstants<>+636(SB)/4, $0xbf000000
-DATA vectorConstants<>+640(SB)/4, $0x3eaaaad3
-DATA vectorConstants<>+644(SB)/4, $0x3eaaaad3
-DATA vectorConstants<>+648(SB)/4, $0x3eaaaad3
-DATA vectorConstants<>+652(SB)/4, $0x3eaaaad3
-DATA vectorConstants<>+656(SB)/4, $0x3eaaaad3
-DATA vectorConstants<>+660(SB)/4, $0x3eaaaad3
-DATA vectorConstants<>+664(SB)/4, $0x3eaaaad3
-DATA vectorConstants<>+668(SB)/4, $0x3eaaaad3
-DATA vectorConstants<>+672(SB)/4, $0xbe800012
-DATA vectorConstants<>+676(SB)/4, $0xbe800012
-DATA vectorConstants<>+680(SB)/4, $0xbe800012
-DATA vectorConstants<>+684(SB)/4, $0xbe800012
-DATA vectorConstants<>+688(SB)/4, $0xbe800012
-DATA vectorConstants<>+692(SB)/4, $0xbe800012
-DATA vectorConstants<>+696(SB)/4, $0xbe800012
-DATA vectorConstants<>+700(SB)/4, $0xbe800012
-DATA vectorConstants<>+704(SB)/4, $0x3e4cb42d
-DATA vectorConstants<>+708(SB)/4, $0x3e4cb42d
-DATA vectorConstants<>+712(SB)/4, $0x3e4cb42d
-DATA vectorConstants<>+716(SB)/4, $0x3e4cb42d
-DATA vectorConstants<>+720(SB)/4, $0x3e4cb42d
-DATA vectorConstants<>+724(SB)/4, $0x3e4cb42d
-DATA vectorConstants<>+728(SB)/4, $0x3e4cb42d
-DATA vectorConstants<>+732(SB)/4, $0x3e4cb42d
-DATA vectorConstants<>+736(SB)/4, $0xbe2a791f
-DATA vectorConstants<>+740(SB)/4, $0xbe2a791f
-DATA vectorConstants<>+744(SB)/4, $0xbe2a791f
-DATA vectorConstants<>+748(SB)/4, $0xbe2a791f
-DATA vectorConstants<>+752(SB)/4, $0xbe2a791f
-DATA vectorConstants<>+756(SB)/4, $0xbe2a791f
-DATA vectorConstants<>+760(SB)/4, $0xbe2a791f
-DATA vectorConstants<>+764(SB)/4, $0xbe2a791f
-DATA vectorConstants<>+768(SB)/4, $0x3e144bdb
-DATA vectorConstants<>+772(SB)/4, $0x3e144bdb
-DATA vectorConstants<>+776(SB)/4, $0x3e144bdb
-DATA vectorConstants<>+780(SB)/4, $0x3e144bdb
-DATA vectorConstants<>+784(SB)/4, $0x3e144bdb
-DATA vectorConstants<>+788(SB)/4, $0x3e144bdb
-DATA vectorConstants<>+792(SB)/4, $0x3e144bdb
-DATA vectorConstants<>+796(SB)/4, $0x3e144bdb
-DATA vectorConstants<>+800(SB)/4, $0xbe06c800
-DATA vectorConstants<>+804(SB)/4, $0xbe06c800
-DATA vectorConstants<>+808(SB)/4, $0xbe06c800
-DATA vectorConstants<>+812(SB)/4, $0xbe06c800
-DATA vectorConstants<>+816(SB)/4, $0xbe06c800
-DATA vectorConstants<>+820(SB)/4, $0xbe06c800
-DATA vectorConstants<>+824(SB)/4, $0xbe06c800
-DATA vectorConstants<>+828(SB)/4, $0xbe06c800
-DATA vectorConstants<>+832(SB)/4, $0x3dd5fb57
-DATA vectorConstants<>+836(SB)/4, $0x3dd5fb57
-DATA vectorConstants<>+840(SB)/4, $0x3dd5fb57
-DATA vectorConstants<>+844(SB)/4, $0x3dd5fb57
-DATA vectorConstants<>+848(SB)/4, $0x3dd5fb57
-DATA vectorConstants<>+852(SB)/4, $0x3dd5fb57
-DATA vectorConstants<>+856(SB)/4, $0x3dd5fb57
-DATA vectorConstants<>+860(SB)/4, $0x3dd5fb57
-DATA vectorConstants<>+864(SB)/4, $0x42b00000
-DATA vectorConstants<>+868(SB)/4, $0x42b00000
-DATA vectorConstants<>+872(SB)/4, $0x42b00000
-DATA vectorConstants<>+876(SB)/4, $0x42b00000
-DATA vectorConstants<>+880(SB)/4, $0x42b00000
-DATA vectorConstants<>+884(SB)/4, $0x42b00000
-DATA vectorConstants<>+888(SB)/4, $0x42b00000
-DATA vectorConstants<>+892(SB)/4, $0x42b00000
-DATA vectorConstants<>+896(SB)/4, $0x4111999a
-DATA vectorConstants<>+900(SB)/4, $0x4111999a
-DATA vectorConstants<>+904(SB)/4, $0x4111999a
-DATA vectorConstants<>+908(SB)/4, $0x4111999a
-DATA vectorConstants<>+912(SB)/4, $0x4111999a
-DATA vectorConstants<>+916(SB)/4, $0x4111999a
-DATA vectorConstants<>+920(SB)/4, $0x4111999a
-DATA vectorConstants<>+924(SB)/4, $0x4111999a
-DATA vectorConstants<>+928(SB)/4, $0x80000000
-DATA vectorConstants<>+932(SB)/4, $0x80000000
-DATA vectorConstants<>+936(SB)/4, $0x80000000
-DATA vectorConstants<>+940(SB)/4, $0x80000000
-DATA vectorConstants<>+944(SB)/4, $0x80000000
-DATA vectorConstants<>+948(SB)/4, $0x80000000
-DATA vectorConstants<>+952(SB)/4, $0x80000000
-DATA vectorConstants<>+956(SB)/4, $0x80000000
-DATA vectorConstants<>+960(SB)/4, $0x4b40007f
-DATA vectorConstants<>+964(SB)/4, $0x4b40007f
-DATA vectorConstants<>+968(SB)/4, $0x4b40007f
-DATA vectorConstants<>+972(SB)/4, $0x4b40007f
-DATA vectorConstants<>+976(SB)/4, $0x4b40007f
-DATA vectorConstants<>+980(SB)/4, $0x4b40007f
-DATA vectorConstants<>+984(SB)/4, $0x4b40007f
-DATA vectorConstants<>+988(SB)/4, $0x4b40007f
-DATA vectorConstants<>+992(SB)/4, $0x3ab510ad
-DATA vectorConstants<>+996(SB)/4, $0x3ab510ad
-DATA vectorConstants<>+1000(SB)/4, $0x3ab510ad
-DATA vectorConstants<>+1004(SB)/4, $0x3ab510ad
-DATA vectorConstants<>+1008(SB)/4, $0x3ab510ad
-DATA vectorConstants<>+1012(SB)/4, $0x3ab510ad
-DATA vectorConstants<>+1016(SB)/4, $0x3ab510ad
-DATA vectorConstants<>+1020(SB)/4, $0x3ab510ad
-DATA vectorConstants<>+1024(SB)/4, $0x3efffffe
-DATA vectorConstants<>+1028(SB)/4, $0x3efffffe
-DATA vectorConstants<>+1032(SB)/4, $0x3efffffe
-DATA vectorConstants<>+1036(SB)/4, $0x3efffffe
-DATA vectorConstants<>+1040(SB)/4, $0x3efffffe
-DATA vectorConstants<>+1044(SB)/4, $0x3efffffe
-DATA vectorConstants<>+1048(SB)/4, $0x3efffffe
-DATA vectorConstants<>+1052(SB)/4, $0x3efffffe
-DATA vectorConstants<>+1056(SB)/4, $0x3e2aaa48
-DATA vectorConstants<>+1060(SB)/4, $0x3e2aaa48
-DATA vectorConstants<>+1064(SB)/4, $0x3e2aaa48
-DATA vectorConstants<>+1068(SB)/4, $0x3e2aaa48
-DATA vectorConstants<>+1072(SB)/4, $0x3e2aaa48
-DATA vectorConstants<>+1076(SB)/4, $0x3e2aaa48
-DATA vectorConstants<>+1080(SB)/4, $0x3e2aaa48
-DATA vectorConstants<>+1084(SB)/4, $0x3e2aaa48
-DATA vectorConstants<>+1088(SB)/4, $0x3d2aac7e
-DATA vectorConstants<>+1092(SB)/4, $0x3d2aac7e
-DATA vectorConstants<>+1096(SB)/4, $0x3d2aac7e
-DATA vectorConstants<>+1100(SB)/4, $0x3d2aac7e
-DATA vectorConstants<>+1104(SB)/4, $0x3d2aac7e
-DATA vectorConstants<>+1108(SB)/4, $0x3d2aac7e
-DATA vectorConstants<>+1112(SB)/4, $0x3d2aac7e
-DATA vectorConstants<>+1116(SB)/4, $0x3d2aac7e
-DATA vectorConstants<>+1120(SB)/4, $0x3c091dcd
-DATA vectorConstants<>+1124(SB)/4, $0x3c091dcd
-DATA vectorConstants<>+1128(SB)/4, $0x3c091dcd
-DATA vectorConstants<>+1132(SB)/4, $0x3c091dcd
-DATA vectorConstants<>+1136(SB)/4, $0x3c091dcd
-DATA vectorConstants<>+1140(SB)/4, $0x3c091dcd
-DATA vectorConstants<>+1144(SB)/4, $0x3c091dcd
-DATA vectorConstants<>+1148(SB)/4, $0x3c091dcd
-DATA vectorConstants<>+1152(SB)/4, $0x00000000
-DATA vectorConstants<>+1156(SB)/4, $0x00000000
-DATA vectorConstants<>+1160(SB)/4, $0x00000000
-DATA vectorConstants<>+1164(SB)/4, $0x00000000
-DATA vectorConstants<>+1168(SB)/4, $0x00000000
-DATA vectorConstants<>+1172(SB)/4, $0x00000000
-DATA vectorConstants<>+1176(SB)/4, $0x00000000
-DATA vectorConstants<>+1180(SB)/4, $0x00000000
-DATA vectorConstants<>+1184(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+1188(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+1192(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+1196(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+1200(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+1204(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+1208(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+1212(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+1216(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+1220(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+1224(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+1228(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+1232(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+1236(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+1240(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+1244(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+1248(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+1252(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+1256(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+1260(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+1264(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+1268(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+1272(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+1276(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+1280(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+1284(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+1288(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+1292(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+1296(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+1300(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+1304(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+1308(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+1312(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1316(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1320(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1324(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1328(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1332(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1336(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1340(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1344(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1348(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1352(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1356(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1360(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1364(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1368(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1372(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1376(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1380(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1384(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1388(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1392(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1396(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1400(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1404(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1408(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1412(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1416(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1420(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1424(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1428(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1432(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1436(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1440(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1444(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1448(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1452(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1456(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1460(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1464(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1468(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1472(SB)/4, $0xff800000
-DATA vectorConstants<>+1476(SB)/4, $0xff800000
-DATA vectorConstants<>+1480(SB)/4, $0xff800000
-DATA vectorConstants<>+1484(SB)/4, $0xff800000
-DATA vectorConstants<>+1488(SB)/4, $0xff800000
-DATA vectorConstants<>+1492(SB)/4, $0xff800000
-DATA vectorConstants<>+1496(SB)/4, $0xff800000
-DATA vectorConstants<>+1500(SB)/4, $0xff800000
-DATA vectorConstants<>+1504(SB)/4, $0x7f800000
-DATA vectorConstants<>+1508(SB)/4, $0x7f800000
-DATA vectorConstants<>+1512(SB)/4, $0x7f800000
-DATA vectorConstants<>+1516(SB)/4, $0x7f800000
-DATA vectorConstants<>+1520(SB)/4, $0x7f800000
-DATA vectorConstants<>+1524(SB)/4, $0x7f800000
-DATA vectorConstants<>+1528(SB)/4, $0x7f800000
-DATA vectorConstants<>+1532(SB)/4, $0x7f800000
-DATA vectorConstants<>+1536(SB)/4, $0x00800000
-DATA vectorConstants<>+1540(SB)/4, $0x00800000
-DATA vectorConstants<>+1544(SB)/4, $0x00800000
-DATA vectorConstants<>+1548(SB)/4, $0x00800000
-DATA vectorConstants<>+1552(SB)/4, $0x00800000
-DATA vectorConstants<>+1556(SB)/4, $0x00800000
-DATA vectorConstants<>+1560(SB)/4, $0x00800000
-DATA vectorConstants<>+1564(SB)/4, $0x00800000
-DATA vectorConstants<>+1568(SB)/4, $0x4b000000
-DATA vectorConstants<>+1572(SB)/4, $0x4b000000
-DATA vectorConstants<>+1576(SB)/4, $0x4b000000
-DATA vectorConstants<>+1580(SB)/4, $0x4b000000
-DATA vectorConstants<>+1584(SB)/4, $0x4b000000
-DATA vectorConstants<>+1588(SB)/4, $0x4b000000
-DATA vectorConstants<>+1592(SB)/4, $0x4b000000
-DATA vectorConstants<>+1596(SB)/4, $0x4b000000
-DATA vectorConstants<>+1600(SB)/4, $0x3f400000
-DATA vectorConstants<>+1604(SB)/4, $0x3f400000
-DATA vectorConstants<>+1608(SB)/4, $0x3f400000
-DATA vectorConstants<>+1612(SB)/4, $0x3f400000
-DATA vectorConstants<>+1616(SB)/4, $0x3f400000
-DATA vectorConstants<>+1620(SB)/4, $0x3f400000
-DATA vectorConstants<>+1624(SB)/4, $0x3f400000
-DATA vectorConstants<>+1628(SB)/4, $0x3f400000
-DATA vectorConstants<>+1632(SB)/4, $0x41b80000
-DATA vectorConstants<>+1636(SB)/4, $0x41b80000
-DATA vectorConstants<>+1640(SB)/4, $0x41b80000
-DATA vectorConstants<>+1644(SB)/4, $0x41b80000
-DATA vectorConstants<>+1648(SB)/4, $0x41b80000
-DATA vectorConstants<>+1652(SB)/4, $0x41b80000
-DATA vectorConstants<>+1656(SB)/4, $0x41b80000
-DATA vectorConstants<>+1660(SB)/4, $0x41b80000
-GLOBL vectorConstants<>(SB), RODATA|NOPTR, $1664
+DATA vectorConstants<>+576(SB)/4, $0x4111999a
+DATA vectorConstants<>+580(SB)/4, $0x4111999a
+DATA vectorConstants<>+584(SB)/4, $0x4111999a
+DATA vectorConstants<>+588(SB)/4, $0x4111999a
+DATA vectorConstants<>+592(SB)/4, $0x4111999a
+DATA vectorConstants<>+596(SB)/4, $0x4111999a
+DATA vectorConstants<>+600(SB)/4, $0x4111999a
+DATA vectorConstants<>+604(SB)/4, $0x4111999a
+DATA vectorConstants<>+608(SB)/4, $0x80000000
+DATA vectorConstants<>+612(SB)/4, $0x80000000
+DATA vectorConstants<>+616(SB)/4, $0x80000000
+DATA vectorConstants<>+620(SB)/4, $0x80000000
+DATA vectorConstants<>+624(SB)/4, $0x80000000
+DATA vectorConstants<>+628(SB)/4, $0x80000000
+DATA vectorConstants<>+632(SB)/4, $0x80000000
+DATA vectorConstants<>+636(SB)/4, $0x80000000
+DATA vectorConstants<>+640(SB)/4, $0x4b40007f
+DATA vectorConstants<>+644(SB)/4, $0x4b40007f
+DATA vectorConstants<>+648(SB)/4, $0x4b40007f
+DATA vectorConstants<>+652(SB)/4, $0x4b40007f
+DATA vectorConstants<>+656(SB)/4, $0x4b40007f
+DATA vectorConstants<>+660(SB)/4, $0x4b40007f
+DATA vectorConstants<>+664(SB)/4, $0x4b40007f
+DATA vectorConstants<>+668(SB)/4, $0x4b40007f
+DATA vectorConstants<>+672(SB)/4, $0x3ab510ad
+DATA vectorConstants<>+676(SB)/4, $0x3ab510ad
+DATA vectorConstants<>+680(SB)/4, $0x3ab510ad
+DATA vectorConstants<>+684(SB)/4, $0x3ab510ad
+DATA vectorConstants<>+688(SB)/4, $0x3ab510ad
+DATA vectorConstants<>+692(SB)/4, $0x3ab510ad
+DATA vectorConstants<>+696(SB)/4, $0x3ab510ad
+DATA vectorConstants<>+700(SB)/4, $0x3ab510ad
+DATA vectorConstants<>+704(SB)/4, $0x3efffffe
+DATA vectorConstants<>+708(SB)/4, $0x3efffffe
+DATA vectorConstants<>+712(SB)/4, $0x3efffffe
+DATA vectorConstants<>+716(SB)/4, $0x3efffffe
+DATA vectorConstants<>+720(SB)/4, $0x3efffffe
+DATA vectorConstants<>+724(SB)/4, $0x3efffffe
+DATA vectorConstants<>+728(SB)/4, $0x3efffffe
+DATA vectorConstants<>+732(SB)/4, $0x3efffffe
+DATA vectorConstants<>+736(SB)/4, $0x3e2aaa48
+DATA vectorConstants<>+740(SB)/4, $0x3e2aaa48
+DATA vectorConstants<>+744(SB)/4, $0x3e2aaa48
+DATA vectorConstants<>+748(SB)/4, $0x3e2aaa48
+DATA vectorConstants<>+752(SB)/4, $0x3e2aaa48
+DATA vectorConstants<>+756(SB)/4, $0x3e2aaa48
+DATA vectorConstants<>+760(SB)/4, $0x3e2aaa48
+DATA vectorConstants<>+764(SB)/4, $0x3e2aaa48
+DATA vectorConstants<>+768(SB)/4, $0x3d2aac7e
+DATA vectorConstants<>+772(SB)/4, $0x3d2aac7e
+DATA vectorConstants<>+776(SB)/4, $0x3d2aac7e
+DATA vectorConstants<>+780(SB)/4, $0x3d2aac7e
+DATA vectorConstants<>+784(SB)/4, $0x3d2aac7e
+DATA vectorConstants<>+788(SB)/4, $0x3d2aac7e
+DATA vectorConstants<>+792(SB)/4, $0x3d2aac7e
+DATA vectorConstants<>+796(SB)/4, $0x3d2aac7e
+DATA vectorConstants<>+800(SB)/4, $0x3c091dcd
+DATA vectorConstants<>+804(SB)/4, $0x3c091dcd
+DATA vectorConstants<>+808(SB)/4, $0x3c091dcd
+DATA vectorConstants<>+812(SB)/4, $0x3c091dcd
+DATA vectorConstants<>+816(SB)/4, $0x3c091dcd
+DATA vectorConstants<>+820(SB)/4, $0x3c091dcd
+DATA vectorConstants<>+824(SB)/4, $0x3c091dcd
+DATA vectorConstants<>+828(SB)/4, $0x3c091dcd
+DATA vectorConstants<>+832(SB)/4, $0x00000000
+DATA vectorConstants<>+836(SB)/4, $0x00000000
+DATA vectorConstants<>+840(SB)/4, $0x00000000
+DATA vectorConstants<>+844(SB)/4, $0x00000000
+DATA vectorConstants<>+848(SB)/4, $0x00000000
+DATA vectorConstants<>+852(SB)/4, $0x00000000
+DATA vectorConstants<>+856(SB)/4, $0x00000000
+DATA vectorConstants<>+860(SB)/4, $0x00000000
+DATA vectorConstants<>+864(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+868(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+872(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+876(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+880(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+884(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+888(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+892(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+896(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+900(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+904(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+908(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+912(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+916(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+920(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+924(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+928(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+932(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+936(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+940(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+944(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+948(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+952(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+956(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+960(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+964(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+968(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+972(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+976(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+980(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+984(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+988(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+992(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+996(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1000(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1004(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1008(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1012(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1016(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1020(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1024(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1028(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1032(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1036(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1040(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1044(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1048(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1052(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1056(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1060(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1064(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1068(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1072(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1076(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1080(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1084(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1088(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1092(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1096(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1100(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1104(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1108(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1112(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1116(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1120(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1124(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1128(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1132(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1136(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1140(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1144(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1148(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1152(SB)/4, $0xff800000
+DATA vectorConstants<>+1156(SB)/4, $0xff800000
+DATA vectorConstants<>+1160(SB)/4, $0xff800000
+DATA vectorConstants<>+1164(SB)/4, $0xff800000
+DATA vectorConstants<>+1168(SB)/4, $0xff800000
+DATA vectorConstants<>+1172(SB)/4, $0xff800000
+DATA vectorConstants<>+1176(SB)/4, $0xff800000
+DATA vectorConstants<>+1180(SB)/4, $0xff800000
+DATA vectorConstants<>+1184(SB)/4, $0x7f800000
+DATA vectorConstants<>+1188(SB)/4, $0x7f800000
+DATA vectorConstants<>+1192(SB)/4, $0x7f800000
+DATA vectorConstants<>+1196(SB)/4, $0x7f800000
+DATA vectorConstants<>+1200(SB)/4, $0x7f800000
+DATA vectorConstants<>+1204(SB)/4, $0x7f800000
+DATA vectorConstants<>+1208(SB)/4, $0x7f800000
+DATA vectorConstants<>+1212(SB)/4, $0x7f800000
+GLOBL vectorConstants<>(SB), RODATA|NOPTR, $1216

@@ -2,10 +2,6 @@
 
 package vector
 
-func exp(dst, x []float32) { expPortable(dst, x) }
-
-func log(dst, x []float32) { logPortable(dst, x) }
-
 func sigmoid(dst, x []float32) { sigmoidPortable(dst, x) }
 
 func tanh(dst, x []float32) { tanhPortable(dst, x) }
@@ -24,17 +20,11 @@ func addScaled(dst, x []float32, a float32) { addScaledPortable(dst, x, a) }
 
 func scale(dst []float32, a float32) { scalePortable(dst, a) }
 
-func multiply(dst, x, y []float32) { multiplyPortable(dst, x, y) }
-
 func lerp(dst, x []float32, keep, take float32) { lerpPortable(dst, x, keep, take) }
-
-func dot(x, y []float32) float32 { return dotPortable(x, y) }
 
 func addRowsTo(dst, x []float32, rows, cols int) { addRowsPortable(dst, x, rows, cols) }
 
 func adam(w, m, v, g []float32, c *[8]float32) { adamPortable(w, m, v, g, c) }
-
-func rmsprop(w, v, g []float32, c *[8]float32) { rmspropPortable(w, v, g, c) }
 
 func sgd(w, g []float32, keep, rate float32) { sgdPortable(w, g, keep, rate) }
 

@@ -4,16 +4,6 @@
 
 package vector
 
-// exp512 is exp with vectors of 512 bits, see ../gen/vector.go.
-//
-//go:noescape
-func exp512(dst *float32, x *float32, n int)
-
-// log512 is log with vectors of 512 bits, see ../gen/vector.go.
-//
-//go:noescape
-func log512(dst *float32, x *float32, n int)
-
 // sigmoid512 is sigmoid with vectors of 512 bits, see ../gen/vector.go.
 //
 //go:noescape
@@ -54,20 +44,10 @@ func addScaled512(dst *float32, x *float32, n int, a float32)
 //go:noescape
 func scale512(dst *float32, n int, a float32)
 
-// multiply512 is multiply with vectors of 512 bits, see ../gen/vector.go.
-//
-//go:noescape
-func multiply512(dst *float32, x *float32, y *float32, n int)
-
 // lerp512 is lerp with vectors of 512 bits, see ../gen/vector.go.
 //
 //go:noescape
 func lerp512(dst *float32, x *float32, n int, keep float32, take float32)
-
-// dot512 is dot with vectors of 512 bits, see ../gen/vector.go.
-//
-//go:noescape
-func dot512(x *float32, y *float32, n int) float32
 
 // addRows512 is addRows with vectors of 512 bits, see ../gen/vector.go.
 //
@@ -109,11 +89,6 @@ func addSquares512(s *[32]float64, x *float32, n int)
 //go:noescape
 func adam512(w *float32, m *float32, v *float32, grad *float32, n int, c *[8]float32)
 
-// rmsprop512 is rmsprop with vectors of 512 bits, see ../gen/vector.go.
-//
-//go:noescape
-func rmsprop512(w *float32, v *float32, grad *float32, n int, c *[8]float32)
-
 // sgd512 is sgd with vectors of 512 bits, see ../gen/vector.go.
 //
 //go:noescape
@@ -123,16 +98,6 @@ func sgd512(w *float32, grad *float32, n int, keep float32, rate float32)
 //
 //go:noescape
 func momentum512(w *float32, m *float32, grad *float32, n int, keep float32, rate float32, momentum float32)
-
-// exp256 is exp with vectors of 256 bits, see ../gen/vector.go.
-//
-//go:noescape
-func exp256(dst *float32, x *float32, n int)
-
-// log256 is log with vectors of 256 bits, see ../gen/vector.go.
-//
-//go:noescape
-func log256(dst *float32, x *float32, n int)
 
 // sigmoid256 is sigmoid with vectors of 256 bits, see ../gen/vector.go.
 //
@@ -174,20 +139,10 @@ func addScaled256(dst *float32, x *float32, n int, a float32)
 //go:noescape
 func scale256(dst *float32, n int, a float32)
 
-// multiply256 is multiply with vectors of 256 bits, see ../gen/vector.go.
-//
-//go:noescape
-func multiply256(dst *float32, x *float32, y *float32, n int)
-
 // lerp256 is lerp with vectors of 256 bits, see ../gen/vector.go.
 //
 //go:noescape
 func lerp256(dst *float32, x *float32, n int, keep float32, take float32)
-
-// dot256 is dot with vectors of 256 bits, see ../gen/vector.go.
-//
-//go:noescape
-func dot256(x *float32, y *float32, n int) float32
 
 // addRows256 is addRows with vectors of 256 bits, see ../gen/vector.go.
 //
@@ -228,11 +183,6 @@ func addSquares256(s *[32]float64, x *float32, n int)
 //
 //go:noescape
 func adam256(w *float32, m *float32, v *float32, grad *float32, n int, c *[8]float32)
-
-// rmsprop256 is rmsprop with vectors of 256 bits, see ../gen/vector.go.
-//
-//go:noescape
-func rmsprop256(w *float32, v *float32, grad *float32, n int, c *[8]float32)
 
 // sgd256 is sgd with vectors of 256 bits, see ../gen/vector.go.
 //

@@ -57,10 +57,6 @@ var vectorCases = []vectorCase{
 	}},
 	{"Scale", 1, 1, func(v [][]float32) { Scale(v[0], 0.3) },
 		func(x, e []float64) { x[0], e[0] = 0.3*x[0], math.Abs(x[0]) }},
-	{"Multiply", 3, 1, func(v [][]float32) { Multiply(v[0], v[1], v[2]) }, func(x, e []float64) {
-		x[0] = x[1] * x[2]
-		e[0] = math.Abs(x[0])
-	}},
 	{"Lerp", 2, 1, func(v [][]float32) { Lerp(v[0], v[1], 0.9) }, func(x, e []float64) {
 		e[0] = math.Abs(x[0]) + math.Abs(x[1])
 		x[0] = 0.9*x[0] + 0.1*x[1]
@@ -74,14 +70,6 @@ var vectorCases = []vectorCase{
 		root := math.Sqrt(v/testAdam.Correction2) + 1e-8
 		x[1], x[2] = m, v
 		descent(x, e, m/testAdam.Correction1/root, e[1]/testAdam.Correction1/root)
-	}},
-	{"RMSProp", 3, 2, func(v [][]float32) {
-		Scale(v[1], 0)
-		RMSProp(v[0], v[1], v[2], RMSPropStep{Rate: testRate, Beta: 0.9, Epsilon: 1e-8, Decay: testDecay})
-	}, func(x, e []float64) {
-		x[1] = 0.1 * x[2] * x[2]
-		e[1] = x[1]
-		descent(x, e, x[2]/(math.Sqrt(x[1])+1e-8), 0)
 	}},
 	{"SGD", 2, 1, func(v [][]float32) { SGD(v[0], nil, v[1], SGDStep{Rate: testRate, Decay: testDecay}) },
 		func(x, e []float64) {
@@ -178,7 +166,6 @@ func TestVectorsAtTheEndsOfMemory(t *testing.T) {
 		}
 		for n := range 80 {
 			x := page[len(page)-n:]
-			Dot(x, x)
 			Softmax(x, 1, n)
 			Softmax(page[:n], 1, n)
 			AddRows(make([]float32, n), x, 1, n)
@@ -206,7 +193,6 @@ func TestVectorsRefuseLengthsThatDiffer(t *testing.T) {
 	}
 	x := make([]float32, 12)
 	for name, call := range map[string]func(){
-		"dot":         func() { Dot(x, x[:3]) },
 		"softmax":     func() { Softmax(x, 3, 5) },
 		"transposed":  func() { SoftmaxOf(kernel.Of(x, 3, 4).T()) },
 		"rows":        func() { AddRows(x[:4], x, 4, 4) },

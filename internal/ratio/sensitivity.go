@@ -25,22 +25,10 @@ import (
 // The figure is rounded up. All four numbers are public and must be above zero, and the
 // tolerance the one of the fit, not its residual; the error is an [ErrSpec].
 func Sensitivity(clip, records, lambda, tolerance float64) (float64, error) {
-	return moved(clip, records, lambda, tolerance)
-}
-
-// ReplacementSensitivity is [Sensitivity] where one unit takes the place of another:
-// 2 Clip/(n Lambda) + 2 Tolerance/Lambda. With Clip = sqrt(d), which features in [0,1]^d
-// never pass, its first part is the well-known 2 sqrt(d)/(n Lambda).
-func ReplacementSensitivity(clip, records, lambda, tolerance float64) (float64, error) {
-	return moved(2*clip, records, lambda, tolerance)
-}
-
-func moved(gradient, records, lambda, tolerance float64) (float64, error) {
-	s := (gradient/records + 2*tolerance) / lambda * (1 + 0x1p-48)
-	if !(gradient > 0 && records > 0 && lambda > 0 && tolerance > 0 && s > 0) || math.IsInf(s, 0) {
-		return 0, fmt.Errorf("sensitivity: %w: a gradient of %v, %v records, lambda %v and tolerance %v; all must be "+
-			"finite and above zero",
-			ErrSpec, gradient, records, lambda, tolerance)
+	s := (clip/records + 2*tolerance) / lambda * (1 + 0x1p-48)
+	if !(clip > 0 && records > 0 && lambda > 0 && tolerance > 0 && s > 0) || math.IsInf(s, 0) {
+		return 0, fmt.Errorf("sensitivity: %w: a clip of %v, %v records, lambda %v and tolerance %v; all must be "+
+			"finite and above zero", ErrSpec, clip, records, lambda, tolerance)
 	}
 	return s, nil
 }
@@ -51,10 +39,4 @@ func (p Problem) Sensitivity() (float64, error) {
 		return 0, err
 	}
 	return Sensitivity(p.Clip, p.Records, p.Lambda, p.tolerance())
-}
-
-// L1Sensitivity bounds in L1 what is bounded by l2 in L2: sqrt(width) times as much, by
-// the Cauchy-Schwarz inequality, rounded up. Independent Laplace noise needs it.
-func L1Sensitivity(l2 float64, width int) float64 {
-	return math.Sqrt(float64(width)) * l2 * (1 + 0x1p-48)
 }

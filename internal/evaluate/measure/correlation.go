@@ -1,11 +1,9 @@
 package measure
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 )
 
 // ErrConstant says that a sample has one value only, so that it has no
@@ -23,25 +21,6 @@ func Pearson(x, y, weight []float64) (float64, error) {
 		return 0, fmt.Errorf("pearson: %w", err)
 	}
 	return r, nil
-}
-
-// Spearman is the correlation coefficient of the ranks of paired numbers, equal
-// values sharing the mean of their ranks. A pair of weight 2 counts as the pair
-// twice. It fails like Pearson, but allows infinite values.
-func Spearman(x, y, weight []float64) (float64, error) {
-	w, err := paired(x, y, weight)
-	if err == nil {
-		var rx, ry []float64
-		if rx, err = ranks(x, w); err == nil {
-			if ry, err = ranks(y, w); err == nil {
-				var r float64
-				if r, err = pearson(rx, ry, w); err == nil {
-					return r, nil
-				}
-			}
-		}
-	}
-	return 0, fmt.Errorf("spearman: %w", err)
 }
 
 func pearson(x, y, weight []float64) (float64, error) {
@@ -112,33 +91,6 @@ func centred(x, w []float64) ([]float64, error) {
 	mean /= total
 	for i := range out {
 		out[i] -= mean
-	}
-	return out, nil
-}
-
-// ranks gives each value the weight below it and half of that of its equals,
-// which is the mean of their ranks up to a constant.
-func ranks(x, w []float64) ([]float64, error) {
-	order := make([]int, len(x))
-	for i, v := range x {
-		if math.IsNaN(v) {
-			return nil, fmt.Errorf("value %d is not a number: leave it out", i+1)
-		}
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(x[a], x[b]), cmp.Compare(a, b)) })
-	out := make([]float64, len(x))
-	below := 0.0
-	for start := 0; start < len(order); {
-		end, tied := start, 0.0
-		for ; end < len(order) && x[order[end]] == x[order[start]]; end++ {
-			tied += w[order[end]]
-		}
-		for _, i := range order[start:end] {
-			out[i] = below + tied/2
-		}
-		below += tied
-		start = end
 	}
 	return out, nil
 }

@@ -29,11 +29,10 @@ type reference struct {
 		MedianWeighted              float64 `json:"median_weighted"`
 	}
 	Pairs []struct {
-		X, Y, Weight            []float64
-		Pearson, Spearman, RMSE float64
-		PearsonWeighted         float64 `json:"pearson_weighted"`
-		SpearmanWeighted        float64 `json:"spearman_weighted"`
-		RMSEWeighted            float64 `json:"rmse_weighted"`
+		X, Y, Weight    []float64
+		Pearson, RMSE   float64
+		PearsonWeighted float64 `json:"pearson_weighted"`
+		RMSEWeighted    float64 `json:"rmse_weighted"`
 	}
 	Contingency []struct {
 		A, B       [][]int32
@@ -109,8 +108,6 @@ func TestFiguresEqualThoseOfSciPyAndScikitLearn(t *testing.T) {
 	for i, c := range all.Pairs {
 		check("pearson", i, c.Pearson)(Pearson(c.X, c.Y, nil))
 		check("weighted pearson", i, c.PearsonWeighted)(Pearson(c.X, c.Y, c.Weight))
-		check("spearman", i, c.Spearman)(Spearman(c.X, c.Y, nil))
-		check("weighted spearman", i, c.SpearmanWeighted)(Spearman(c.X, c.Y, c.Weight))
 		check("rmse", i, c.RMSE)(RMSE(c.X, c.Y, nil))
 		check("weighted rmse", i, c.RMSEWeighted)(RMSE(c.X, c.Y, c.Weight))
 	}
@@ -122,8 +119,8 @@ func TestFiguresEqualThoseOfSciPyAndScikitLearn(t *testing.T) {
 		check("pmse", i, c.PMSE)(PMSE(c.Synthetic, c.Propensity, nil))
 		check("weighted pmse", i, c.PMSEWeighted)(PMSE(c.Synthetic, c.Propensity, c.Weight))
 	}
-	if compared != 84 {
-		t.Errorf("%d figures compared, want 84", compared)
+	if compared != 78 {
+		t.Errorf("%d figures compared, want 78", compared)
 	}
 }
 

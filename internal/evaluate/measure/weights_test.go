@@ -33,11 +33,10 @@ func weighted(flags []bool, x, y, w []float64) map[string]func() (float64, error
 		"contingency": func() (float64, error) {
 			return ContingencyTotalVariation(codes(x), codes(fixed), []int{8}, w, nil)
 		},
-		"pearson":  func() (float64, error) { return Pearson(x, y, w) },
-		"spearman": func() (float64, error) { return Spearman(x, y, w) },
-		"pmse":     func() (float64, error) { return PMSE(flags, p, w) },
-		"rmse":     func() (float64, error) { return RMSE(x, y, w) },
-		"median":   func() (float64, error) { return Median(x, w) },
+		"pearson": func() (float64, error) { return Pearson(x, y, w) },
+		"pmse":    func() (float64, error) { return PMSE(flags, p, w) },
+		"rmse":    func() (float64, error) { return RMSE(x, y, w) },
+		"median":  func() (float64, error) { return Median(x, w) },
 	}
 }
 

@@ -71,9 +71,6 @@ func (g *Game) Within(classes []int) error {
 	return nil
 }
 
-// Options are the game's, with its rate.
-func (g *Game) Options() Options { return g.options }
-
 // Selector selects a discriminator of large U(phi, D) = E_real D + 1 - expected[D], for
 // round t from 0; expected[j] is the mean score of discriminator j over candidates as they
 // are weighted. It must not keep or change expected.

@@ -87,7 +87,7 @@ func TestAveragePlaysAreAnEquilibrium(t *testing.T) {
 	for range 2000 {
 		d := draw(rng)
 		g := d.game(t)
-		got, n, rate := gap(t, g, d.real, play(t, g, BestResponse(d.real))), len(d.scores[0]), g.Options().Rate
+		got, n, rate := gap(t, g, d.real, play(t, g, BestResponse(d.real))), len(d.scores[0]), g.options.Rate
 		tight, paper := Alpha(n, d.rounds, rate, 0), AlphaOfPaper(n, d.rounds, rate, 0)
 		if got < -1e-12 || got > tight+1e-12 || tight > paper {
 			t.Fatalf("gap %v; alpha %v, that of the paper %v (%d candidates, %d discriminators, %d rounds, rate %v)",
@@ -161,7 +161,7 @@ func TestAveragePlaysAreAnEquilibriumWithNoise(t *testing.T) {
 		epsilon, records := math.Exp(3*rng.Float64()-5), 100+float64(rng.IntN(5000))
 		got := gap(t, g, d.real, play(t, g, newExponential(t, epsilon, records, d.real)))
 		loss := SelectionLoss(len(d.scores), d.rounds, records, epsilon, beta)
-		n, rate := len(d.scores[0]), g.Options().Rate
+		n, rate := len(d.scores[0]), g.options.Rate
 		if got > Alpha(n, d.rounds, rate, loss)+1e-9 {
 			t.Fatalf("gap %v with a loss of %v; alpha is %v", got, loss, Alpha(n, d.rounds, rate, loss))
 		}

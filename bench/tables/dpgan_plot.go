@@ -55,7 +55,7 @@ func plotEvery(results []*outcome) ([]byte, error) {
 		drawn++
 	}
 	if drawn == 0 {
-		return nil, errors.New("there is nothing to plot: measure lines nd-... or even-...")
+		return nil, errors.New("there is nothing to plot: measure lines whose names begin with nd- or even-")
 	}
 	fmt.Fprintf(&b,
 		"<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">steps of the discriminator for one of the generator "+

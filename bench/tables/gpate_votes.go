@@ -14,9 +14,6 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// see is shown the votes behind a release; see [local.Options].
-type see = func(counts []int64, release *conclavev1.NoisyVotes)
-
 // votes collects the votes of a run, round by round, for the data-dependent epsilon of
 // the PATE papers. It depends on the votes and is PRIVATE itself: no run releases it, and
 // this measurement is of public data sets.

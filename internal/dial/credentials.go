@@ -42,7 +42,7 @@ func (c byName) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error
 }
 
 func (c byName) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", SecurityVersion: "1.3"}
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
 func (c byName) Clone() credentials.TransportCredentials { return c }

@@ -66,9 +66,9 @@ func leastNoise(template Event, other []Event, target Budget) (Event, error) {
 		return template.scaled(math.Exp(hi)), nil
 	}
 	if running(hi) <= 0 {
-		lo, hi = narrow(lo, hi, 1e-3, running)
+		_, hi = narrow(lo, hi, 1e-3, running)
 	} else { // other alone is too much for formulas, and not for pld
-		lo, hi = narrow(lo, hi, 0.3, full)
+		_, hi = narrow(lo, hi, 0.3, full)
 	}
 	// The logarithm of epsilon falls about as fast as that of the noise rises.
 	for lo = hi; full(lo) <= 0; {

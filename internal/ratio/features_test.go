@@ -23,13 +23,6 @@ func exactSquares(v []float64) *big.Rat {
 	return sum
 }
 
-func must[T any](x T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return x
-}
-
 func TestFeaturesByHand(t *testing.T) {
 	f := testkit.Value(New(Spec{
 		Mean: []float32{0.5, 0, 0.25, 0.75}, Scale: []float32{0.25, 1, 0.5, 0.5},

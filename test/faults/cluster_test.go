@@ -362,11 +362,3 @@ func (c *cluster) endpoints() []string {
 	}
 	return urls
 }
-
-// place is the namespace in which a process runs; empty for the test's own.
-func place(p *process) string {
-	if i := slices.Index(p.command, "netns"); i > 0 {
-		return p.command[i+2]
-	}
-	return ""
-}

@@ -77,8 +77,6 @@ func prepare(m *testing.M) int {
 	return m.Run()
 }
 
-func program(name string) string { return filepath.Join(built, "bin", name) }
-
 // build builds programs into a folder; flags are those of go build.
 func build(to string, programs []string, flags ...string) error {
 	args := append([]string{"build", "-o", to + string(filepath.Separator)}, flags...)

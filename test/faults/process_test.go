@@ -175,9 +175,6 @@ func (p *process) signal(s syscall.Signal) {
 // kill is kill -9; the program is started again after a while.
 func (p *process) kill(down time.Duration) { p.end(syscall.SIGKILL, down) }
 
-// stop is SIGTERM.
-func (p *process) stop(down time.Duration) { p.end(syscall.SIGTERM, down) }
-
 func (p *process) end(s syscall.Signal, down time.Duration) {
 	p.mu.Lock()
 	p.ours, p.down = true, time.Now().Add(down)

@@ -520,7 +520,7 @@ func TestHostileBytes(t *testing.T) {
 		"garbage":     {[][]byte{hello, {0x12, 0x99}}, "malformed", codes.Internal, "no message of this protocol"},
 		"a length of 2^63": {[][]byte{hello, {0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}},
 			"malformed", codes.Internal, "no message of this protocol"},
-		"a field of another kind": {[][]byte{hello, {2<<3 | 0, 1}}, "protocol", codes.InvalidArgument, "empty message"},
+		"a field of another kind": {[][]byte{hello, {2 << 3, 1}}, "protocol", codes.InvalidArgument, "empty message"},
 		"a group within a group": {[][]byte{hello, bytes.Repeat([]byte{99<<3&0x7f | 3}, 1<<16)}, "malformed",
 			codes.Internal, "no message of this protocol"},
 		"4 MiB of fields of two bytes": {[][]byte{hello, bytes.Repeat([]byte{15 << 3, 0}, 2<<20-1)}, "protocol",

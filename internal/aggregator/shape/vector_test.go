@@ -1,7 +1,6 @@
 package shape
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -267,7 +266,7 @@ func checkQuestion(
 			lengths = append(lengths, float64(v))
 		}
 		if got, most := lengthOf(s.norm, lengths), float64(teachers)*float64(s.bound); got > most*(1+1e-9) {
-			t.Fatal(fmt.Sprintf("%d teachers sent a sum of length %v, bound %d", teachers, got, s.bound))
+			t.Fatalf("%d teachers sent a sum of length %v, bound %d", teachers, got, s.bound)
 		}
 	}
 }

@@ -48,6 +48,5 @@ func Options() []grpc.ServerOption {
 		grpc.StaticConnWindowSize(window),
 		grpc.ReadBufferSize(readBuffer),
 		grpc.WriteBufferSize(writeBuffer),
-		grpc.SharedWriteBuffer(true),
 	}
 }

@@ -36,15 +36,6 @@ func listed(dir string, role certs.Role, name string) certs.Files {
 	return f
 }
 
-func serialOf(t testing.TB, f certs.Files) string {
-	t.Helper()
-	pair, err := pemfile.LoadPair(f.Cert, f.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pair.Leaf.SerialNumber.Text(16)
-}
-
 func peerOf(t testing.TB, f certs.Files) *Peer {
 	t.Helper()
 	pair, err := pemfile.LoadPair(f.Cert, f.Key)

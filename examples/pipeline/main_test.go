@@ -95,3 +95,13 @@ func TestWeightsFollowTheExample(t *testing.T) {
 		t.Errorf("%d lines, and the first is %.80s", lines, text)
 	}
 }
+
+// A pipeline whose students take no warm start refuses one before anything is asked.
+func TestTheExampleTakesNoWarmStart(t *testing.T) {
+	spec, err := runfile.Load("run.yaml")
+	testkit.Must(t, err)
+	testkit.Must(t, spec.Parse("warm_start: {embed: 0.3}\n"))
+	if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), "warm_start.embed: 0.3 is a start for a GAN") {
+		t.Errorf("error %v", err)
+	}
+}

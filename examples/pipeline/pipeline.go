@@ -134,8 +134,6 @@ func (s *student) Learn(
 	return keep()
 }
 
-func (s *student) StartWith(pipeline.Start) {} // there is none
-
 func (s *student) Rounds() int { return len(s.Receipts) }
 
 // Model is what rows are drawn from.

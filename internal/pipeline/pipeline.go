@@ -24,8 +24,12 @@ type Pipeline struct {
 	Kinds []question.Kind
 	// Model is the kind of model that its students learn.
 	Model ModelKind
-	// WarmShare is the share of a run's epsilon that a warm start costs on tables where the
-	// run does not say; 0 for none.
+	// Warm is what its release is to runs of other pipelines, as a warm start; nil for none.
+	Warm *WarmStart
+	// TakesWarm marks a pipeline whose students take a warm start by others: they are a
+	// [Starter]. WarmShare is the share of a run's epsilon that it costs on tables where the run
+	// does not say; 0 for none.
+	TakesWarm bool
 	WarmShare float64
 	// TablesOnly marks a pipeline that does not make images.
 	TablesOnly bool
@@ -71,8 +75,6 @@ type Student interface {
 	Restore(path, identity string) (bool, error)
 	// Model is what was learned so far.
 	Model(*partition.Schema) (Model, error)
-	// StartWith has the student begin with more than the class counts.
-	StartWith(start Start)
 	// Rounds is the number of rounds learned from, besides that of the class counts.
 	Rounds() int
 	// Notes are what the student keeps of its releases.
@@ -80,6 +82,10 @@ type Student interface {
 	// Learn asks the rounds of the plan, or of a closed run only those that were released.
 	Learn(ctx context.Context, ask Asker, rounds int, keep func() error, progress func(Progress)) error
 }
+
+// Starter is a student that can begin with more than the class counts: with a start that its own
+// pipeline planned, or with a warm start.
+type Starter interface{ StartWith(start Start) }
 
 // Progress tells how a run stands after a round.
 type Progress struct {
@@ -134,20 +140,21 @@ func Defaults[T Options](defaults func() T) func() Options {
 // stages after the training.
 type Keeper interface{ Kept() int }
 
-// WarmStart is what a run may begin with in place of the class counts. It has a section of
-// its own in a run.yaml.
+// WarmStart is a pipeline's release as what runs of other pipelines may begin with, in place of the
+// class counts.
 type WarmStart struct {
-	// Name is that of the section.
-	Name string
-	// Pipeline is the one whose runs are such a start and nothing else.
-	Pipeline string
-	// Options returns the defaults of its section.
+	// Section is that of a run.yaml with the option of its share; it may be the pipeline's own, and
+	// Options then is nil.
+	Section string
+	// Options returns the defaults of the section.
 	Options func() Options
-	// Share is the share of epsilon that options say it costs, and the name of the option;
-	// -1 has it chosen.
+	// Share is the share of epsilon that the section says it costs, and the name of the option;
+	// 0 for none, -1 has it chosen.
 	Share func(Options) plan.Share
-	// Plan returns what a run with this noise multiplier begins with, by the options of its
-	// pipeline.
+	// Kind is that of its question.
+	Kind string
+	// Plan returns what a run with this noise multiplier begins with. Here and below, the options
+	// are those of its pipeline.
 	Plan func(o Options, p Problem, sigma float64) (*plan.Start, error)
 	// Largest are the messages of what was planned.
 	Largest func(o Options, p Problem, s *plan.Start) Largest

@@ -31,11 +31,8 @@ var Stages = []pipeline.Stage{
 	iw.Stage,
 }
 
-// Warm is what runs may begin with in place of the class counts.
-var Warm = embed.Warm
-
-// Default is the pipeline of runs that name none.
-const Default = "embed"
+// Default has the pipelines of runs that name none, by what they make.
+var Default = struct{ Tables, Images string }{Tables: "embed", Images: "embed"}
 
 // Named returns a pipeline; ok is false for none.
 func Named(name string) (p pipeline.Pipeline, ok bool) {
@@ -44,6 +41,22 @@ func Named(name string) (p pipeline.Pipeline, ok bool) {
 		return pipeline.Pipeline{}, false
 	}
 	return All[i], true
+}
+
+// Warm returns the pipelines whose releases are warm starts of runs of others.
+func Warm() []pipeline.Pipeline {
+	return slices.DeleteFunc(slices.Clone(All), func(p pipeline.Pipeline) bool { return p.Warm == nil })
+}
+
+// Asks returns the kinds of questions of a pipeline's training, with those of warm starts.
+func Asks(p pipeline.Pipeline) []string {
+	all := slices.Clone(p.Asks)
+	if p.TakesWarm {
+		for _, start := range Warm() {
+			all = append(all, start.Warm.Kind)
+		}
+	}
+	return all
 }
 
 // StageNamed returns a stage that is there.
@@ -79,9 +92,12 @@ func Names(of func(pipeline.Pipeline) bool) (names []string) {
 
 // Sections returns the sections of a run.yaml with their defaults, by name.
 func Sections() map[string]pipeline.Options {
-	sections := map[string]pipeline.Options{Warm.Name: Warm.Options()}
+	sections := map[string]pipeline.Options{}
 	for _, p := range All {
 		sections[p.Name] = p.Options()
+		if p.Warm != nil && p.Warm.Options != nil {
+			sections[p.Warm.Section] = p.Warm.Options()
+		}
 	}
 	for _, s := range Stages {
 		sections[s.Name] = s.Options()

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
@@ -36,20 +35,15 @@ func (r *recorder) Ask(_ context.Context, _ string, round *conclavev1.Round) (*c
 func asked(t *testing.T, s *runfile.Spec, schema *partition.Schema, p *plan.Plan) *conclavev1.Round {
 	t.Helper()
 	r := &recorder{asker: asker{run: s.Name, plan: p, teachers: s.Teachers}}
-	begin, err := startOf(s, schema, p, r, func(int, int) {})
+	student, err := s.Training(schema).Student(p)
+	if err == nil {
+		err = startWith(student, s, schema, p, r, func(int, int) {})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	nothing := func() error { return nil }
-	if begin != nil {
-		err = begin.Begin(t.Context(), new(pipeline.Learned), nil, rand.New(rand.NewPCG(1, 1)), nothing)
-	} else {
-		var student pipeline.Student
-		if student, err = s.Training(schema).Student(p); err != nil {
-			t.Fatal(err)
-		}
-		err = student.Learn(t.Context(), r, p.Rounds, nothing, func(pipeline.Progress) {})
-	}
+	err = student.Learn(t.Context(), r, p.Rounds, nothing, func(pipeline.Progress) {})
 	if !errors.Is(err, errRecorded) {
 		t.Fatalf("asked nothing: %v", err)
 	}

@@ -195,7 +195,7 @@ func (j *Job) salvage(ctx context.Context, model pipeline.Model, trained pipelin
 // train lets the pipeline learn until its questions are asked or the budget is used.
 func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o Options) (pipeline.Student, *asker,
 	error) {
-	s, schema, plan, warm := j.Spec, j.Schema, j.Plan, pipelines.Warm
+	s, schema, plan := j.Spec, j.Schema, j.Plan
 	learner, err := s.Training(schema).Student(plan)
 	if err != nil {
 		return nil, nil, err
@@ -209,12 +209,13 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 				return // that one round takes no time worth a line
 			}
 			if plan.Rounds == 0 {
-				waiting.Of, waiting.Rounds = "step", warm.Steps(s.Sections[warm.Pipeline], s.Problem(schema))
+				of := startOf(s)
+				waiting.Of, waiting.Rounds = "step", of.Warm.Steps(s.Sections[of.Name], s.Problem(schema))
 			}
 			o.Watch(waiting.waitingFor(p))
 		},
 	}
-	start, err := startOf(s, schema, plan, ask, func(done, steps int) {
+	err = startWith(learner, s, schema, plan, ask, func(done, steps int) {
 		status.EpsilonSpent = learner.Notes().Spent
 		if plan.Rounds == 0 { // all that there is to see
 			status.Round, status.Rounds, status.Of = done, steps, "step"
@@ -227,9 +228,6 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	})
 	if err != nil {
 		return nil, nil, err
-	}
-	if start != nil {
-		learner.StartWith(start)
 	}
 	checkpoint, identity := results.CheckpointPath(o.Out), identity(s, schema, o.Coin)
 	restored, err := learner.Restore(checkpoint, identity)
@@ -274,16 +272,33 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	return learner, ask, err
 }
 
-// startOf is what a run of the plan begins with in place of the class shares; nil for none.
-// Watch is told how far the generator is fitted.
-func startOf(
-	s *runfile.Spec, schema *partition.Schema, p *plan.Plan, ask pipeline.Asker, watch func(done, steps int),
-) (pipeline.Start, error) {
-	if p.Start == nil {
-		return nil, nil
+// startOf is the pipeline by which a run begins, where its plan has a start: the run's own, or that
+// of the warm start.
+func startOf(s *runfile.Spec) pipeline.Pipeline {
+	if p, _ := pipelines.Named(s.Pipeline); p.Warm != nil {
+		return p
 	}
-	warm := pipelines.Warm
-	return warm.Begin(s.Sections[warm.Pipeline], s.Problem(schema), p.Start, ask, watch)
+	of, _ := s.WarmStart()
+	return of
+}
+
+// startWith gives a student what a run of the plan begins with in place of the class shares, where it
+// has such a start. Watch is told how far the generator is fitted.
+func startWith(learner pipeline.Student, s *runfile.Spec, schema *partition.Schema, p *plan.Plan, ask pipeline.Asker,
+	watch func(done, steps int)) error {
+	if p.Start == nil {
+		return nil
+	}
+	starter, ok := learner.(pipeline.Starter)
+	if !ok {
+		return fmt.Errorf("the student of %s begins with nothing but class counts", s.Pipeline)
+	}
+	of := startOf(s)
+	start, err := of.Warm.Begin(s.Sections[of.Name], s.Problem(schema), p.Start, ask, watch)
+	if err == nil {
+		starter.StartWith(start)
+	}
+	return err
 }
 
 // roundsReleased is the number of rounds besides the first, that of the class shares or a start,
@@ -306,9 +321,8 @@ func roundsLeft(p *plan.Plan, opened *conclavev1.OpenRunResponse) int {
 func identity(s *runfile.Spec, schema *partition.Schema, coin bool) string {
 	text := fmt.Sprintf("%s %s %d %d %v %s %+v", s.Name, schema.SHA256, s.Seed, s.Teachers, coin, s.Pipeline,
 		s.Training(schema).Chosen())
-	if share := warmShare(s, schema); share > 0 {
-		warm, _ := pipelines.Named(pipelines.Warm.Pipeline)
-		text += fmt.Sprintf(" %v %+v", share, warm.New(s.Sections[warm.Name], s.Problem(schema)).Chosen())
+	if of, share := warmStart(s, schema); share.Value > 0 {
+		text += fmt.Sprintf(" %v %+v", share.Value, of.New(s.Sections[of.Name], s.Problem(schema)).Chosen())
 	}
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])

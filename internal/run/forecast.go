@@ -179,6 +179,6 @@ func (f *Forecast) addMessages(s *runfile.Spec, schema *partition.Schema, p *pla
 
 // largestStart are the messages of what the run begins with in place of the class shares.
 func largestStart(s *runfile.Spec, schema *partition.Schema, p *plan.Plan) pipeline.Largest {
-	warm := pipelines.Warm
-	return warm.Largest(s.Sections[warm.Pipeline], s.Problem(schema), p.Start)
+	of := startOf(s)
+	return of.Warm.Largest(s.Sections[of.Name], s.Problem(schema), p.Start)
 }

@@ -91,6 +91,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 	}
 	// As it was run; stages and what is made of them may have changed since.
 	first := runfile.DefaultSpec()
+	first.Pipeline = finished.Certificate.Pipeline // where the configuration names none
 	if err := first.Parse(finished.Earlier.Config); err != nil {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
 	}
@@ -322,12 +323,8 @@ func (l *Later) restore(ctx context.Context) (pipeline.Student, error) {
 	if err != nil {
 		return nil, err
 	}
-	start, err := startOf(s, l.Schema, plan, &asker{plan: plan}, func(int, int) {})
-	if err != nil {
+	if err := startWith(learner, s, l.Schema, plan, &asker{plan: plan}, func(int, int) {}); err != nil {
 		return nil, err
-	}
-	if start != nil {
-		learner.StartWith(start)
 	}
 	path := results.CheckpointPath(l.from)
 	restored, err := learner.Restore(path, identity(s, l.Schema, l.coin))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -68,16 +69,19 @@ func shares(s *runfile.Spec, schema *partition.Schema) (all []plan.Share) {
 	return all
 }
 
-// warmShare is the share of epsilon that a start costs by itself, 0 for none.
-func warmShare(s *runfile.Spec, schema *partition.Schema) float64 {
-	warm := pipelines.Warm
-	set := warm.Share(s.Sections[warm.Name]).Value
-	switch {
-	case s.Pipeline == warm.Pipeline:
-		return 0 // which is nothing else
-	case set >= 0:
-		return set
-	case schema.Image != nil:
+// warmStart is the pipeline whose release the run begins with in place of the class shares, and the
+// share of epsilon that it costs by itself, 0 for none.
+func warmStart(s *runfile.Spec, schema *partition.Schema) (pipeline.Pipeline, plan.Share) {
+	start, share := s.WarmStart()
+	if share.Value < 0 {
+		share.Value = chosenShare(s, schema)
+	}
+	return start, share
+}
+
+// chosenShare is the share of a warm start where the run leaves it to be chosen.
+func chosenShare(s *runfile.Spec, schema *partition.Schema) float64 {
+	if schema.Image != nil {
 		return 0
 	}
 	left, squares := 1.0, 0.0
@@ -98,16 +102,15 @@ func warmShare(s *runfile.Spec, schema *partition.Schema) float64 {
 
 // planStart plans what the run begins with in place of the class shares; nil for none.
 func planStart(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget) (*plan.Start, error) {
-	share, warm := plan.Share{Value: warmShare(s, schema)}, pipelines.Warm
+	of, share := warmStart(s, schema)
 	if share.Value == 0 {
 		return nil, nil
 	}
-	share.Field = warm.Share(s.Sections[warm.Name]).Field
 	sigma, err := privacy.GaussianSigma(share.Alone(budget), 1, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %v of privacy.epsilon %v: %w", share.Field, share.Value, budget.Epsilon, err)
 	}
-	start, err := warm.Plan(s.Sections[warm.Pipeline], s.Problem(schema), sigma)
+	start, err := of.Warm.Plan(s.Sections[of.Name], s.Problem(schema), sigma)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", share.Field, err)
 	}

@@ -75,9 +75,12 @@ func ParseSubmission(name string, runFile, schema []byte) (*Submission, error) {
 			len(schema), maxSubmittedRun, maxSubmittedSchema)
 	}
 	spec := runfile.DefaultSpec()
+	spec.Pipeline = runfile.ByData
 	if err := spec.Parse(string(runFile)); err != nil {
 		return nil, fmt.Errorf("run.yaml: %w", err)
 	}
+	parsed, schemaErr := partition.ParseSchema(schema)
+	spec.ChoosePipeline(parsed)
 	spec.Text, spec.Path = string(runFile), submittedRun
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("run.yaml: %w", err)
@@ -92,8 +95,8 @@ func ParseSubmission(name string, runFile, schema []byte) (*Submission, error) {
 		return nil, fmt.Errorf("schema: %q; a run of the queue has its schema beside it, in %s", spec.Schema,
 			submittedSchema)
 	}
-	if _, err := partition.ParseSchema(schema); err != nil {
-		return nil, err
+	if schemaErr != nil {
+		return nil, schemaErr
 	}
 	return &Submission{Spec: spec, RunFile: runFile, Schema: schema}, nil
 }

@@ -63,7 +63,7 @@ type Release struct {
 func DefaultSpec() *Spec {
 	return &Spec{
 		Privacy:  Privacy{Unit: "record", Guarantee: "data-independent"},
-		Teachers: 1000, Pipeline: pipelines.Default, Weights: pipeline.NoWeights,
+		Teachers: 1000, Pipeline: pipelines.Default.Tables, Weights: pipeline.NoWeights,
 		Release: Release{Rows: 6000, Format: "csv", Private: true}, Seed: 1, Sections: pipelines.Sections(),
 	}
 }
@@ -71,16 +71,37 @@ func DefaultSpec() *Spec {
 // Load reads a run.yaml over the defaults and validates it.
 func Load(path string) (*Spec, error) {
 	s := DefaultSpec()
+	s.Pipeline = ByData
 	var text string
 	if err := s.decode(func(file any) (err error) { text, err = config.LoadText(path, file); return err }); err != nil {
 		return nil, err
 	}
 	s.Path, s.Text = path, text
 	s.Resolve(path)
+	schema, err := partition.LoadSchema(s.Schema)
+	if err != nil {
+		schema = nil // an error where it is needed
+	}
+	s.ChoosePipeline(schema)
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil
+}
+
+// ByData stands for the pipeline of a spec that names none, until its schema is known.
+const ByData = "(by the data)"
+
+// ChoosePipeline gives a spec that names no pipeline the default of its data; nil is the schema of
+// a table.
+func (s *Spec) ChoosePipeline(schema *partition.Schema) {
+	if s.Pipeline != ByData {
+		return
+	}
+	s.Pipeline = pipelines.Default.Tables
+	if schema != nil && schema.Image != nil {
+		s.Pipeline = pipelines.Default.Images
+	}
 }
 
 // Resolve makes the paths of a spec absolute or relative to the working folder, that are

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
@@ -45,13 +46,9 @@ func (s *Spec) Validate() error {
 	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent",
 		s.Privacy.Guarantee)
 	need(s.Teachers >= 1 && s.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", s.Teachers, maxTeachers)
-	_, available := pipelines.Named(s.Pipeline)
+	p, available := pipelines.Named(s.Pipeline)
 	need(available, "pipeline: %q is not available; use %s", s.Pipeline, either(pipelines.Names(nil)))
-	warm := pipelines.Warm
-	share := warm.Share(s.Sections[warm.Name])
-	need(s.Pipeline != warm.Pipeline || share.Value <= 0,
-		"%s: %v is a start for a GAN, and pipeline %s is all of it; leave it out",
-		share.Field, share.Value, warm.Pipeline)
+	errs = append(errs, s.validateWarm(p)...)
 	errs = append(errs, s.validateStages()...)
 	need(s.Release.Rows >= 1 && s.Release.Rows <= pipeline.MaxRows,
 		"release.rows: %d is not between 1 and %d; the model draws more later", s.Release.Rows, pipeline.MaxRows)
@@ -68,6 +65,43 @@ func (s *Spec) Validate() error {
 		errs = append(errs, s.Sections[name].Validate())
 	}
 	return errors.Join(errs...)
+}
+
+// validateWarm reports warm starts that the run's pipeline cannot have.
+func (s *Spec) validateWarm(p pipeline.Pipeline) (errs []error) {
+	var fields []string
+	for _, start := range pipelines.Warm() {
+		share := start.Warm.Share(s.Sections[start.Warm.Section])
+		switch {
+		case share.Value <= 0:
+		case s.Pipeline == start.Name:
+			errs = append(errs, fmt.Errorf("%s: %v is a start for a GAN, and pipeline %s is all of it; leave it out",
+				share.Field, share.Value, s.Pipeline))
+		case !p.TakesWarm:
+			errs = append(errs, fmt.Errorf("%s: %v is a start for a GAN, and pipeline %s takes none; leave it out",
+				share.Field, share.Value, s.Pipeline))
+		default:
+			fields = append(fields, share.Field)
+		}
+	}
+	if len(fields) > 1 {
+		errs = append(errs, fmt.Errorf("%s: a run has one warm start; leave out the others", strings.Join(fields, ", ")))
+	}
+	return errs
+}
+
+// WarmStart is the pipeline whose release the run begins with in place of the class counts, and
+// the option of its share of epsilon: 0 for none, -1 where it is to be chosen.
+func (s *Spec) WarmStart() (of pipeline.Pipeline, share plan.Share) {
+	if p, _ := pipelines.Named(s.Pipeline); !p.TakesWarm {
+		return of, share
+	}
+	for _, start := range pipelines.Warm() {
+		if set := start.Warm.Share(s.Sections[start.Warm.Section]); set.Value > 0 || set.Value < 0 && share.Value == 0 {
+			of, share = start, set
+		}
+	}
+	return of, share
 }
 
 // either lists names to choose from: "a, b or c".

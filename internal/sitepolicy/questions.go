@@ -45,7 +45,7 @@ func (s Spec) asks(k Kind, stage string) bool {
 	}
 	if stage == "" {
 		p, _ := pipelines.Named(s.Pipeline)
-		return slices.Contains(p.Asks, string(k))
+		return slices.Contains(pipelines.Asks(p), string(k))
 	}
 	return slices.ContainsFunc(pipelines.StageQuestions(), func(q pipeline.StageQuestion) bool {
 		return q.Stage == stage && q.Kind == string(k)

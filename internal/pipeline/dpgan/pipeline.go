@@ -12,10 +12,11 @@ var Pipeline = pipeline.Pipeline{
 	Name:      "dpgan",
 	Options:   pipeline.Defaults(DefaultOptions),
 	New:       newTraining,
-	Asks:      []string{runspec.ClassCounts, runspec.Embedding, runspec.Discriminator},
+	Asks:      []string{runspec.ClassCounts, runspec.Discriminator},
 	Kinds:     []question.Kind{discriminator.GradientSum},
 	Model:     pipeline.Network,
 	WarmShare: 0.7,
+	TakesWarm: true,
 	Words:     pipeline.Words{Answers: "gradients", Baseline: "noise alone"},
 }
 

@@ -15,6 +15,7 @@ var Pipeline = pipeline.Pipeline{
 	Asks:            []string{runspec.Embedding},
 	Kinds:           []question.Kind{embedding.Sum},
 	Model:           pipeline.Network,
+	Warm:            &warm,
 	NoDiscriminator: "its generator is matched to a sum",
 	Words:           pipeline.Words{Answers: "summed features", Baseline: "noise alone"},
 }

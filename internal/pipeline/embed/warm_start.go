@@ -5,11 +5,12 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
-// Warm is what runs of other pipelines know of a start by an embedding.
-var Warm = pipeline.WarmStart{
-	Name: "warm_start", Pipeline: Pipeline.Name,
+// warm is what runs of other pipelines know of a start by an embedding.
+var warm = pipeline.WarmStart{
+	Section: "warm_start", Kind: runspec.Embedding,
 	Options: pipeline.Defaults(func() WarmStart { return WarmStart{Embed: -1} }),
 	Share: func(o pipeline.Options) plan.Share {
 		return plan.Share{Field: "warm_start.embed", Value: o.(*WarmStart).Embed}

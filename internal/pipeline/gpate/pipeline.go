@@ -12,9 +12,10 @@ var Pipeline = pipeline.Pipeline{
 	Name:            "gpate",
 	Options:         pipeline.Defaults(DefaultOptions),
 	New:             newTraining,
-	Asks:            []string{runspec.ClassCounts, runspec.Embedding, runspec.GradientVotes, runspec.GradientSums},
+	Asks:            []string{runspec.ClassCounts, runspec.GradientVotes, runspec.GradientSums},
 	Kinds:           []question.Kind{teachers.GradientVotes, teachers.GradientSum},
 	Model:           pipeline.Network,
 	NoDiscriminator: "its student learns from gradients and has none",
+	TakesWarm:       true,
 	Words:           pipeline.Words{Answers: "gradients", Baseline: "coin flips"},
 }

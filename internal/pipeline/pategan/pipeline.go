@@ -12,11 +12,12 @@ var Pipeline = pipeline.Pipeline{
 	Name:       "pategan",
 	Options:    pipeline.Defaults(DefaultOptions),
 	New:        newTraining,
-	Asks:       []string{runspec.ClassCounts, runspec.Embedding, runspec.Votes},
+	Asks:       []string{runspec.ClassCounts, runspec.Votes},
 	Kinds:      []question.Kind{teachers.Votes},
 	Model:      pipeline.Network,
 	WarmShare:  0.7,
 	TablesOnly: true,
+	TakesWarm:  true,
 	Words:      pipeline.Words{Answers: "votes", Baseline: "coin flips"},
 }
 

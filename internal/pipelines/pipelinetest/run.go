@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/run"
@@ -130,7 +131,7 @@ func (s *suite) words(t *testing.T) {
 	if len(s.p.Asks) == 0 || !slices.Contains(sitepolicy.Pipelines(), s.p.Name) {
 		t.Errorf("a site's policy cannot allow %s, which asks %q", s.p.Name, s.p.Asks)
 	}
-	for _, kind := range s.p.Asks {
+	for _, kind := range pipelines.Asks(s.p) {
 		if _, known := kinds.All()[kind]; !known {
 			t.Errorf("nodes do not answer %s", kind)
 		}
@@ -155,8 +156,8 @@ func (s *suite) plan(t *testing.T) {
 				planned := p.Planned()
 				testkit.Must(t, planned.Validate())
 				for _, entry := range planned {
-					if !slices.Contains(s.p.Asks, entry.Kind) {
-						t.Errorf("the plan has %s, and the pipeline asks %q", entry.Kind, s.p.Asks)
+					if !slices.Contains(pipelines.Asks(s.p), entry.Kind) {
+						t.Errorf("the plan has %s, and the pipeline asks %q", entry.Kind, pipelines.Asks(s.p))
 					}
 				}
 				claim, err := privacy.Account(planned.Events(), spec.Privacy.Delta)

@@ -1,0 +1,105 @@
+package runfile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+// other is a pipeline whose release is a warm start of others, by an option of its own section.
+type otherOptions struct {
+	WarmStart float64 `yaml:"warm_start"`
+}
+
+func (otherOptions) Validate() error { return nil }
+
+func registerOther(t *testing.T) {
+	t.Helper()
+	all := pipelines.All
+	t.Cleanup(func() { pipelines.All = all })
+	pipelines.All = append(slices.Clone(all), pipeline.Pipeline{
+		Name: "other", Options: pipeline.Defaults(func() otherOptions { return otherOptions{} }),
+		Warm: &pipeline.WarmStart{
+			Section: "other", Kind: "sums of others",
+			Share: func(o pipeline.Options) plan.Share {
+				return plan.Share{Field: "other.warm_start", Value: o.(*otherOptions).WarmStart}
+			},
+		},
+	})
+}
+
+// A pipeline registers its release as a warm start: no other pipeline and no list is edited.
+func TestAnotherWarmStart(t *testing.T) {
+	registerOther(t)
+	for text, want := range map[string]struct{ of, field, wrong string }{
+		"pipeline: pategan":                                                   {of: "embed", field: "warm_start.embed"},
+		"pipeline: pategan\nwarm_start: {embed: 0.3}":                         {of: "embed", field: "warm_start.embed"},
+		"pipeline: pategan\nwarm_start: {embed: 0}":                           {},
+		"pipeline: pategan\nother: {warm_start: 0.3}":                         {of: "other", field: "other.warm_start"},
+		"pipeline: dpgan\nother: {warm_start: 0.3}":                           {of: "other", field: "other.warm_start"},
+		"pipeline: embed":                                                     {},
+		"pipeline: embed\nother: {warm_start: 0.3}":                           {wrong: "pipeline embed takes none"},
+		"pipeline: other\nother: {warm_start: 0.3}":                           {wrong: "pipeline other is all of it"},
+		"pipeline: gpate\nwarm_start: {embed: 0.1}\nother: {warm_start: 0.1}": {wrong: "a run has one warm start"},
+	} {
+		s := DefaultSpec()
+		s.Name, s.Schema, s.Privacy.Epsilon, s.Privacy.Delta = "r", "schema.yaml", 1, 1e-5
+		testkit.Must(t, s.Parse(text))
+		err := s.Validate()
+		if want.wrong != "" {
+			if err == nil || !strings.Contains(err.Error(), want.wrong) {
+				t.Errorf("%s: error %v", text, err)
+			}
+			continue
+		}
+		if of, share := s.WarmStart(); err != nil || of.Name != want.of || share.Field != want.field {
+			t.Errorf("%s begins with %q by %q (%v)", text, of.Name, share.Field, err)
+		}
+	}
+	gan, _ := pipelines.Named("dpgan")
+	whole, _ := pipelines.Named("embed")
+	if !slices.Contains(pipelines.Asks(gan), "sums of others") || slices.Contains(pipelines.Asks(whole), "sums of others") {
+		t.Errorf("dpgan asks %q, embed asks %q", pipelines.Asks(gan), pipelines.Asks(whole))
+	}
+}
+
+// A run that names no pipeline has the default of its data.
+func TestTheDefaultPipelineFollowsTheData(t *testing.T) {
+	before := pipelines.Default
+	t.Cleanup(func() { pipelines.Default = before })
+	pipelines.Default.Tables, pipelines.Default.Images = "pategan", "dpgan"
+	const images = `name: bars
+label: y
+format: idx
+image: {height: 2, width: 2, channels: 1}
+columns:
+  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 4}
+  - {name: y, kind: categorical, categories: [left, right]}
+`
+	const table = "name: t\nlabel: y\ncolumns:\n  - {name: x, kind: binary}\n  - {name: y, kind: binary}\n"
+	for _, c := range []struct{ schema, line, want string }{
+		{table, "", "pategan"}, {images, "", "dpgan"}, {"", "", "pategan"},
+		{images, "pipeline: gpate", "gpate"}, {table, "pipeline: embed", "embed"},
+	} {
+		dir := t.TempDir()
+		if c.schema != "" {
+			testkit.Must(t, os.WriteFile(filepath.Join(dir, "schema.yaml"), []byte(c.schema), 0o600))
+		}
+		path := filepath.Join(dir, "run.yaml")
+		testkit.Must(t, os.WriteFile(path, fmt.Appendf(nil,
+			"name: r\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\n%s\n", c.line), 0o600))
+		s, err := Load(path)
+		testkit.Must(t, err)
+		if s.Pipeline != c.want {
+			t.Errorf("%.11s, %q: pipeline %s, want %s", c.schema, c.line, s.Pipeline, c.want)
+		}
+	}
+}

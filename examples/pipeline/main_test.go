@@ -101,7 +101,8 @@ func TestTheExampleTakesNoWarmStart(t *testing.T) {
 	spec, err := runfile.Load("run.yaml")
 	testkit.Must(t, err)
 	testkit.Must(t, spec.Parse("warm_start: {embed: 0.3}\n"))
-	if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), "warm_start.embed: 0.3 is a start for a GAN") {
+	const want = "warm_start.embed: 0.3 is a start for a GAN"
+	if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v", err)
 	}
 }

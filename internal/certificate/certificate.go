@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -124,7 +125,20 @@ func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 	if err := c.Validate(); err != nil {
 		return Certificate{}, err
 	}
+	if err := c.KnownPipeline(); err != nil {
+		return Certificate{}, fmt.Errorf("certificate: %w", err)
+	}
 	return c, nil
+}
+
+// KnownPipeline refuses a certificate of a pipeline that this program does not have, and whose
+// releases it cannot describe. What a ledger proves of it does not depend on that.
+func (c Certificate) KnownPipeline() error {
+	if names := pipelines.Names(nil); !slices.Contains(names, c.Pipeline) {
+		return fmt.Errorf("pipeline %q is not known to this program, which has %s; take the one that made the run",
+			c.Pipeline, strings.Join(names, ", "))
+	}
+	return nil
 }
 
 // Mechanisms lists events by mechanism, equal ones added up, in the order of
@@ -172,8 +186,8 @@ func (c Certificate) Validate() error {
 			return fail("earlier run %d is %q: it must be another run, and named once", i+1, earlier)
 		}
 	}
-	if names := pipelines.Names(nil); !slices.Contains(names, c.Pipeline) {
-		return fail("pipeline is %q: it must be one of %s", c.Pipeline, strings.Join(names, ", "))
+	if config.CheckName(c.Pipeline) != nil {
+		return fail("pipeline is %q: it must be a name of small letters, digits, dots and hyphens", c.Pipeline)
 	}
 	for _, f := range []struct{ name, value string }{{"schema_sha256", c.SchemaSHA256}, {"ledger_head", c.LedgerHead}} {
 		if raw, err := hex.DecodeString(f.value); err != nil || len(raw) != 32 {

@@ -185,7 +185,7 @@ func TestParseRefuses(t *testing.T) {
 		{"something after it", good + "{}", "after its end"},
 		{"run missing", swap(`"run": "flchain-eps1"`, `"run": ""`), "run is missing"},
 		{"short hash", swap(`"schema_sha256": "abab`, `"schema_sha256": "ab`), "schema_sha256"},
-		{"another pipeline", swap(`"pategan"`, `"alchemy"`), "pipeline is"},
+		{"a pipeline that is no name", swap(`"pategan"`, `"al chemy"`), "pipeline is"},
 		{"guarantee", swap(`"data-independent"`, `"best effort"`), "guarantee"},
 		{"epsilon zero", swap(`"epsilon": 1,`, `"epsilon": 0,`), "epsilon is 0"},
 		{"epsilon text", swap(`"epsilon": 1,`, `"epsilon": "1",`), "cannot unmarshal"},

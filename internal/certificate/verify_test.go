@@ -26,6 +26,29 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// What a ledger proves is proven whatever the pipeline, also one that other programs have. It is
+// named, and no certificate of it is made here.
+func TestVerifyAnUnknownPipeline(t *testing.T) {
+	raw, c, _ := example(t)
+	c.Pipeline = "alchemy"
+	if err := c.Verify(bytes.NewReader(raw)); err != nil {
+		t.Errorf("a certificate of another program's pipeline: %v", err)
+	}
+	if err := c.KnownPipeline(); err == nil || !strings.Contains(err.Error(), `pipeline "alchemy" is not known`) {
+		t.Errorf("KnownPipeline says %v", err)
+	}
+	c.Mechanisms[1].Parameters["sigma"] = 113
+	if err := c.Verify(bytes.NewReader(raw)); !errors.Is(err, ErrMechanisms) {
+		t.Errorf("with less noise in the ledger: %v", err)
+	}
+	f, closed := facts(), ledger.Verification{Head: sha, Runs: map[string]ledger.RunTotal{
+		run: {Closed: true, Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}}}}
+	f.Pipeline = "alchemy"
+	if _, err := New(f, closed); err == nil || !strings.Contains(err.Error(), `"alchemy" is not known`) {
+		t.Errorf("a new certificate: %v", err)
+	}
+}
+
 func TestVerifyFindsAlteredCertificates(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -77,6 +77,9 @@ func (p Page) prepared() (Page, error) {
 	if err := p.Certificate.Validate(); err != nil {
 		return p, fmt.Errorf("report: %w", err)
 	}
+	if err := p.Certificate.KnownPipeline(); err != nil {
+		return p, fmt.Errorf("report: %w", err)
+	}
 	if err := p.checkFigures(); err != nil {
 		return p, fmt.Errorf("report: %w", err)
 	}

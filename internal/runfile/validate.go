@@ -85,7 +85,8 @@ func (s *Spec) validateWarm(p pipeline.Pipeline) (errs []error) {
 		}
 	}
 	if len(fields) > 1 {
-		errs = append(errs, fmt.Errorf("%s: a run has one warm start; leave out the others", strings.Join(fields, ", ")))
+		errs = append(errs, fmt.Errorf("%s: a run has one warm start; leave out the others",
+			strings.Join(fields, ", ")))
 	}
 	return errs
 }

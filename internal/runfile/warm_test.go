@@ -66,7 +66,8 @@ func TestAnotherWarmStart(t *testing.T) {
 	}
 	gan, _ := pipelines.Named("dpgan")
 	whole, _ := pipelines.Named("embed")
-	if !slices.Contains(pipelines.Asks(gan), "sums of others") || slices.Contains(pipelines.Asks(whole), "sums of others") {
+	const kind = "sums of others"
+	if !slices.Contains(pipelines.Asks(gan), kind) || slices.Contains(pipelines.Asks(whole), kind) {
 		t.Errorf("dpgan asks %q, embed asks %q", pipelines.Asks(gan), pipelines.Asks(whole))
 	}
 }

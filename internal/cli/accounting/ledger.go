@@ -54,6 +54,7 @@ func verify(path, certificatePath, format string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	var stated, earlier []string
+	var unknown error // the certificate's pipeline, at this program
 	if certificatePath != "" {
 		c, err := certificate.Read(certificatePath)
 		if err != nil {
@@ -62,10 +63,10 @@ func verify(path, certificatePath, format string) error {
 		if err := c.Verify(bytes.NewReader(raw)); err != nil {
 			return fmt.Errorf("%s: %w", certificatePath, err)
 		}
-		stated, earlier = certificate.Stated, c.Earlier
+		stated, earlier, unknown = certificate.Stated, c.Earlier, c.KnownPipeline()
 	}
 	if format == "json" {
-		return printVerification(v, stated)
+		return printVerification(v, stated, unknown)
 	}
 	fmt.Printf("%s holds: %d entries, head %s\n", path, v.Entries, v.Head)
 	fmt.Printf("dataset %s, unit %s: all runs spent epsilon %.6f (%s)\n",
@@ -92,6 +93,9 @@ func verify(path, certificatePath, format string) error {
 			fmt.Printf("it covers run %s too, and claims what the filter says: "+
 				"runs that were chosen by what others had answered cost that, not less\n", strings.Join(earlier, ", "))
 		}
+		if unknown != nil {
+			fmt.Printf("the ledger proves its figures, but not what was released: %v\n", unknown)
+		}
 		fmt.Printf("stated in it, not proven by a ledger: %s\n", strings.Join(stated, ", "))
 	}
 	return nil
@@ -104,7 +108,7 @@ func filtered(v ledger.Verification) (used float64, filter privacy.Filter, err e
 	return used, filter, err
 }
 
-func printVerification(v ledger.Verification, stated []string) error {
+func printVerification(v ledger.Verification, stated []string, unknown error) error {
 	type runJSON struct {
 		Epsilon      float64 `json:"epsilon"`
 		Delta        float64 `json:"delta"`
@@ -133,6 +137,9 @@ func printVerification(v ledger.Verification, stated []string) error {
 	}
 	if stated != nil {
 		result["stated_not_proven"] = stated
+	}
+	if unknown != nil {
+		result["unknown_pipeline"] = unknown.Error()
 	}
 	return cli.PrintJSON(result)
 }

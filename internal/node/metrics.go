@@ -11,7 +11,7 @@ import (
 
 // metrics are what an operator of the site can see of a node. Their times tell roughly how
 // many records there are, so that they are for the site alone. A round counts once, however
-// often it is asked: how many passes a fit takes depends on all sites' records.
+// often it is asked: a fit takes hundreds of passes.
 type metrics struct {
 	registry  *prometheus.Registry
 	answered  *prometheus.CounterVec
@@ -30,7 +30,7 @@ type asking struct {
 	run     string
 	round   uint64
 	purpose string
-	// passes is set where how often it is asked depends on all sites' records.
+	// passes is set where a round is asked in many passes.
 	passes bool
 }
 

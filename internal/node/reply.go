@@ -26,7 +26,7 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 		start, purpose := time.Now(), t.question.round.GetKind()
 		var span *tracing.Span
 		passes := n.kinds[purpose].Passes
-		if !passes { // how many passes it takes depends on all sites' records
+		if !passes {
 			about := tracing.About(n.cfg.Dataset, t.run, t.round, purpose)
 			_, span = n.watch.tracer.Begin(context.Background(), "answer", about...)
 		}
@@ -60,8 +60,7 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 }
 
 // note counts an answer and writes it down before it leaves; an answer that cannot be
-// written down does not leave. Passes after the first are not written: their
-// number depends on all sites' records.
+// written down does not leave. Passes after the first are not written.
 func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry) error {
 	if first := n.watch.metrics.count(a, took); !first && a.passes && n.watch.auditLog.Check() == nil {
 		return nil

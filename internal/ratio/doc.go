@@ -5,12 +5,14 @@
 // The log-ratio is linear in bounded public features, log w(x) = beta . x, and beta the
 // minimizer of a logistic regression with a penalty:
 //
-//	J(b) = (1/n) sum over real l(b.x) + (1/m) sum over synthetic l(-b.x) + (Lambda/2) |b|²
+//	J(b) = (s(N)/n) sum over real l(b.x) + (s(n)/m) sum over synthetic l(-b.x) + (Lambda/2) |b|²
 //
-// with l(t) = log(1 + exp(-t)). The number n of privacy units is a public constant,
-// a unit of several records counts with their mean, and m is the number of synthetic
-// records. Each side has the weight 1, so that no constant is to be added: with as
-// many features as needed and no penalty exp(beta . x) is the ratio of densities.
+// with l(t) = log(1 + exp(-t)). The number n of privacy units is a public constant and N
+// their true one, a unit of several records counts with their mean, and m is the number of
+// synthetic records. s(N) is 1 - N/(16 n) up to N = 8 n, and 4 n/N above: it bounds the real
+// records' weight whatever N is. For N = n each side has the same weight, 15/16, so that no
+// constant is to be added: with as many features as needed and no penalty exp(beta . x) is
+// the ratio of densities.
 //
 // [New] makes the features, [Steps.Add] what a node sends at given coefficients,
 // [Fit] the minimizer from such sums. [Sensitivity] bounds how far one unit moves it, a
@@ -18,10 +20,9 @@
 // says what the noise does to weights, and [Weights] are the weights. Everything is
 // the same code at the student, the nodes and the aggregator.
 //
-// What of it is private: Features, [Problem] but for the sums, [Sensitivity] and
-// lattices are public. Sums, iterates, [Fitted] with its number of iterations, and
-// weights made of them are not. Noisy coefficients and what is made of them and
-// of synthetic records are.
+// What of it is private: Features, [Problem] with its number of passes, [Sensitivity] and
+// lattices are public. Sums, iterates, and weights made of them are not. Noisy coefficients
+// and what is made of them and of synthetic records are.
 package ratio
 
 import "errors"
@@ -39,6 +40,4 @@ var (
 	// ErrWeights is what errors.Is finds when weights cannot be used: negative,
 	// not finite, or none above zero.
 	ErrWeights = errors.New("unusable weights")
-	// ErrNotConverged is what errors.Is finds when [Fit] took all its iterations.
-	ErrNotConverged = errors.New("the fit did not converge")
 )

@@ -19,6 +19,7 @@ type Pass struct {
 	steps    Steps
 	beta     []float64
 	gradient []int64
+	units    int64
 	hessian  blas64.Symmetric
 	// scaled holds records times the root of their weight, rows of them since the last
 	// flush.
@@ -48,6 +49,9 @@ func (p *Pass) Add(records []float64) error {
 	}
 	d := p.steps.Width
 	k := len(records) / d
+	if k > 0 {
+		p.units++
+	}
 	for r := range k {
 		x := records[r*d : (r+1)*d]
 		length, q := math.Sqrt(dot(x, x)), sigmoid(dot(p.beta, x))
@@ -72,16 +76,18 @@ func (p *Pass) flush() {
 	p.rows = 0
 }
 
-// Sums returns the sums in whole steps, the gradient and the Hessian's upper triangle. Both
-// are within Bound for each unit that was added.
-func (p *Pass) Sums() (gradient, hessian []int64) {
+// Sums returns the sums in whole steps: the gradient, the number of units, and the Hessian's
+// upper triangle. Gradient and triangle are within Bound for each unit that was added.
+func (p *Pass) Sums() []int64 {
 	p.flush()
 	d := p.steps.Width
 	scale := float64(p.steps.Bound) / (p.steps.Clip * p.steps.Clip)
+	sums := append(make([]int64, 0, p.steps.Entries()), p.gradient...)
+	sums = append(sums, p.units)
 	for i := range d {
 		for _, v := range p.hessian.Data[i*d+i : (i+1)*d] {
-			hessian = append(hessian, int64(math.RoundToEven(v*scale)))
+			sums = append(sums, int64(math.RoundToEven(v*scale)))
 		}
 	}
-	return p.gradient, hessian
+	return sums
 }

@@ -18,18 +18,19 @@ type Problem struct {
 	// Records is n, by which the sums over real records are divided: a public
 	// constant. It need not be their true number, but for the weights to be right.
 	Records float64
-	// Rounding is how far, in L2, the sum of gradients divided by Records may be
-	// from the exact one: [Steps.Rounding] times the largest number of units there
-	// can be, divided by Records. Zero for sums that are exact.
+	// Rounding is how far, in L2, the mean over units of gradients may be from the exact
+	// one, as [Steps.Rounding] has it. Zero for sums that are exact.
 	Rounding float64
-	// Tolerance is the norm of the gradient of J that is small enough, rounding
+	// Tolerance is Lambda times the largest distance from the minimizer, rounding
 	// included. It is a part of the sensitivity. Zero for [Problem.DefaultTolerance].
 	Tolerance float64
-	// Iterations bounds the round trips; zero for 200. Some 6 to 10 are usual.
-	Iterations int
 }
 
-const defaultIterations = 200
+// mostCurved bounds Clip²/Lambda, and with it the passes of a fit: some 7.6 times its root.
+const mostCurved = 1 << 13
+
+// LeastLambda is the smallest lambda for features of this length, whatever else a problem has.
+func LeastLambda(clip float64) float64 { return clip * clip / mostCurved }
 
 // Validate says which number cannot be used, as an [ErrSpec].
 func (p Problem) Validate() error {
@@ -51,8 +52,12 @@ func (p Problem) Validate() error {
 		return refuse("records are %v; give their number, or a public guess at it", p.Records)
 	case !(p.Rounding >= 0) || math.IsInf(p.Rounding, 0):
 		return refuse("rounding is %v; it must be a finite number, zero or more", p.Rounding)
-	case p.Iterations < 0:
-		return refuse("iterations are %d; give 0 for %d", p.Iterations, defaultIterations)
+	case p.Lambda < LeastLambda(p.Clip):
+		return refuse("lambda is %v; with features of length %v it must be %v at least for the passes of a fit to be "+
+			"proven enough; use a larger lambda, a smaller clip, or dp-mlp", p.Lambda, p.Clip, LeastLambda(p.Clip))
+	case p.bent() > mostBent:
+		return refuse("sums in steps of %v are too coarse for lambda %v; use finer steps or a larger lambda",
+			p.Rounding, p.Lambda)
 	case p.Tolerance != 0 && !(p.Tolerance >= p.least() && !math.IsInf(p.Tolerance, 0)):
 		return refuse("tolerance is %v; rounding allows %v and more", p.Tolerance, p.least())
 	}
@@ -65,18 +70,27 @@ func (p Problem) Validate() error {
 	return nil
 }
 
-// least is the smallest tolerance there may be: where the exact gradient is zero, the
-// computed one may still be Rounding. At the minimizer |beta| <= sqrt(2 J(0)/Lambda),
-// and J(0) is log(2) (1 + N/n), below 8 for up to 10 n units.
-func (p Problem) least() float64 {
-	return 8 * (p.Rounding + p.lost(4/math.Sqrt(p.Lambda)))
+// least is the smallest tolerance there may be: rounding moves the minimizer by a part of it.
+func (p Problem) least() float64 { return 8 * p.inexact() }
+
+// inexact bounds how far the computed gradient of J is from the exact one, in L2, at all
+// iterates: what is rounded in sums, and what float64 may lose over d terms in a score, and
+// chunk + m/chunk in a sum.
+func (p Problem) inexact() float64 {
+	terms := 2*p.Width + chunk + len(p.Synthetic)/p.Width/chunk + 16
+	lost := 0x1p-53 * float64(terms) * p.Clip * (1 + p.farthest(p.Lambda) + 1)
+	return mostReal*p.Rounding + (mostReal+1)*lost
 }
 
-// lost is what float64 may lose of the gradient where beta has that length: over d terms
-// in a score, and chunk + m/chunk in a sum.
-func (p Problem) lost(length float64) float64 {
-	terms := 2*p.Width + chunk + len(p.Synthetic)/p.Width/chunk + 16
-	return 0x1p-53 * float64(terms) * p.Clip * (1 + p.Clip*length)
+// mostBent is the largest share of lambda that Hessians may be off.
+const mostBent = 1.0 / 8
+
+// bent bounds how far computed Hessians of J are from the exact ones, in the spectral norm and
+// relative to lambda. A node that has units rounds each entry once, by half a step of
+// Clip Rounding/(2 sqrt d), and float64 loses less than 2^-36 of Clip² in an entry.
+func (p Problem) bent() float64 {
+	d := float64(p.Width)
+	return (mostReal*math.Sqrt(d)*p.Clip*p.Rounding/4 + allWeight*d*p.Clip*p.Clip*0x1p-36) / p.Lambda
 }
 
 // DefaultTolerance is Clip/(1000 n), with which inexact fitting adds 0.2% to the
@@ -90,11 +104,4 @@ func (p Problem) tolerance() float64 {
 		return p.DefaultTolerance()
 	}
 	return p.Tolerance
-}
-
-func (p Problem) iterations() int {
-	if p.Iterations == 0 {
-		return defaultIterations
-	}
-	return p.Iterations
 }

@@ -21,16 +21,11 @@ type neighbours struct {
 func (c neighbours) moved(t *testing.T) float64 {
 	t.Helper()
 	c.p.Tolerance = max(c.p.least(), 1e-7*c.p.Clip/c.p.Records)
-	before, err := Fit(t.Context(), c.p, exactly(c.p.Width, c.units...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := Fit(t.Context(), c.p, exactly(c.p.Width, append(c.units[:len(c.units):len(c.units)], c.more)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := testkit.Value(Fit(t.Context(), c.p, exactly(c.p.Width, c.units...)))
+	after := testkit.Value(Fit(t.Context(), c.p,
+		exactly(c.p.Width, append(c.units[:len(c.units):len(c.units)], c.more)...)))
 	bound := testkit.Value(c.p.Sensitivity())
-	l2, l1 := floats.Distance(before.Beta, after.Beta, 2), floats.Distance(before.Beta, after.Beta, 1)
+	l2, l1 := floats.Distance(before, after, 2), floats.Distance(before, after, 1)
 	if l2 > bound {
 		t.Fatalf("width %d, n %v, lambda %v, clip %v: moved by %v, bound %v", c.p.Width, c.p.Records, c.p.Lambda,
 			c.p.Clip, l2, bound)
@@ -53,6 +48,11 @@ func TestSensitivityByBruteForce(t *testing.T) {
 		width := 1 + r.IntN(6)
 		c := neighbours{p: Problem{Width: width, Clip: math.Exp(2*r.Float64() - 0.5),
 			Records: math.Ceil(math.Exp(6 * r.Float64())), Lambda: math.Pow(10, 1-5*r.Float64())}}
+		least := LeastLambda(c.p.Clip)
+		if r.IntN(50) > 0 {
+			least *= 100 // of a few passes
+		}
+		c.p.Lambda = max(c.p.Lambda, least)
 		c.p.Synthetic = drawRecords(r, 1+r.IntN(12), width, 6*r.Float64()-3, c.p.Clip)
 		c.units = split(drawRecords(r, r.IntN(12), width, 6*r.Float64()-3, c.p.Clip), width)
 		c.more = make([]float64, width*(1+r.IntN(3)))
@@ -76,15 +76,16 @@ func TestSensitivityByBruteForce(t *testing.T) {
 }
 
 // Where it is nearly attained: real data that are hardly there, a unit that the
-// regression is sure is synthetic, and a direction in which only the penalty bends.
+// regression is sure is synthetic, and a direction in which only the penalty bends. Short
+// synthetic records take the coefficients furthest.
 // With a bound that were 10% less this fails.
 func TestSensitivityIsTight(t *testing.T) {
 	largest := 0.0
-	for _, cos := range []float64{0.2, 0.25, 0.3, 0.4} {
-		for _, lambda := range []float64{1e-4, 1e-5, 1e-6} {
-			for _, clip := range []float64{1, 3} {
+	for _, cos := range []float64{0.07, 0.1, 0.15, 0.2} {
+		for _, clip := range []float64{1, 3} {
+			for _, lambda := range []float64{4 * LeastLambda(clip), 2 * LeastLambda(clip), LeastLambda(clip)} {
 				c := neighbours{
-					p: Problem{Synthetic: []float64{clip, 0}, Width: 2, Clip: clip, Lambda: lambda,
+					p: Problem{Synthetic: []float64{1.3 / 46 * clip, 0}, Width: 2, Clip: clip, Lambda: lambda,
 						Records: 20 / lambda},
 					more: []float64{clip * cos, clip * math.Sqrt(1-cos*cos) * (1 - 1e-12)},
 				}
@@ -107,9 +108,9 @@ func TestSensitivityOfWholeSteps(t *testing.T) {
 	}
 	for range cases {
 		width := 1 + r.IntN(5)
-		s := Steps{Width: width, Clip: math.Exp(r.Float64()), Bound: 1 << (16 + r.IntN(15))}
+		s := Steps{Width: width, Clip: math.Exp(r.Float64()), Bound: 1 << (22 + r.IntN(9))}
 		p := Problem{Width: width, Clip: s.Clip, Lambda: math.Pow(10, -2*r.Float64()), Records: 5 + 50*r.Float64()}
-		p.Rounding = s.Rounding() * 32 / p.Records
+		p.Rounding = s.Rounding()
 		p.Synthetic = drawRecords(r, 10, width, 2*r.Float64()-1, s.Clip)
 		units := split(drawRecords(r, 2+r.IntN(29), width, 4*r.Float64()-2, s.Clip), width)
 		bound := testkit.Value(p.Sensitivity())
@@ -123,7 +124,7 @@ func TestSensitivityOfWholeSteps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			steps[i] = lattice.Round(fitted.Beta)
+			steps[i] = lattice.Round(fitted)
 		}
 		l1, squares := int64(0), int64(0)
 		for i := range width {

@@ -73,22 +73,31 @@ func (s Steps) Add(gradient []int64, beta, records []float64) error {
 // Rounding is how far the mean over units of decoded gradients is from the exact one at
 // most, in L2: 2 steps in each entry. Rounding takes half a step, or one where it was
 // cut towards zero; what float64 loses is less than another step while Clip |beta|
-// (Width+2) Bound is below 2^52. (At the minimizer Clip |beta| is below
-// Clip sqrt(2 log(4)/Lambda), as J is log(4) at zero when there are n units.)
+// (Width+2) Bound is below 2^52. (The iterates of a [Fit] have Clip |beta| below 110; see
+// [Problem.Passes].)
 func (s Steps) Rounding() float64 {
 	return 2 * math.Sqrt(float64(s.Width)) * s.Clip / float64(s.Bound)
 }
 
-// Decode turns sums in steps into numbers.
-func (s Steps) Decode(gradient, hessian []int64) (g, h []float64) {
-	g, h = make([]float64, len(gradient)), make([]float64, len(hessian))
-	for i, x := range gradient {
-		g[i] = float64(x) * (s.Clip / float64(s.Bound))
+// Entries is the length of the sums of a pass.
+func (s Steps) Entries() int { return s.Width + 1 + Triangle(s.Width) }
+
+// Decode turns the sums of passes, added up, into numbers.
+func (s Steps) Decode(steps []int64) (Sums, error) {
+	if len(steps) != s.Entries() {
+		return Sums{}, fmt.Errorf("sums of a pass: %w: %d numbers for %d features", ErrShape, len(steps), s.Width)
 	}
-	for i, x := range hessian {
-		h[i] = float64(x) * (s.Clip * s.Clip / float64(s.Bound))
+	sums := Sums{
+		Gradient: make([]float64, s.Width), Hessian: make([]float64, Triangle(s.Width)),
+		Units: float64(steps[s.Width]),
 	}
-	return g, h
+	for i := range sums.Gradient {
+		sums.Gradient[i] = float64(steps[i]) * (s.Clip / float64(s.Bound))
+	}
+	for i := range sums.Hessian {
+		sums.Hessian[i] = float64(steps[s.Width+1+i]) * (s.Clip * s.Clip / float64(s.Bound))
+	}
+	return sums, nil
 }
 
 // addSteps adds v in whole steps, of which Bound are whole, of an L2 norm of at most

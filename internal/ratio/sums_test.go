@@ -41,14 +41,18 @@ func TestUnitIsBounded(t *testing.T) {
 		if err := pass.Add(records); err != nil {
 			t.Fatal(err)
 		}
-		gradient, hessian := pass.Sums()
-		if !within(gradient, s.Bound) {
-			t.Fatalf("longer than %d steps: %v, %v", s.Bound, gradient, hessian)
+		steps := pass.Sums()
+		if !within(steps[:s.Width], s.Bound) || steps[s.Width] != 1 {
+			t.Fatalf("longer than %d steps, or not of one unit: %v", s.Bound, steps)
 		}
 		if !usual {
 			return
 		}
-		g, h := s.Decode(gradient, hessian)
+		sums, err := s.Decode(steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, h := sums.Gradient, sums.Hessian
 		distance := 0.0
 		at := 0
 		for i := range s.Width {
@@ -81,7 +85,7 @@ func TestUnitsAddUp(t *testing.T) {
 	s := Steps{Width: 2, Clip: 3, Bound: 1 << 20}
 	beta := []float64{0.3, -0.7}
 	a, b := []float64{1, 0.5}, []float64{0.1, 2, 1, -1}
-	sum := func(units ...[]float64) (g, h []int64) {
+	sum := func(units ...[]float64) (g, h []int64) { // the gradient with the number of units, and the Hessian
 		pass, err := NewPass(s, beta)
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +95,8 @@ func TestUnitsAddUp(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return pass.Sums()
+		sums := pass.Sums()
+		return sums[:s.Width+1], sums[s.Width+1:]
 	}
 	g1, h1 := sum(a)
 	g2, h2 := sum(b)
@@ -104,7 +109,7 @@ func TestUnitsAddUp(t *testing.T) {
 			t.Errorf("hessian %d is %d, apart %d and %d", i, h[i], h1[i], h2[i])
 		}
 	}
-	if !slices.Equal(g, g1) {
+	if !slices.Equal(g, g1) || g[s.Width] != 2 {
 		t.Errorf("%v, %v; apart %v, %v", g, h, g1, h1)
 	}
 }

@@ -50,23 +50,21 @@ func newToy(t *testing.T) toy {
 	}
 	c.problem = ratio.Problem{Synthetic: c.x, Width: c.width, Clip: f.Clip(), Lambda: 0.1, Records: n,
 		Rounding: sum.Rounding()}
-	fitted, err := ratio.Fit(t.Context(), c.problem, func(_ context.Context, beta []float64) ([]float64, []float64,
-		error) {
+	fitted, err := ratio.Fit(t.Context(), c.problem, func(_ context.Context, beta []float64) (ratio.Sums, error) {
 		pass := testkit.Value(ratio.NewPass(sum, beta))
 		for _, unit := range real {
 			if err := pass.Add(unit); err != nil {
-				return nil, nil, err
+				return ratio.Sums{}, err
 			}
 		}
-		gradient, hessian := sum.Decode(pass.Sums())
-		return gradient, hessian, nil
+		return sum.Decode(pass.Sums())
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.l2 = testkit.Value(c.problem.Sensitivity())
 	c.lattice = testkit.Value(ratio.LatticeFor(c.l2, c.width))
-	c.steps = c.lattice.Round(fitted.Beta)
+	c.steps = c.lattice.Round(fitted)
 	return c
 }
 

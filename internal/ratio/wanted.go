@@ -13,11 +13,15 @@ type Wanted struct {
 	L2, L1 int64
 }
 
-// NewWanted fills in what sums in the finest steps, over MostUnits units at most, ask for.
+// NewWanted fills in what sums in the finest steps, over MostUnits units at most, ask for. It
+// refuses what a fixed number of passes is not proven to fit.
 func NewWanted(p Problem) (*Wanted, error) {
 	w := &Wanted{Problem: p, Steps: Steps{Width: p.Width, Clip: p.Clip, Bound: FinestBound}}
-	w.Problem.Rounding = w.Steps.Rounding() * MostUnits / p.Records
+	w.Problem.Rounding = w.Steps.Rounding()
 	if err := w.Problem.Validate(); err != nil {
+		return nil, err
+	}
+	if _, err := w.Problem.Passes(); err != nil {
 		return nil, err
 	}
 	l2, err := w.Problem.Sensitivity()

@@ -6,7 +6,6 @@ package reducer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -26,16 +25,14 @@ type Reduction struct {
 	// how far one privacy unit moves it.
 	Entries int
 	L1, L2  int64
-	// Run makes the result. What passes give it is PRIVATE, and so is their number.
+	// Run makes the result, in a number of passes that follows from params. It fails where a
+	// pass does, and never for what a pass gave it, which is PRIVATE: errors travel to the student.
 	Run func(ctx context.Context, pass Pass) ([]int64, error)
 }
 
 // Pass asks all nodes for a sum over their privacy units, by parameters of the kind, and returns
-// it without noise.
-type Pass func(params []byte, sum *conclavev1.Vector) ([]int64, error)
-
-// ErrNoResult is wrapped by errors of Run that would come again if the round were asked again.
-var ErrNoResult = errors.New("the question has no answer")
+// it without noise. Changed says that other nodes answered than in the pass before.
+type Pass func(params []byte, sum *conclavev1.Vector) (sums []int64, changed bool, err error)
 
 // Registry has reducers by their kind.
 type Registry map[string]Reducer

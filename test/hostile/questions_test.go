@@ -211,6 +211,6 @@ func logistic() question {
 			r.Run, r.Number = run, number
 			return r
 		},
-		honest: same(make([]int64, 2+3)...), // no record at all
+		honest: same(make([]int64, 2+1+3)...), // no record at all
 	}
 }

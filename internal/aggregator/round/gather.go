@@ -1,12 +1,15 @@
 package round
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/payload"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -19,15 +22,27 @@ func (rs *Rounds) gather(e *Execution) error {
 		e.give(sums.Sums, sums.teachers, sums.contributors)
 		return nil
 	case Reducer:
-		first := true
+		var nodes []peer.ID
+		changes := 0
 		counts, err := q.Reduce(rs.Lifetime.Draining(),
-			func(q Question, params []byte, sum *conclavev1.Vector) ([]int64, error) {
-				told := first
-				first = false
-				return rs.pass(e, told, q, &conclavev1.Round{
-					Run: e.key.Run, Number: e.key.Number, Kind: e.kind(), Planned: uint32(e.planned), Params: params,
-					Shape: &conclavev1.Round_Sum{Sum: sum}, Serves: e.digest[:],
+			func(q Question, params []byte, sum *conclavev1.Vector) ([]int64, bool, error) {
+				sums, answered, err := rs.pass(e, nodes == nil, q, &conclavev1.Round{
+					Run: e.key.Run, Number: e.key.Number, Kind: e.kind(), Planned: uint32(e.planned),
+					Params: params, Shape: &conclavev1.Round_Sum{Sum: sum}, Serves: e.digest[:],
 				})
+				if err != nil {
+					return nil, false, err
+				}
+				changed := nodes != nil && !slices.Equal(nodes, answered)
+				if changed {
+					changes++
+				}
+				if changes > mostChanges {
+					return nil, false, fault.Unavailablef("round %d of run %q: nodes came or went in %d of its passes; ask "+
+						"again when they stay connected", e.key.Number, e.key.Run, changes)
+				}
+				nodes = answered
+				return sums, changed, nil
 			})
 		if err != nil {
 			return err
@@ -38,20 +53,26 @@ func (rs *Rounds) gather(e *Execution) error {
 	return e.collect(rs.Lifetime)
 }
 
-// pass asks all nodes once more in the course of an execution, and returns the sums. The
-// student is told how the first one stands: their number is nobody's business.
-func (rs *Rounds) pass(e *Execution, told bool, q Question, asked *conclavev1.Round) ([]int64, error) {
+// mostChanges bounds how often the nodes of a question that takes several passes may change, since
+// it can begin anew each time.
+const mostChanges = 8
+
+// pass asks all nodes once more in the course of an execution, and returns the sums and the nodes
+// that answered. The student is told how the first one stands. A node that does not answer one
+// pass is not asked in the next ones, which would all wait for it.
+func (rs *Rounds) pass(e *Execution, told bool, q Question, asked *conclavev1.Round) ([]int64, []peer.ID, error) {
 	if e.idleFor(abandonAfter, time.Now()) {
-		return nil, fault.Unavailablef("round %d of run %q was given up: nobody waits for it", e.key.Number, e.key.Run)
+		return nil, nil, fault.Unavailablef("round %d of run %q was given up: nobody waits for it", e.key.Number,
+			e.key.Run)
 	}
 	p, err := payload.New(asked)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	in := e.inquiry // the terms are those of all passes, which are charged once
 	in.question, in.attempt, in.released = q, rs.attempts.Add(1), nil
 	if in.parts, err = p.Encode(in.attempt, in.terms); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	inner := newExecution(in, e)
 	inner.told = told
@@ -64,8 +85,39 @@ func (rs *Rounds) pass(e *Execution, told bool, q Question, asked *conclavev1.Ro
 		}
 	}()
 	if err := inner.collect(rs.Lifetime); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	e.give(inner.counts, inner.takenPart(), nil)
-	return inner.counts, nil
+	return inner.counts, inner.settle(), nil
+}
+
+// settle returns the nodes that answered a pass, in order, and has the others that were asked left
+// out of the passes after it.
+func (e *Execution) settle() []peer.ID {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.outer.mu.Lock()
+	defer e.outer.mu.Unlock()
+	var nodes []peer.ID
+	for id, p := range e.participants.byID {
+		switch {
+		case p.teachers > 0:
+			nodes = append(nodes, id)
+		case p.current.state != unsent:
+			e.outer.participants.of(id).dropped = true
+		}
+	}
+	slices.SortFunc(nodes, func(a, b peer.ID) int { return strings.Compare(a.String(), b.String()) })
+	return nodes
+}
+
+// dropped says that a node did not answer an earlier pass.
+func (e *Execution) dropped(id peer.ID) bool {
+	if e.outer == nil {
+		return false
+	}
+	e.outer.mu.Lock()
+	defer e.outer.mu.Unlock()
+	p := e.outer.participants.byID[id]
+	return p != nil && p.dropped
 }

@@ -33,6 +33,8 @@ type participant struct {
 	teachers uint32 // behind the answer that counts, 0 while there is none
 	current  stream
 	earlier  []stream // of a node that came back while the round was open
+	// dropped says that it is not asked in further passes of the round.
+	dropped bool
 	// contributor is the session of the answer that counts, and contributors of further ones
 	// where a round adds up several sums.
 	contributor  *peer.Session

@@ -59,8 +59,8 @@ type Reducer interface {
 }
 
 // Pass asks all nodes once more, by parameters of the round's kind, and returns the sums of
-// their answers.
-type Pass func(q Question, params []byte, sum *conclavev1.Vector) ([]int64, error)
+// their answers. Changed says that other nodes answered than in the pass before.
+type Pass func(q Question, params []byte, sum *conclavev1.Vector) (sums []int64, changed bool, err error)
 
 // Parse checks what a round asks against its run. cached returns the sums of a round, as far as
 // they are cached.
@@ -83,8 +83,8 @@ func ErrNotCached(run string, round uint64) error {
 		"to have them cached", round, run)
 }
 
-// timed says whether the time of a question may be told. That of a fit may not: the number of
-// its passes depends on the records.
+// timed says whether the time of a question may be told. That of a fit is the time of its
+// passes, and says nothing of use.
 func timed(q Question) bool {
 	_, reduces := q.(Reducer)
 	_, selects := q.(Selector)

@@ -18,7 +18,7 @@ import (
 // Noise and charge are one part because how long exact noise takes to draw depends on how
 // large it is (Jin, McMurtry, Rubinstein, Ohrimenko: Are We There Yet? Timing and
 // Floating-Point Attacks on Differential Privacy Systems, 2022). There is none of one node:
-// its time tells of its records; and none of fits, whose number of passes does. The zero value
+// its time tells of its records; and none of fits, which take hundreds of passes. The zero value
 // does nothing.
 type spans struct {
 	tracer *tracing.Tracer

@@ -83,6 +83,9 @@ func (e *Execution) compare(live []*peer.Node, now time.Time) (finished bool, du
 	var failures, waitingFor []string
 	var unasked []*stream
 	for _, n := range live {
+		if e.dropped(n.ID) {
+			continue
+		}
 		connected += n.Teachers
 		p := e.participants.of(n.ID)
 		if p.teachers > 0 {

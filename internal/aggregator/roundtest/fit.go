@@ -122,6 +122,8 @@ func BadFits() map[string]Bad[conclavev1.Fit] {
 		"lambda below 0":   {lambda(-1), "lambda is -1"},
 		"lambda of NaN":    {lambda(math.NaN()), "lambda is NaN"},
 		"infinite lambda":  {lambda(math.Inf(1)), "lambda is +Inf"},
+		"a tiny lambda":    {lambda(1e-12), "use a larger lambda, a smaller clip, or dp-mlp"},
+		"a small lambda":   {lambda(4.8e-4), "must be 0.00048828125 at least"},
 		"no records":       {count(0), "a fit counts on 0 privacy units; say 1 to 16777216, a public number"},
 		"half a record":    {count(0.5), "counts on 0.5 privacy units"},
 		"records of NaN":   {count(math.NaN()), "counts on NaN privacy units"},

@@ -82,17 +82,13 @@ func (q *reduced) Answer(src *gnmax.Source, result []int64, r *conclavev1.Releas
 
 // Reduce makes the result.
 func (q *reduced) Reduce(ctx context.Context, ask round.Pass) ([]int64, error) {
-	result, err := q.reduction.Run(ctx, func(params []byte, sum *conclavev1.Vector) ([]int64, error) {
+	return q.reduction.Run(ctx, func(params []byte, sum *conclavev1.Vector) ([]int64, bool, error) {
 		v, err := newVector(sum, math.MaxInt64/maxUnits)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		return ask(pass{v}, params, sum)
 	})
-	if errors.Is(err, reducer.ErrNoResult) {
-		return nil, fault.Refusedf("%w", err)
-	}
-	return result, err
 }
 
 // pass is one pass over the nodes. It is not released.

@@ -15,11 +15,17 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// fitted is a regression that is asked for, or was made on real rows.
+// fitted is a regression that is asked for.
 type fitted struct {
-	spec    ratio.Spec
-	vectors []float64 // of the synthetic rows
-	want    *ratio.Wanted
+	seen
+	want *ratio.Wanted
+}
+
+// seen is what a regression sees of the synthetic rows.
+type seen struct {
+	spec     ratio.Spec
+	features *ratio.Features
+	vectors  []float64
 }
 
 // regression finds log-weights by the coefficients of a logistic regression.
@@ -28,21 +34,13 @@ func (w *weigher) regression(ctx context.Context) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind, cost := ratio.None, 0.0
-	if Fits(w.s.Weights) {
-		kind, cost = w.noise()
+	if !Fits(w.s.Weights) {
+		return w.exactly(ctx)
 	}
+	kind, cost := w.noise()
 	f, err := w.fitted(kind, cost, float64(n))
 	if err != nil {
 		return nil, w.failed(err)
-	}
-	if !Fits(w.s.Weights) {
-		w.s.Note("NOT PRIVATE: weights are of a regression on the real rows of evaluate.train.")
-		beta, err := w.exactly(ctx, f)
-		if err != nil {
-			return nil, err
-		}
-		return ratio.LogWeights(beta, f.vectors, ratio.Noise{})
 	}
 	drawn, err := w.drawn(kind, f.want)
 	if err != nil {
@@ -81,25 +79,31 @@ func (w *weigher) noise() (ratio.NoiseKind, float64) {
 
 // fitted makes what is public of the fit.
 func (w *weigher) fitted(kind ratio.NoiseKind, cost, n float64) (*fitted, error) {
-	o := w.o
-	features, spec, err := NewFeatures(w.s.Encoder, w.rows.X, w.rows.Classes, w.s.Classes,
-		FeatureOptions{Squares: o.Squares, Clip: o.Clip})
+	rows, err := w.seen()
 	if err != nil {
 		return nil, err
 	}
-	lambda := o.Lambda
+	width, lambda := rows.features.Width(), w.o.Lambda
 	if lambda == 0 {
-		lambda = Lambda(kind, cost, spec.Clip, n, features.Width())
+		lambda = max(Lambda(kind, cost, rows.spec.Clip, n, width), ratio.LeastLambda(rows.spec.Clip))
 	}
-	f := &fitted{spec: spec, vectors: Vectors(features, w.rows.X, w.rows.Classes)}
 	// What is sent has the digits of float32, and must not be longer for them.
-	for i, v := range f.vectors {
-		f.vectors[i] = float64(float32(v * (1 - 0x1p-22)))
+	for i, v := range rows.vectors {
+		rows.vectors[i] = float64(float32(v * (1 - 0x1p-22)))
 	}
-	f.want, err = ratio.NewWanted(ratio.Problem{
-		Synthetic: f.vectors, Width: features.Width(), Clip: spec.Clip, Lambda: lambda, Records: n,
+	want, err := ratio.NewWanted(ratio.Problem{
+		Synthetic: rows.vectors, Width: width, Clip: rows.spec.Clip, Lambda: lambda, Records: n,
 	})
-	return f, err
+	return &fitted{rows, want}, err
+}
+
+func (w *weigher) seen() (seen, error) {
+	features, spec, err := NewFeatures(w.s.Encoder, w.rows.X, w.rows.Classes, w.s.Classes,
+		FeatureOptions{Squares: w.o.Squares, Clip: w.o.Clip})
+	if err != nil {
+		return seen{}, err
+	}
+	return seen{spec, features, Vectors(features, w.rows.X, w.rows.Classes)}, nil
 }
 
 // drawn is the noise as it is drawn, in coefficients.
@@ -168,34 +172,4 @@ func (w *weigher) askFit(ctx context.Context, f *fitted) ([]float64, error) {
 	}
 	notes.Took(release.GetLedgerHash(), int(release.GetTeachers()), release.GetEpsilonSpent())
 	return f.want.Lattice.Values(sum.Values), nil
-}
-
-// exactly fits to the real rows of evaluate.train. NOT PRIVATE.
-func (w *weigher) exactly(ctx context.Context, f *fitted) ([]float64, error) {
-	features, err := ratio.New(f.spec)
-	if err != nil {
-		return nil, err
-	}
-	real := w.s.Encoder.Encode(w.s.Real)
-	vectors := Vectors(features, real.Features, real.Classes)
-	p, width := f.want.Problem, f.want.Problem.Width
-	p.Records, p.Rounding, p.Tolerance = float64(real.Len()), 0, 0
-	steps := ratio.Steps{Width: width, Clip: f.spec.Clip, Bound: ratio.FinestBound}
-	result, err := ratio.Fit(ctx, p, func(_ context.Context, beta []float64) (g, h []float64, err error) {
-		pass, err := ratio.NewPass(steps, beta)
-		if err != nil {
-			return nil, nil, err
-		}
-		for i := range real.Len() {
-			if err := pass.Add(vectors[i*width : (i+1)*width]); err != nil {
-				return nil, nil, err
-			}
-		}
-		g, h = steps.Decode(pass.Sums())
-		return g, h, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return result.Beta, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/ratio"
 )
 
 // What weights are for.
@@ -85,6 +86,9 @@ func (o Options) Validate() error {
 		o.Records, pipeline.MostUnits)
 	need(o.Clip >= 0 && o.Clip <= 1e6, "clip: %v is not between 0 (chosen) and 1000000", o.Clip)
 	need(o.Lambda >= 0 && o.Lambda <= 1e6, "lambda: %v is not between 0 (chosen) and 1000000", o.Lambda)
+	least := ratio.LeastLambda(o.Clip)
+	need(o.Lambda == 0 || o.Lambda >= least, "lambda: %v is below %v, the least for clip %v, with which the passes of "+
+		"a fit are proven enough; use more, or dp-mlp", o.Lambda, least, o.Clip)
 	need(slices.Contains([]string{"gaussian", "laplace", "norm-gamma"}, o.Noise),
 		"noise: %q is not known; use gaussian, laplace or norm-gamma", o.Noise)
 	need(o.Bound == 0 || o.Bound >= 1 && o.Bound <= 1e9, "bound: %v is not 0 (none) or between 1 and 1e9", o.Bound)

@@ -20,9 +20,10 @@ import (
 // numbers (see [ratio.Sensitivity]), and so is how far what is found lies from the minimizer,
 // and how far rounding to the lattice moves it. The release is one output of noise for that
 // sensitivity on all coefficients together: Gaussian for the L2 norm, a norm-Gamma vector for
-// the L2 norm, or Laplace for the L1 norm. Iterates, their number and what is left of the
-// gradient stay at the aggregator: the iterates go to the nodes, WITHOUT NOISE, which who runs
-// the sites has to accept; see docs/weights.md for the way that does not.
+// the L2 norm, or Laplace for the L1 norm. How many passes there are, and whether a question is
+// refused, follows from public numbers: see [ratio.Problem.Passes]. The iterates go to the
+// nodes, WITHOUT NOISE, which who runs the sites has to accept; see docs/weights.md for the way
+// that does not.
 //
 // That nodes' records are cut to the norm is their part of the guarantee. So is that they all
 // together have no more units than [ratio.MostUnits].
@@ -31,8 +32,8 @@ var Fit = reducer.Reducer{Kind: Sum.Name, Read: readFit}
 // maxWidth bounds the coefficients: the second derivatives of a node are a message.
 const maxWidth = 400
 
-// leastPasses is how many passes a fit takes at least, which is more than most need.
-const leastPasses = 12
+// errChanged says that the sums of a pass are of other nodes than those of the passes before.
+var errChanged = errors.New("nodes came or went between the passes of a fit")
 
 func readFit(params []byte) (*reducer.Reduction, error) {
 	q := new(conclavev1.Fit)
@@ -91,39 +92,33 @@ func matrix(t *conclavev1.Tensor) (values []float64, columns int, err error) {
 }
 
 // fit finds the coefficients in steps of the lattice: one pass over the nodes for each iterate.
+// All passes must be of the same nodes, since the way to the minimizer is proven for one set of
+// records. Where nodes come or go it begins anew: that tells of nodes, and of no record.
 func fit(ctx context.Context, q *conclavev1.Fit, want *ratio.Wanted, pass reducer.Pass) ([]int64, error) {
-	width := want.Problem.Width
 	shape := &conclavev1.Vector{
-		Entries: uint32(width + ratio.Triangle(width)), Bound: uint64(want.Steps.Bound),
+		Entries: uint32(want.Steps.Entries()), Bound: uint64(want.Steps.Bound),
 		Norm: conclavev1.Vector_NORM_EACH, Per: conclavev1.Vector_PER_UNIT, Rate: 1,
 	}
-	passes := 0
-	at := func(beta []float64) ([]int64, error) {
-		passes++
-		return pass(question.Marshal(&conclavev1.LogisticSum{
-			Features: q.GetFeatures(), Coefficients: beta, Bound: uint64(want.Steps.Bound), Nothing: q.GetNothing(),
-		}), shape)
-	}
-	fitted, err := ratio.Fit(ctx, want.Problem,
-		func(_ context.Context, beta []float64) (gradient, hessian []float64, err error) {
-			sums, err := at(beta)
-			if err != nil {
-				return nil, nil, err
+	for {
+		first := true
+		beta, err := ratio.Fit(ctx, want.Problem, func(_ context.Context, beta []float64) (ratio.Sums, error) {
+			sums, changed, err := pass(question.Marshal(&conclavev1.LogisticSum{
+				Features: q.GetFeatures(), Coefficients: beta, Bound: uint64(want.Steps.Bound), Nothing: q.GetNothing(),
+			}), shape)
+			if err == nil && changed && !first {
+				err = errChanged
 			}
-			g, h := want.Steps.Decode(sums[:width], sums[width:])
-			return g, h, nil
+			first = false
+			if err != nil {
+				return ratio.Sums{}, err
+			}
+			return want.Steps.Decode(sums)
 		})
-	if errors.Is(err, ratio.ErrNotConverged) {
-		return nil, fmt.Errorf("%w: %w", reducer.ErrNoResult, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	// How many passes it took depends on the records, and the student can tell the time.
-	for passes < leastPasses {
-		if _, err := at(fitted.Beta); err != nil {
+		switch {
+		case err == nil:
+			return want.Lattice.Round(beta), nil
+		case !errors.Is(err, errChanged):
 			return nil, err
 		}
 	}
-	return want.Lattice.Round(fitted.Beta), nil
 }

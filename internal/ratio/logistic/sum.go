@@ -14,7 +14,7 @@ import (
 )
 
 // Sum asks for one pass of a fit: the sum over all privacy units of the gradients of their
-// losses, and of the upper triangles of their second derivatives.
+// losses, the number of these units, and the sum of the upper triangles of second derivatives.
 var Sum = question.Kind{Name: "fit", Read: question.Typed(readSum), Passes: true}
 
 func readSum(p *question.Public, q *conclavev1.LogisticSum) (*question.Checked, error) {
@@ -40,15 +40,15 @@ func readSum(p *question.Public, q *conclavev1.LogisticSum) (*question.Checked, 
 	if err := steps.Validate(); err != nil {
 		return nil, err
 	}
-	blocks := []int{width, ratio.Triangle(width)}
+	blocks := []int{width, 1, ratio.Triangle(width)}
 	return &question.Checked{
 		Shape: question.Shape{Sum: &question.Vector{
-			Entries: blocks[0] + blocks[1], Bound: steps.Bound, Norm: question.Each, Blocks: blocks, Rate: 1,
+			Entries: steps.Entries(), Bound: steps.Bound, Norm: question.Each, Blocks: blocks, Rate: 1,
 		}},
 		Baseline: q.Nothing,
 		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
 			if q.Nothing {
-				return make([]int64, blocks[0]+blocks[1]), nil
+				return make([]int64, steps.Entries()), nil
 			}
 			return sum(s, f, steps, q.Coefficients)
 		},
@@ -75,7 +75,7 @@ func features(p *question.Public, d *conclavev1.RatioFeatures) (*ratio.Features,
 }
 
 // sum adds up the gradients and second derivatives of the site's privacy units, in whole
-// steps; see [ratio.Pass], which bounds what a unit adds. It has no noise: the aggregator
+// steps, and counts them; see [ratio.Pass], which bounds what a unit adds. It has no noise: the aggregator
 // fits with it, and releases noisy coefficients alone.
 func sum(s *question.Site, f *ratio.Features, steps ratio.Steps, beta []float64) ([]int64, error) {
 	pass, err := ratio.NewPass(steps, beta)
@@ -96,6 +96,5 @@ func sum(s *question.Site, f *ratio.Features, steps ratio.Steps, beta []float64)
 			return nil, err
 		}
 	}
-	gradient, hessian := pass.Sums()
-	return append(gradient, hessian...), nil
+	return pass.Sums(), nil
 }

@@ -54,7 +54,7 @@ func cases() questiontest.Cases {
 		Bad:         map[string]questiontest.Bad{},
 		Adversaries: []questiontest.Adversary{all[0], all[1], all[3]},
 		// Gradients decide what is released; curvature is made whole once a node.
-		PerNode: func(v *question.Vector) int { return v.Blocks[1] },
+		PerNode: func(v *question.Vector) int { return v.Blocks[2] },
 	}
 	bad := func(name, want string, change func(q *conclavev1.LogisticSum)) {
 		c.Bad[name] = questiontest.Bad{Params: pass(1, 1, change), Want: want}
@@ -136,7 +136,8 @@ func TestSumsAreThoseOfOneMachine(t *testing.T) {
 		s := questiontest.Site(t, questiontest.SmallUnits(t, unit, 60, func(int) bool { return true }), 2)
 		q := pass(1, 0.8, nil)
 		got := questiontest.Sum(t, s, Sum, q)
-		if len(got) != ratioWidth+1+ratio.Triangle(ratioWidth+1) || got[0] >= 0 || got[ratioWidth+1] <= 0 {
+		if len(got) != ratioWidth+1+1+ratio.Triangle(ratioWidth+1) || got[0] >= 0 || got[ratioWidth+2] <= 0 ||
+			got[ratioWidth+1] != int64(len(s.Units)) {
 			t.Fatalf("unit %s: sums %v", unit, got)
 		}
 		f, err := features(s.Public, q.Features)
@@ -150,7 +151,7 @@ func TestSumsAreThoseOfOneMachine(t *testing.T) {
 				for i, v := range x {
 					score += v * q.Coefficients[i]
 				}
-				p, at := 1/(1+math.Exp(-score)), d
+				p, at := 1/(1+math.Exp(-score)), d+1
 				for i := range d {
 					want[i] += (p - 1) * x[i] / clip / float64(len(records))
 					for j := i; j < d; j++ {
@@ -160,6 +161,7 @@ func TestSumsAreThoseOfOneMachine(t *testing.T) {
 				}
 			}
 		}
+		want[d] = float64(len(s.Units)) / float64(q.Bound)
 		for i, v := range got {
 			if math.Abs(float64(v)/float64(q.Bound)-want[i]) > 1e-9 {
 				t.Errorf("unit %s, entry %d: %v, want %v", unit, i, float64(v)/float64(q.Bound), want[i])

@@ -859,7 +859,7 @@ func (x *RatioFeatures) GetClip() float64 {
 }
 
 // LogisticSum asks for the gradient of the logistic loss of all records at some
-// coefficients, and for the upper triangle of its second derivatives.
+// coefficients, the number of units, and the upper triangle of its second derivatives.
 type LogisticSum struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Features     *RatioFeatures         `protobuf:"bytes,1,opt,name=features,proto3" json:"features,omitempty"`

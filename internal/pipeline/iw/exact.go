@@ -1,0 +1,81 @@
+package iw
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/optimize"
+
+	"github.com/conclave-dp/conclave/internal/ratio"
+)
+
+// exactly finds log-weights by the coefficients of a logistic regression on the real rows of
+// evaluate.train, by Newton's method until it has converged. NOT PRIVATE.
+func (w *weigher) exactly(ctx context.Context) ([]float64, error) {
+	w.s.Note("NOT PRIVATE: weights are of a regression on the real rows of evaluate.train.")
+	rows, err := w.seen()
+	if err != nil {
+		return nil, w.failed(err)
+	}
+	real := w.s.Encoder.Encode(w.s.Real)
+	j := objective{
+		lambda: w.o.Lambda, width: rows.features.Width(),
+		real: Vectors(rows.features, real.Features, real.Classes), synthetic: rows.vectors,
+	}
+	if j.lambda == 0 {
+		j.lambda = Lambda(ratio.None, 0, rows.spec.Clip, float64(real.Len()), j.width)
+	}
+	result, err := optimize.Minimize(optimize.Problem{
+		Func:   func(beta []float64) float64 { return j.at(beta, nil, nil) },
+		Grad:   func(gradient, beta []float64) { j.at(beta, gradient, nil) },
+		Hess:   func(hessian *mat.SymDense, beta []float64) { j.at(beta, make([]float64, j.width), hessian) },
+		Status: func() (optimize.Status, error) { return optimize.NotTerminated, ctx.Err() },
+	}, make([]float64, j.width), &optimize.Settings{GradientThreshold: 1e-9 * rows.spec.Clip}, &optimize.Newton{})
+	if err != nil {
+		return nil, fmt.Errorf("weights: a regression on real rows: %w", err)
+	}
+	return ratio.LogWeights(result.X, rows.vectors, ratio.Noise{})
+}
+
+// objective is the sum of the mean losses of a regression on both kinds of rows, and of a penalty.
+type objective struct {
+	lambda          float64
+	width           int
+	real, synthetic []float64 // features, shape [rows, width]
+}
+
+// at returns the loss, and adds up its gradient and Hessian where they are asked for.
+func (j objective) at(beta, gradient []float64, hessian *mat.SymDense) float64 {
+	loss := j.lambda / 2 * floats.Dot(beta, beta)
+	if gradient != nil {
+		floats.ScaleTo(gradient, j.lambda, beta)
+	}
+	if hessian != nil {
+		hessian.Zero()
+		for i := range j.width {
+			hessian.SetSym(i, i, j.lambda)
+		}
+	}
+	for _, side := range []struct {
+		rows []float64
+		sign float64
+	}{{j.real, 1}, {j.synthetic, -1}} {
+		each := 1 / float64(len(side.rows)/j.width)
+		for i := 0; i < len(side.rows); i += j.width {
+			x := side.rows[i : i+j.width]
+			t := side.sign * floats.Dot(beta, x)
+			loss += each * (max(0, -t) + math.Log1p(math.Exp(-math.Abs(t))))
+			q := 1 / (1 + math.Exp(t)) // of the other side
+			if gradient != nil {
+				floats.AddScaled(gradient, -side.sign*q*each, x)
+			}
+			if hessian != nil {
+				hessian.SymRankOne(hessian, q*(1-q)*each, mat.NewVecDense(j.width, x))
+			}
+		}
+	}
+	return loss
+}

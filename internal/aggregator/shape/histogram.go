@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/votebits"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -52,7 +53,7 @@ func newVotes(h *conclavev1.Histogram, planned privacy.Planned, run *spec.Spec) 
 func (q *Votes) Length() int { return q.asked * q.classes }
 
 func (q *Votes) Fits(teachers uint32) error {
-	if bytes := int(teachers) * voteRowBytes(q.asked, q.classes); bytes > maxAnswerBytes {
+	if bytes := int(teachers) * votebits.Row(q.asked, q.classes); bytes > maxAnswerBytes {
 		return fmt.Errorf("the votes of %d teachers on %d queries take %d bytes, more than a message holds (%d); "+
 			"ask fewer queries in a round",
 			teachers, q.asked, bytes, maxAnswerBytes)

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/votebits"
 )
 
 // tallies are histograms of answers that were added up, as *[]int64: one for each answer
@@ -33,31 +34,12 @@ var spread = func() (t [256]uint64) {
 	return t
 }()
 
-// voteBits is the width of a packed vote: the fewest of 1, 2, 4 and 8 bits
-// that hold the number of classes (2 to 256).
-func voteBits(classes int) int {
-	switch {
-	case classes <= 2:
-		return 1
-	case classes <= 4:
-		return 2
-	case classes <= 16:
-		return 4
-	}
-	return 8
-}
-
-// voteRowBytes is the length of one teacher's packed votes.
-func voteRowBytes(queries, classes int) int {
-	return (queries*voteBits(classes) + 7) / 8
-}
-
 // tallyVotes counts the packed votes of `teachers` teachers over `queries`
 // queries into a histogram of queries x classes counts, row-major. The layout
 // is that of conclavev1.Votes. It refuses a wrong length, padding that is not
 // zero and a class out of range; its errors name no vote.
 func tallyVotes(packed []byte, teachers, queries, classes int) ([]int64, error) {
-	row := voteRowBytes(queries, classes)
+	row := votebits.Row(queries, classes)
 	if len(packed) > teachers*row {
 		return nil, fault.Oversizedf("%d bytes of votes where %d teachers x %d bytes were due", len(packed), teachers,
 			row)
@@ -65,7 +47,7 @@ func tallyVotes(packed []byte, teachers, queries, classes int) ([]int64, error) 
 	if len(packed) < teachers*row {
 		return nil, fmt.Errorf("%d bytes of votes where %d teachers x %d bytes were due", len(packed), teachers, row)
 	}
-	if used := queries * voteBits(classes) % 8; used != 0 {
+	if used := queries * votebits.Width(classes) % 8; used != 0 {
 		padding := byte(0xff) << used
 		for t := range teachers {
 			if packed[(t+1)*row-1]&padding != 0 {
@@ -149,7 +131,7 @@ func fullAdder(a, b, c uint64) (sum, carry uint64) {
 
 // tallyWide counts votes of 2, 4 or 8 bits.
 func tallyWide(counts []int64, packed []byte, teachers, queries, classes, row int) error {
-	bits := voteBits(classes)
+	bits := votebits.Width(classes)
 	perByte := 8 / bits
 	mask := 1<<bits - 1
 	for t := range teachers {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
+	"github.com/conclave-dp/conclave/internal/votebits"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -41,7 +42,7 @@ func TestOneTeacherMovesAHistogramByAtMostOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		row := voteRowBytes(s.queries, s.classes)
+		row := votebits.Row(s.queries, s.classes)
 		at := rapid.IntRange(0, s.teachers-1).Draw(t, "the teacher") * row
 		// Any bytes, which are mostly refused, and honest bytes with some changed.
 		forged := append([]byte(nil), packed[at:at+row]...)

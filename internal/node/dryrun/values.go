@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/votebits"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -51,17 +52,13 @@ func (r *Report) Rehearse(site *node.Site) ([]Private, error) {
 func text(r *conclavev1.Round, a *conclavev1.WorkRequest) string {
 	var b strings.Builder
 	if v := a.GetVotes(); v != nil {
-		bits := 1
-		for 1<<bits < int(r.GetVotes().GetClasses()) {
-			bits *= 2
-		}
-		row := (int(v.GetQueries())*bits + 7) / 8
+		classes := int(r.GetVotes().GetClasses())
+		row := votebits.Row(int(v.GetQueries()), classes)
 		teachers, queries := min(int(v.GetTeachers()), mostTeachers), min(int(v.GetQueries()), mostQueries)
 		for t := range teachers {
 			fmt.Fprintf(&b, "  teacher %d:", t+1)
 			for q := range queries {
-				at := q * bits
-				fmt.Fprintf(&b, " %d", v.GetPacked()[t*row+at/8]>>(at%8)&(1<<bits-1))
+				fmt.Fprintf(&b, " %d", votebits.Vote(v.GetPacked()[t*row:(t+1)*row], q, classes))
 			}
 			b.WriteString("\n")
 		}

@@ -26,7 +26,7 @@ func checkReply(t *testing.T, n *Node, todo task, m *conclavev1.WorkRequest) {
 		}
 		return
 	}
-	checked, err := check(n.kinds, n.site.Public, todo.question.round, baseline(todo))
+	checked, err := check(n.kinds, n.site.Public, todo.question.round, todo.spec.GetCoinVotes())
 	testkit.Must(t, err)
 	a := questiontest.Answer{Shape: checked.Shape}
 	switch {

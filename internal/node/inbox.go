@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // maxWaiting bounds the rounds that wait at a node. A round more waits at the
@@ -18,7 +16,7 @@ type task struct {
 	round    uint64
 	attempt  uint64 // names the asking; the answer brings it back
 	question *received
-	terms    *conclavev1.RoundTerms // nil where the aggregator sends none
+	spec     announced
 	refusal  error
 }
 

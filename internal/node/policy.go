@@ -96,54 +96,53 @@ func facts(s *question.Site) sitepolicy.Facts {
 }
 
 // permit asks the site's policy whether a round may be worked on.
-func (g *gate) permit(t task) error {
+func (g *gate) permit(r sitepolicy.Request) error {
 	if g.guard == nil {
 		return nil
 	}
-	return g.guard.Ask(roundTerms(t))
+	return g.guard.Ask(r)
 }
 
 // charge charges the answer to a round before it leaves. It returns the entry that paid,
 // of an earlier answer its number and hash alone; nil without a policy.
-func (g *gate) charge(t task) (*sitepolicy.Entry, error) {
+func (g *gate) charge(r sitepolicy.Request) (*sitepolicy.Entry, error) {
 	if g.guard == nil {
 		return nil, nil
 	}
-	return g.guard.Charge(roundTerms(t))
+	return g.guard.Charge(r)
 }
 
-// roundTerms are a round's terms as the site's policy takes them; none, which are refused,
-// where the aggregator sent none or those of another run.
-func roundTerms(t task) sitepolicy.Request {
-	spec, err := decodeSpec(t.terms.GetSpec())
-	if t.terms == nil || t.question == nil || err != nil || spec.GetName() != t.run {
-		return sitepolicy.Request{Run: t.run, Round: t.round}
+// request is a round as the site's policy takes it; of one without a spec, or with that of another
+// run, no more than its name, which is refused.
+func (g *gate) request(t task) sitepolicy.Request {
+	none := sitepolicy.Request{Run: t.run, Round: t.round}
+	if g.guard == nil || t.question == nil || t.spec.GetName() != t.run {
+		return none
 	}
-	terms := sitepolicy.Request{
-		Run: t.run, Round: t.round, SpecSHA256: sha256Hex(t.terms.GetSpec()),
-		Question: t.question.asks(), Kind: sitepolicy.Kind(t.question.round.GetKind()),
-	}
-	if terms.Spec, err = SpecTerms(spec); err != nil {
-		return sitepolicy.Request{Run: t.run, Round: t.round}
-	}
-	planned, charges, err := priced(terms.Spec.Plan, t.question.round)
+	spec, err := SpecTerms(t.spec.RunSpec)
 	if err != nil {
-		return sitepolicy.Request{Run: t.run, Round: t.round}
+		return none
 	}
-	terms.Stage, terms.Charges = planned.Stage, charges
-	return terms
+	planned, charges, err := priced(spec.Plan, t.question.round)
+	if err != nil {
+		return none
+	}
+	return sitepolicy.Request{
+		Run: t.run, Round: t.round, Spec: spec, SpecSHA256: t.spec.sha256, Question: t.question.asks(),
+		Kind: sitepolicy.Kind(t.question.round.GetKind()), Stage: planned.Stage, Charges: charges,
+	}
 }
 
 // refusal is what leaves the site of an error, and whether it may pass.
-func (g *gate) refusal(t task, err error) *conclavev1.Refusal {
-	out := &conclavev1.Refusal{Run: t.run, Round: t.round, Reason: err.Error()}
+func (g *gate) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
+	out := &conclavev1.Refusal{Run: r.Run, Round: r.Round, Reason: err.Error()}
 	var byPolicy *sitepolicy.Refusal
 	if errors.As(err, &byPolicy) {
 		out.Reason, out.Waiting = byPolicy.Leaving(), byPolicy.Waiting
 		if out.Waiting {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			g.waiting[t.run] = waitingRun{roundTerms(t), byPolicy.Error()}
+			g.waiting[r.Run] = waitingRun{r, byPolicy.Error()}
 			g.show()
 		}
 		return out

@@ -58,7 +58,7 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 			return nil
 		}
 		return in.put(ctx, task{
-			run: p.Run, round: p.Round, attempt: m.Attempt, question: q, terms: parts.terms, refusal: err,
+			run: p.Run, round: p.Round, attempt: m.Attempt, question: q, spec: announcedBy(parts.terms), refusal: err,
 		})
 	case m.GetWithdraw() != nil:
 		w := m.GetWithdraw()

@@ -15,12 +15,12 @@ import (
 
 // reply answers a task, or refuses it with the reason.
 func (n *Node) reply(t task) *conclavev1.WorkRequest {
-	err := t.refusal
+	err, request := t.refusal, n.policy.request(t)
 	if err == nil {
 		err = n.ledger.kept()
 	}
 	if err == nil {
-		err = n.policy.permit(t)
+		err = n.policy.permit(request)
 	}
 	if err == nil {
 		start, purpose := time.Now(), t.question.round.GetKind()
@@ -32,8 +32,8 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 		}
 		var answer *conclavev1.WorkRequest
 		var charged *sitepolicy.Entry
-		if answer, err = n.answer(t.question, baseline(t)); err == nil {
-			charged, err = n.policy.charge(t)
+		if answer, err = n.answer(t.question, t.spec.GetCoinVotes()); err == nil {
+			charged, err = n.policy.charge(request)
 		}
 		if err == nil {
 			err = n.note(asking{t.run, t.round, purpose, passes}, time.Since(start), charged)
@@ -48,7 +48,7 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 			return answer
 		}
 	}
-	refusal := n.policy.refusal(t, err)
+	refusal := n.policy.refusal(request, err)
 	if about := []zap.Field{zap.String("run", t.run), zap.Uint64("round", t.round), zap.Error(err)}; refusal.Waiting {
 		n.log.Warn("round waits for this site", about...)
 	} else {
@@ -76,12 +76,6 @@ func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry) err
 		return errAudit
 	}
 	return nil
-}
-
-// baseline says that a task's run was opened as one.
-func baseline(t task) bool {
-	spec, err := decodeSpec(t.terms.GetSpec())
-	return err == nil && spec.GetCoinVotes()
 }
 
 // answer computes the node's answer to a question, in a run that may be a baseline.

@@ -13,9 +13,19 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-func decodeSpec(raw []byte) (*conclavev1.RunSpec, error) {
+// announced is a run's spec as the aggregator sent it with a round: none where it sent none, or one
+// that cannot be read.
+type announced struct {
+	*conclavev1.RunSpec
+	sha256 string
+}
+
+func announcedBy(terms *conclavev1.RoundTerms) announced {
 	spec := new(conclavev1.RunSpec)
-	return spec, proto.Unmarshal(raw, spec)
+	if terms == nil || proto.Unmarshal(terms.GetSpec(), spec) != nil {
+		return announced{}
+	}
+	return announced{spec, sha256Hex(terms.GetSpec())}
 }
 
 func sha256Hex(raw []byte) string {

@@ -38,8 +38,8 @@ func (rs *Rounds) gather(e *Execution) error {
 					changes++
 				}
 				if changes > mostChanges {
-					return nil, false, fault.Unavailablef("round %d of run %q: nodes came or went in %d of its passes; ask "+
-						"again when they stay connected", e.key.Number, e.key.Run, changes)
+					return nil, false, fault.Unavailablef("round %d of run %q: nodes came or went in %d of its "+
+						"passes; ask again when they stay connected", e.key.Number, e.key.Run, changes)
 				}
 				nodes = answered
 				return sums, changed, nil

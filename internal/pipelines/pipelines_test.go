@@ -15,6 +15,16 @@ var small = map[string]string{
 	"embed":   "{features: {waves: 20}, fit: {steps: 40, batch: 32}, student: {hidden: 8}}",
 }
 
+// staged are the lines of small runs that have a stage.
+var staged = map[string]string{
+	"pgb":       gan + "post: [pgb]\npgb: {rounds: 5, candidates: 200}\n",
+	"drs":       gan + "post: [drs]\n",
+	"weighting": gan + "weights: logreg-noised\n",
+}
+
+const gan = "pipeline: pategan\nwarm_start: {embed: 0}\n" +
+	"pategan: {labels: 48, queries: 8, student: {generator_steps: 3, hidden: 8, step: 0.01}}\n"
+
 func TestPipelines(t *testing.T) {
 	for _, p := range pipelines.All {
 		t.Run(p.Name, func(t *testing.T) { pipelinetest.Run(t, p, small[p.Name]) })
@@ -23,6 +33,6 @@ func TestPipelines(t *testing.T) {
 
 func TestStages(t *testing.T) {
 	for _, s := range pipelines.Stages {
-		t.Run(s.Name, func(t *testing.T) { pipelinetest.RunStage(t, s) })
+		t.Run(s.Name, func(t *testing.T) { pipelinetest.RunStage(t, s, staged[s.Name]) })
 	}
 }

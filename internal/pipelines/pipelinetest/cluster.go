@@ -27,7 +27,7 @@ func (s *suite) run(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	spec, out := s.cluster(t)
+	spec, out := cluster(t, fmt.Sprintf("pipeline: %[1]s\n%[1]s: %[2]s\n", s.p.Name, s.small))
 	stopped, stop := context.WithCancel(ctx)
 	defer stop()
 	_, err := local.Run(stopped, spec, local.Options{Out: out, Watch: func(status run.Status) {
@@ -61,13 +61,13 @@ func (s *suite) run(t *testing.T) {
 		t.Errorf("the ledger has %d releases of %v, closed %v; want %d of %v", got.Releases, got.Plan, got.Closed,
 			releases, p.Planned())
 	}
-	s.checkCertificate(t, result.Outputs["certificate"], result.Outputs["ledger"])
+	checkCertificate(t, s.p.Name, result.Outputs["certificate"], result.Outputs["ledger"])
 	s.checkModel(t, result.Outputs["model"], schema)
 }
 
-// cluster is a small run of the pipeline, in a folder with a short path: the embedded etcd
-// listens on a Unix socket below it.
-func (s *suite) cluster(t *testing.T) (spec *runfile.Spec, out string) {
+// cluster is a small run with these lines in its run.yaml, in a folder with a short path: the
+// embedded etcd listens on a Unix socket below it.
+func cluster(t *testing.T, lines string) (spec *runfile.Spec, out string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pt")
 	testkit.Must(t, err)
@@ -82,15 +82,13 @@ func (s *suite) cluster(t *testing.T) (spec *runfile.Spec, out string) {
 	}
 	for name, text := range map[string]string{
 		"schema.yaml": tableSchema, "rows.csv": rows.String(),
-		"run.yaml": fmt.Sprintf(`name: suite
+		"run.yaml": `name: suite
 schema: schema.yaml
 data: [{site: north, file: rows.csv, share: 0.5}, {site: south, file: rows.csv, share: 0.5}]
 privacy: {epsilon: 4, delta: 1e-5}
 teachers: 10
-pipeline: %[1]s
 release: {rows: 40}
-%[1]s: %[2]s
-`, s.p.Name, s.small),
+` + lines,
 	} {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}

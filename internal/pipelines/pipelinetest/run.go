@@ -198,15 +198,15 @@ func (s *suite) questions(t *testing.T) {
 	}
 }
 
-// checkCertificate wants one of the pipeline that verifies.
-func (s *suite) checkCertificate(t *testing.T, path, ledgerPath string) {
+// checkCertificate wants one of a pipeline that verifies.
+func checkCertificate(t *testing.T, pipeline, path, ledgerPath string) {
 	t.Helper()
 	c, err := certificate.Read(path)
 	testkit.Must(t, err)
 	ledger, err := os.Open(ledgerPath)
 	testkit.Must(t, err)
 	defer ledger.Close()
-	if err := c.Verify(ledger); err != nil || c.Pipeline != s.p.Name {
+	if err := c.Verify(ledger); err != nil || c.Pipeline != pipeline {
 		t.Errorf("the certificate is of %s (%v)", c.Pipeline, err)
 	}
 }

@@ -1,16 +1,26 @@
 package pipelinetest
 
 import (
+	"bytes"
+	"context"
+	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/conclave-dp/conclave/internal/kinds"
+	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// RunStage checks that a stage keeps what every stage has to keep.
-func RunStage(t *testing.T, s pipeline.Stage) {
+// RunStage checks that a stage keeps what every stage has to keep. Small are the lines of a run.yaml
+// for a run of some seconds that the stage follows.
+func RunStage(t *testing.T, s pipeline.Stage, small string) {
 	if err := s.Options().Validate(); err != nil {
 		t.Errorf("the defaults are not valid: %v", err)
 	}
@@ -28,5 +38,43 @@ func RunStage(t *testing.T, s pipeline.Stage) {
 		if _, known := kinds.All()[q.Kind]; !known || !slices.Contains(sitepolicy.Stages(), q.Stage) {
 			t.Errorf("no policy can allow %s, or nodes do not answer %s", q.Stage, q.Kind)
 		}
+	}
+	t.Run("run", func(t *testing.T) { runStage(t, s, small) })
+}
+
+// A run with the stage ends with rows and a certificate, its ledger's plan has what the stage asks, and
+// nothing is asked twice where the run is begun again.
+func runStage(t *testing.T, s pipeline.Stage, small string) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	spec, out := cluster(t, small)
+	if !slices.Contains(spec.Post, s.Name) && (s.Weigh == nil || spec.Weights == pipeline.NoWeights) {
+		t.Fatalf("the small run of %s does not have the stage", s.Name)
+	}
+	var before *results.Result
+	for range 2 {
+		result, err := local.Run(ctx, spec, local.Options{Out: out})
+		testkit.Must(t, err)
+		if result.Rows != 40 || result.EpsilonSpent > spec.Privacy.Epsilon || len(result.Notes) == 0 {
+			t.Errorf("%d rows for epsilon %v with the notes %q", result.Rows, result.EpsilonSpent, result.Notes)
+		}
+		checkCertificate(t, spec.Pipeline, result.Outputs["certificate"], result.Outputs["ledger"])
+		if before != nil && (result.Rounds != before.Rounds || result.EpsilonSpent != before.EpsilonSpent) {
+			t.Errorf("begun again it asked %d rounds for %v, before %d for %v", result.Rounds, result.EpsilonSpent,
+				before.Rounds, before.EpsilonSpent)
+		}
+		before = result
+		raw, err := os.ReadFile(result.Outputs["ledger"])
+		testkit.Must(t, err)
+		verified, err := ledger.Verify(bytes.NewReader(raw))
+		testkit.Must(t, err)
+		if asks := slices.ContainsFunc(verified.Runs[spec.Name].Plan, func(p privacy.Planned) bool {
+			return slices.ContainsFunc(s.Asks, func(q pipeline.StageQuestion) bool {
+				return q.Stage == p.Stage && q.Kind == p.Kind
+			})
+		}); asks != (len(s.Asks) > 0) {
+			t.Errorf("the stage's questions are in the ledger's plan: %v, and it has %d", asks, len(s.Asks))
+		}
+		testkit.Must(t, os.Remove(result.Outputs["certificate"]))
 	}
 }

@@ -388,7 +388,6 @@ func TestSampledSigma(t *testing.T) {
 		{Budget{Epsilon: 1, Delta: 1e-5}, 0.02, 5000},
 		{Budget{Epsilon: 10, Delta: 1e-5, Filter: FilterRDP}, 0.005, 1000},
 		{Budget{Epsilon: 0.2, Delta: 1e-6, Filter: FilterPLD}, 0.1, 100},
-		{Budget{Epsilon: 1, Delta: 1e-5}, 1, 5000},
 	} {
 		sigma, err := SampledSigma(c.b, c.rate, c.releases, []Event{shares})
 		if err != nil {

@@ -70,7 +70,7 @@ func TestPLDOfPureMechanisms(t *testing.T) {
 		epsilon0 float64
 		n        int
 	}{{0.001, 40_000}, {0.02, 500}, {0.3, 30}, {1, 5}, {3, 1}, {0.05, 1}} {
-		for _, delta := range []float64{1e-3, 1e-5, 1e-9} {
+		for _, delta := range []float64{1e-3, 1e-9} {
 			lo, hi := 0.0, c.epsilon0*float64(c.n)
 			if responseDelta(c.epsilon0, c.n, 0) <= delta {
 				continue
@@ -95,13 +95,12 @@ func TestPLDOfOneRelease(t *testing.T) {
 	for name, pair := range map[string]lossPair{
 		"sampled": sampled, "swapped": swappedPair{sampled}, "range": rangePair{0.7}, "gaussian": gaussianPair{0.5},
 	} {
-		for _, delta := range []float64{1e-2, 1e-3} {
-			if hockeyStick(pair, 0) <= delta {
-				t.Fatalf("%s: nothing to test", name)
-			}
-			_, truth := bisect(0, 20, func(e float64) bool { return hockeyStick(pair, e) > delta })
-			within(t, name, truth, delta, 2e-3, countedPair{pair, 1})
+		const delta = 1e-3
+		if hockeyStick(pair, 0) <= delta {
+			t.Fatalf("%s: nothing to test", name)
 		}
+		_, truth := bisect(0, 20, func(e float64) bool { return hockeyStick(pair, e) > delta })
+		within(t, name, truth, delta, 2e-3, countedPair{pair, 1})
 	}
 }
 
@@ -315,7 +314,7 @@ func TestPLDKeepsItsLimits(t *testing.T) {
 	}
 	different := func(n int) (events []Event) {
 		for i := range n {
-			events = append(events, Event{Kind: Laplace, Epsilon: 1e-3 * float64(1+i), Count: 1})
+			events = append(events, Event{Kind: Laplace, Epsilon: 1e-6 * float64(1+i), Count: 1})
 		}
 		return events
 	}

@@ -32,9 +32,6 @@ func TestForecastOfStages(t *testing.T) {
 		"pure fit": {func(s *runfile.Spec) {
 			s.Weights, runfile.Section[iw.Options](s).Noise = "logreg-noised", "laplace"
 		}, []string{"derivatives"}, []privacy.Kind{privacy.Laplace}, true},
-		"network": {func(s *runfile.Spec) {
-			s.Weights = "dp-mlp"
-		}, []string{"weighting sums"}, []privacy.Kind{privacy.SubsampledGaussian}, true},
 		"both": {func(s *runfile.Spec) {
 			s.Post, s.Weights = []string{"pgb"}, "dp-mlp"
 		}, []string{"score sums", "weighting sums"}, []privacy.Kind{privacy.Exponential, privacy.SubsampledGaussian},

@@ -189,23 +189,19 @@ func staged() map[string]func(*runfile.Spec) {
 			}
 		}
 	}
-	specs := map[string]func(*runfile.Spec){}
-	for _, pipeline := range []string{"pategan", "gpate", "dpgan", "embed"} {
-		for name, method := range map[string]func(*runfile.Spec){
-			"gaussian": weights(iw.Debiased, "gaussian"), "laplace": weights(iw.Noised, "laplace"),
-			"norm-gamma": weights(iw.Debiased, "norm-gamma"), "dp-mlp": weights(iw.PrivateMLP, "gaussian"),
-		} {
-			if name == "laplace" || name == "dp-mlp" {
-				specs[pipeline+", "+name] = all(gan(pipeline, 0), method)
-			}
-			if pipeline == "pategan" || pipeline == "dpgan" && name == "dp-mlp" {
-				specs[pipeline+", pgb, "+name] = all(gan(pipeline, 0), post, method)
-			}
-		}
+	gaussian, mlp := weights(iw.Debiased, "gaussian"), weights(iw.PrivateMLP, "gaussian")
+	laplace, gamma := weights(iw.Noised, "laplace"), weights(iw.Debiased, "norm-gamma")
+	return map[string]func(*runfile.Spec){
+		"pategan, pgb":               all(gan("pategan", 0), post),
+		"pategan, pgb, gaussian":     all(gan("pategan", 0), post, gaussian),
+		"pategan, pgb, laplace":      all(gan("pategan", 0), post, laplace),
+		"pategan, pgb, norm-gamma":   all(gan("pategan", 0), post, gamma),
+		"pategan, warm, pgb, dp-mlp": all(gan("pategan", 0.2), post, mlp),
+		"gpate, laplace":             all(gan("gpate", 0), laplace),
+		"dpgan, pgb":                 all(gan("dpgan", 0), post),
+		"dpgan, pgb, dp-mlp":         all(gan("dpgan", 0), post, mlp),
+		"embed, dp-mlp":              all(gan("embed", 0), mlp),
 	}
-	specs["pategan, pgb"], specs["dpgan, pgb"] = all(gan("pategan", 0), post), all(gan("dpgan", 0), post)
-	specs["pategan, warm, pgb, dp-mlp"] = all(gan("pategan", 0.2), post, weights(iw.PrivateMLP, "gaussian"))
-	return specs
 }
 
 // Each stage fits its share by itself, all of them with the training fit the budget, and the
@@ -319,6 +315,9 @@ func TestSharesLeaveRoom(t *testing.T) {
 			"weighting: {noise: laplace, share: 0.6}\n": "warm_start.embed: 0.5, weighting.share: 0.6 leave nothing",
 	} {
 		for _, pipeline := range []string{"pategan", "dpgan"} {
+			if pipeline == "dpgan" && !strings.Contains(want, "pgb.share: 0.999999") {
+				continue // takes long, and is no different
+			}
 			s := runfile.DefaultSpec()
 			if err := s.Parse("pipeline: " + pipeline + "\n" + options); err != nil {
 				t.Fatal(err)
@@ -409,9 +408,9 @@ func TestFitsThatCannotBe(t *testing.T) {
 	}
 }
 
-// What selections are charged is never more than Theorem 2 of Neunhoeffer, Wu and Dwork
-// 2021 has it.
-func TestSelectionsCostNoMoreThanThePaperHasThem(t *testing.T) {
+// Selections that may spend what Theorem 2 of Neunhoeffer, Wu and Dwork 2021 charges are at least
+// as sharp as its own. A test of package privacy compares the charges.
+func TestSelectionsAreAsSharpAsThePaperHasThem(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
@@ -431,12 +430,6 @@ func TestSelectionsCostNoMoreThanThePaperHasThem(t *testing.T) {
 		t.Fatalf("%d rows, %v", len(groups.Rows), err)
 	}
 	for _, r := range groups.Rows {
-		event := privacy.Event{Kind: privacy.Exponential, Epsilon: r.Epsilon0, Count: r.Rounds}
-		claim, err := privacy.Account([]privacy.Event{event}, r.Delta)
-		if err != nil || claim.Epsilon > r.EpsilonAdvanced {
-			t.Errorf("%+v: charged %v (%v)", r, claim.Epsilon, err)
-		}
-		// And a run that may spend that much gets selections at least as sharp.
 		s := voteSpec()
 		s.Post, runfile.Section[pgb.StageOptions](s).Rounds,
 			runfile.Section[pgb.StageOptions](s).Share = []string{pgb.Stage.Name}, int(r.Rounds), 0.5

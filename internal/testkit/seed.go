@@ -39,7 +39,7 @@ func Seed(t testing.TB) uint64 {
 }
 
 // Costly checks a property whose draws take long. With the fixed seed, which draws the same in
-// every run, it takes the first fifth of the draws; with any other seed all of them.
+// every run, it takes the first tenth of the draws; with any other seed all of them.
 func Costly(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	if _, given := os.LookupEnv(seedVariable); !given {
@@ -47,7 +47,7 @@ func Costly(t *testing.T, property func(*rapid.T)) {
 		all := checks.String()
 		n, err := strconv.Atoi(all)
 		Must(t, err)
-		Must(t, checks.Set(strconv.Itoa((n+4)/5)))
+		Must(t, checks.Set(strconv.Itoa((n+9)/10)))
 		defer func() { Must(t, checks.Set(all)) }()
 	}
 	rapid.Check(t, property)

@@ -56,19 +56,23 @@ func (a *asker) AskReduced(ctx context.Context, stage string, r *conclavev1.Roun
 	return release, err
 }
 
+// maxLeaders bounds how often sums are asked again for one selection.
+const maxLeaders = 20
+
 // AskCached asks a round by the sums of another one, which is asked again where the aggregator
-// does not cache them.
+// does not cache them: it may have taken over, and the next one may take over before it is done.
 func (a *asker) AskCached(
 	ctx context.Context, stage string, r, sums *conclavev1.Round,
 ) (*conclavev1.Release, error) {
-	release, err := a.Ask(ctx, stage, r)
-	if !errors.Is(err, student.ErrNotHeld) {
-		return release, err
+	for asked := 0; ; asked++ {
+		release, err := a.Ask(ctx, stage, r)
+		if !errors.Is(err, student.ErrNotHeld) || asked == maxLeaders {
+			return release, err
+		}
+		if _, err := a.client.AskAndHold(ctx, sums, a.waiting); err != nil {
+			return nil, err
+		}
 	}
-	if _, err := a.client.AskAndHold(ctx, sums, a.waiting); err != nil {
-		return nil, err
-	}
-	return a.Ask(ctx, stage, r)
 }
 
 // refused is a [pipeline.ErrRefused].

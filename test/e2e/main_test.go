@@ -58,9 +58,9 @@ func binary(name string) string { return filepath.Join(built.dir, "bin", name) }
 
 func prepare(dir string) error {
 	built.dir = dir
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "bin")+string(filepath.Separator), "../../cmd/...")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%v: %w\n%s", build, err, out)
+	programs := []string{"aggregator", "teacher", "student", "conclave"}
+	if err := testkit.Programs(filepath.Join(dir, "bin"), programs); err != nil {
+		return err
 	}
 	if err := splitExample(); err != nil {
 		return err

@@ -2,7 +2,7 @@
 // etcd of three members, nodes of four sites and students, every one a process of its own,
 // are killed, paused, cut off and delayed at random, several at a time, while runs go on.
 //
-//	go test ./test/faults                                   20 faults, 8 nodes
+//	go test ./test/faults                                   one of each kind, 4 nodes
 //	go test ./test/faults -run Faults -faults=200 -timeout 60m -v
 //	                                                        200 faults, 20 nodes
 //

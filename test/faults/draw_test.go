@@ -22,7 +22,7 @@ type drawer struct {
 	c    *cluster
 	etcd *clientv3.Client
 	bag  []fault
-	// short leaves out what lasts long.
+	// short takes each kind once.
 	short bool
 
 	mu   sync.Mutex
@@ -59,22 +59,27 @@ func newDrawer(ctx context.Context, c *cluster, seed uint64) (*drawer, error) {
 
 // next draws from a bag of all kinds, so that none is left out for long.
 func (d *drawer) next() fault {
-	for {
-		if len(d.bag) == 0 {
-			for _, f := range kinds() {
-				for range f.many {
-					d.bag = append(d.bag, f)
-				}
-			}
-			d.Shuffle(len(d.bag), func(i, j int) { d.bag[i], d.bag[j] = d.bag[j], d.bag[i] })
-		}
-		f := d.bag[0]
-		d.bag = d.bag[1:]
-		if f.to > 10 && d.short || f.partition && d.c.net == nil {
-			continue
-		}
-		return f
+	if len(d.bag) == 0 {
+		d.fill()
 	}
+	f := d.bag[0]
+	d.bag = d.bag[1:]
+	return f
+}
+
+// fill fills the bag, and returns how many faults are in it.
+func (d *drawer) fill() int {
+	for _, f := range kinds() {
+		switch {
+		case f.partition && d.c.net == nil:
+		case d.short:
+			d.bag = append(d.bag, f)
+		default:
+			d.bag = append(d.bag, slices.Repeat([]fault{f}, f.many)...)
+		}
+	}
+	d.Shuffle(len(d.bag), func(i, j int) { d.bag[i], d.bag[j] = d.bag[j], d.bag[i] })
+	return len(d.bag)
 }
 
 // take marks who gets a fault; it returns false when one of them has one.
@@ -185,6 +190,9 @@ func (d *drawer) pause(of ...*process) *committed {
 func (d *drawer) trap(when, how string) *committed {
 	leader := d.leader()
 	p := d.c.aggregators[leader]
+	if leader == 0 && d.short { // it has no hooks, and need not end soon
+		p.kill(2 * time.Second)
+	}
 	if leader == 0 || !d.take([]string{p.name}) {
 		return nil
 	}

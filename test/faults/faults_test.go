@@ -25,12 +25,10 @@ const (
 // Faults of all kinds are committed at random while runs go on. See the package's comment for
 // the long variant, docs/faults.md for what is checked.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	faults, nodes := *faultCount, *nodeCount
-	if faults == 0 {
-		faults = 8
-	}
 	if nodes == 0 {
-		nodes = 8
+		nodes = 4
 		if faults >= 100 {
 			nodes = 20
 		}
@@ -44,14 +42,15 @@ func TestFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.etcd.Close()
-	if d.short = faults < 100; d.short {
-		c.delayStudents(20 * time.Millisecond) // the faults last as long as they do, with fewer rounds meanwhile
+	if d.short = faults == 0; d.short {
+		faults = d.fill()
+		c.delayStudents(100 * time.Millisecond) // the faults last as long as they do, with fewer rounds meanwhile
 	}
 
 	stop := make(chan struct{})
 	var work sync.WaitGroup
 	for _, row := range append(rows, []kind{overdrawn}) {
-		work.Go(func() { c.work(ctx, row, time.Duration(faults)*200*time.Millisecond, stop) })
+		work.Go(func() { c.work(ctx, row, time.Duration(faults)*100*time.Millisecond, stop) })
 	}
 	ended := make(chan struct{})
 	go func() { work.Wait(); close(ended) }()
@@ -106,9 +105,16 @@ func (d *drawer) commit(faults int, a *auditor) map[string]int {
 		f := d.next()
 		places <- struct{}{}
 		lasts, alone, gap := d.seconds(f.from, f.to), d.IntN(5) > 1, d.seconds(0, 0.7)
+		if d.short {
+			lasts, alone, gap = d.seconds(f.from, f.from+(f.to-f.from)/5), false, gap/5
+		}
 		m := f.begin(d)
 		if m == nil {
 			<-places
+			if d.short { // later, then
+				d.bag = append(d.bag, f)
+				time.Sleep(50 * time.Millisecond)
+			}
 			continue
 		}
 		n++

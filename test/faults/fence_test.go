@@ -16,6 +16,7 @@ import (
 // wakes when another one has led for a while and has written. Its charge must not happen:
 // nobody else has asked that round meanwhile, so that nothing but the fence is in its way.
 func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 4, "3s", true)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

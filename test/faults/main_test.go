@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -12,12 +11,13 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 var (
 	seed       = flag.Uint64("seed", 1, "seed of the faults; 0 takes a new one")
-	faultCount = flag.Int("faults", 0, "how many faults TestFaults draws; 0 takes 8")
-	nodeCount  = flag.Int("nodes", 0, "how many nodes there are; 0 takes 20 from 100 faults on, else 8")
+	faultCount = flag.Int("faults", 0, "how many faults TestFaults draws; 0 takes one of each kind, all short")
+	nodeCount  = flag.Int("nodes", 0, "how many nodes there are; 0 takes 20 from 100 faults on, else 4")
 	loopback   = flag.Bool("loopback", false, "use no namespaces, and leave partitions of the network out")
 	keep       = flag.String("keep", "", "folder in which everything is left, for a look afterwards")
 )
@@ -43,6 +43,7 @@ func TestMain(m *testing.M) {
 		os.Exit(play(role))
 	}
 	flag.Parse()
+	testkit.WaitTogether()
 	if role == enclosed {
 		built = os.Getenv(dirVariable)
 		if err := enclose(); err != nil {
@@ -63,7 +64,7 @@ func prepare(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	built = dir
-	if err := build(filepath.Join(dir, "bin"), []string{"aggregator", "teacher", "student", "conclave"}); err != nil {
+	if err := testkit.Programs(filepath.Join(dir, "bin"), []string{"aggregator", "teacher", "student", "conclave"}); err != nil {
 		fmt.Fprintln(os.Stderr, "prepare the faults tests:", err)
 		return 1
 	}
@@ -75,19 +76,6 @@ func prepare(m *testing.M) int {
 		open = err.Error()
 	}
 	return m.Run()
-}
-
-// build builds programs into a folder; flags are those of go build.
-func build(to string, programs []string, flags ...string) error {
-	args := append([]string{"build", "-o", to + string(filepath.Separator)}, flags...)
-	for _, name := range programs {
-		args = append(args, "../../cmd/"+name)
-	}
-	c := exec.Command("go", args...)
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("%v: %w\n%s", c, err, out)
-	}
-	return nil
 }
 
 // issueAll makes an authority, and certificates for all that a cluster has.

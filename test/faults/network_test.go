@@ -13,14 +13,19 @@ import (
 // network0 is the address of the test itself, of its proxies and of students.
 const network0 = "10.99.0.1"
 
+// namespaces are there once: one test at a time has them.
+var namespaces sync.Mutex
+
 // network is a bridge in the test's own namespace, with a namespace behind it for each
 // place. Without namespaces every place is on the loopback, and there is nothing to part.
 type network struct {
 	places []string
 }
 
-// newNetwork makes a namespace for each place. The kernel removes them with the test's own.
+// newNetwork makes a namespace for each place, once no other test has any. The kernel removes them
+// with the test's own.
 func newNetwork(places ...string) (*network, error) {
+	namespaces.Lock()
 	n := &network{places: places}
 	commands := [][]string{
 		{"link", "add", "br0", "type", "bridge"},
@@ -46,6 +51,7 @@ func newNetwork(places ...string) (*network, error) {
 
 // remove takes the network away again, for the next test.
 func (n *network) remove() error {
+	defer namespaces.Unlock()
 	for _, p := range n.places {
 		if err := ip("netns", "del", p); err != nil {
 			return err

@@ -82,10 +82,9 @@ func serveEtcd(ctx context.Context, folder, at, cluster string) error {
 	if err != nil {
 		return err
 	}
-	defer server.Close()
 	select {
 	case <-ctx.Done():
-		return nil
+		return nil // Close would wait for all who watch
 	case err := <-server.Err():
 		return err
 	}

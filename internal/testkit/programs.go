@@ -1,0 +1,24 @@
+package testkit
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Programs builds programs of cmd into a folder; flags are those of go build. It runs cp on them by
+// go run, which keeps what it has linked in the build cache: go build links again each time.
+func Programs(to string, names []string, flags ...string) error {
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	for _, name := range names {
+		args := append([]string{"run", "-exec", "cp"}, flags...)
+		c := exec.Command("go", append(args, "github.com/conclave-dp/conclave/cmd/"+name, filepath.Join(to, name))...)
+		if out, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %w\n%s", c, err, out)
+		}
+	}
+	return nil
+}

@@ -28,6 +28,8 @@ var (
 	// ErrRunExists: a run of this name was opened with another spec, or submitted, and is
 	// not the same, or has ended.
 	ErrRunExists = errors.New("a run of this name exists")
+	// ErrRunOpen: the run has not ended.
+	ErrRunOpen = errors.New("the run is open")
 	// ErrRunClosed: the run was closed; only stored releases can be had.
 	ErrRunClosed = errors.New("the run is closed")
 	// ErrForgotten: the round was released and its release dropped; see

@@ -47,6 +47,9 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 			if err != nil {
 				return false, err
 			}
+			if stored.Removed {
+				return false, fmt.Errorf("%w, and was removed: %q; give the new run another name", ErrRunExists, r.Name)
+			}
 			if field := opened.differs(stored); field != "" {
 				return false, fmt.Errorf("%w with another %s: %q; give the new run another name, or put its "+
 					"old spec back", ErrRunExists, field, r.Name)
@@ -92,6 +95,10 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 // asQueued checks a run against the one of its name in the queue, nil where there is none.
 // It returns the condition that this stays so.
 func (r Run) asQueued(key string, kv *mvccpb.KeyValue, opened bool) (clientv3.Cmp, error) {
+	if kv == nil && r.Claim != "" {
+		return clientv3.Cmp{}, fmt.Errorf("%w: run %q is not in the queue, and is opened with a claim; leave it out",
+			ErrQueue, r.Name)
+	}
 	if kv == nil {
 		return absent(key), nil
 	}

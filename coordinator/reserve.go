@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// Runs returns all runs that were opened on a dataset, by name.
+// Runs returns all runs that were opened on a dataset and not removed, by name.
 func (s *Store) Runs(ctx context.Context, dataset string) ([]Run, error) {
 	kvs, err := s.list(ctx, "list runs", s.config.Prefix+"runs/")
 	if err != nil {
@@ -20,7 +20,7 @@ func (s *Store) Runs(ctx context.Context, dataset string) ([]Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.Dataset == dataset {
+		if r.Dataset == dataset && !r.Removed {
 			runs = append(runs, r)
 		}
 	}

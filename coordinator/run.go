@@ -33,6 +33,8 @@ type Run struct {
 	Opened string `json:"opened,omitempty"`
 
 	Closed bool `json:"closed,omitempty"`
+	// Removed says that nothing else is left of the run; see [Store.Remove].
+	Removed bool `json:"removed,omitempty"`
 	// Head is the hash of the closing entry.
 	Head     string `json:"head,omitempty"`
 	Releases uint64 `json:"releases,omitempty"`

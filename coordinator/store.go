@@ -151,8 +151,10 @@ func (s *Store) entryKey(dataset string, seq uint64) string {
 }
 
 func (s *Store) releaseKey(run string, round uint64) string {
-	return fmt.Sprintf("%sreleases/%s/%016x", s.config.Prefix, run, round)
+	return fmt.Sprintf("%s%016x", s.releasesPrefix(run), round)
 }
+
+func (s *Store) releasesPrefix(run string) string { return s.config.Prefix + "releases/" + run + "/" }
 
 func (s *Store) nodesPrefix(kind, dataset string) string {
 	return s.config.Prefix + kind + "/" + dataset + "/"

@@ -151,9 +151,11 @@ func (c *cluster) dial(t testing.TB, files certs.Files) *grpc.ClientConn {
 	return conn
 }
 
-func (c *cluster) student(t testing.TB) *testStudent {
-	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleStudent, "student"))
-	return &testStudent{conclavev1.NewStudentServiceClient(conn)}
+func (c *cluster) student(t testing.TB) *testStudent { return c.studentAs(t, "student") }
+
+func (c *cluster) studentAs(t testing.TB, name string) *testStudent {
+	t.Helper()
+	return &testStudent{conclavev1.NewStudentServiceClient(c.dialAs(t, certs.RoleStudent, name))}
 }
 
 // testStudent asks as a student does.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/conclave-dp/conclave/coordinator"
@@ -58,6 +59,8 @@ type Config struct {
 	// 30s. Less: another worker takes it sooner; too little, and a short pause of the
 	// network moves it.
 	WorkerGrace time.Duration `yaml:"worker_grace"`
+	// MaxOpenRuns is how many runs of one student may be open. Default 64.
+	MaxOpenRuns int `yaml:"max_open_runs"`
 	// Log says what is logged, and how.
 	Log logging.Config `yaml:"log"`
 }
@@ -81,6 +84,12 @@ type DatasetConfig struct {
 	// default: it is the promise made to the people in the data. Its filter, by
 	// default gdp, is rdp where runs take samples, and pld for one run with a plan.
 	Budget privacy.Budget `yaml:"budget"`
+	// Students lists the names of the certificates that may open and submit runs on the
+	// dataset. Default: all students of the authority.
+	Students []string `yaml:"students"`
+	// Workers lists the names of the certificates that may take runs from its queue, which
+	// other students submitted. Default: all students of the authority.
+	Workers []string `yaml:"workers"`
 }
 
 // EtcdConfig says which etcd holds the ledger.
@@ -121,6 +130,7 @@ func DefaultConfig() Config {
 		Drain:  10 * time.Second,
 
 		WorkerGrace: 30 * time.Second,
+		MaxOpenRuns: 64,
 		Log:         logging.DefaultConfig(),
 	}
 }
@@ -200,6 +210,9 @@ func (c Config) Validate() error {
 	if c.WorkerGrace < time.Second || c.WorkerGrace > maxDrain {
 		bad("worker_grace %v must be 1s to %v", c.WorkerGrace, maxDrain)
 	}
+	if c.MaxOpenRuns < 1 {
+		bad("max_open_runs %d must be at least 1", c.MaxOpenRuns)
+	}
 	if err := c.Log.Validate(); err != nil {
 		errs = append(errs, err)
 	}
@@ -232,6 +245,11 @@ func (d DatasetConfig) validate() error {
 	}
 	if d.Unit == "" {
 		return fmt.Errorf("dataset %q: unit is empty; set record or a column's name", d.Name)
+	}
+	for _, name := range slices.Concat(d.Students, d.Workers) {
+		if err := (certs.Identity{Role: certs.RoleStudent, Name: name}).Validate(); err != nil {
+			return fmt.Errorf("dataset %q: students, workers: %w", d.Name, err)
+		}
 	}
 	if err := d.Budget.Validate(); err != nil {
 		return fmt.Errorf("dataset %q: budget: %w", d.Name, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -33,11 +34,22 @@ type testQueue struct {
 
 func (c *cluster) queue(t testing.TB, name string) testQueue {
 	t.Helper()
-	if err := authority.Issue(c.certs, certs.RoleStudent, name, nil, time.Hour); err != nil &&
-		!errors.Is(err, certs.ErrExists) {
+	return testQueue{conclavev1.NewRunServiceClient(c.dialAs(t, certs.RoleStudent, name))}
+}
+
+// operator asks with the certificate of an operator.
+func (c *cluster) operator(t testing.TB) testQueue {
+	t.Helper()
+	return testQueue{conclavev1.NewRunServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))}
+}
+
+// dialAs dials with a certificate that it issues, if there is none.
+func (c *cluster) dialAs(t testing.TB, role certs.Role, name string) *grpc.ClientConn {
+	t.Helper()
+	if err := authority.Issue(c.certs, role, name, nil, time.Hour); err != nil && !errors.Is(err, certs.ErrExists) {
 		t.Fatal(err)
 	}
-	return testQueue{conclavev1.NewRunServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleStudent, name)))}
+	return c.dial(t, certs.IssuedFiles(c.certs, role, name))
 }
 
 func (q testQueue) submit(t testing.TB, dataset, name string) *conclavev1.SubmitRunResponse {
@@ -135,7 +147,7 @@ func (q testQueue) finish(t testing.TB, run *conclavev1.ClaimedRun, state concla
 func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	c := newCluster(t, Options{})
 	d := c.dataset()
-	lab, student := c.queue(t, "lab"), c.student(t)
+	lab, student := c.queue(t, "lab"), c.studentAs(t, "lab")
 	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	first := lab.submit(t, d, "first")
 	if !first.GetFits() || first.GetRun().GetPlace() != 1 || first.GetRun().GetBy() != "lab" ||
@@ -237,14 +249,14 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 func TestRunsOfStudentsAreListedAndClosedByForce(t *testing.T) {
 	c := newCluster(t, Options{})
 	d := c.dataset()
-	lab, student := c.queue(t, "lab"), c.student(t)
+	lab, student := c.operator(t), c.student(t)
 	spec, _ := student.open(t, d, nil)
 	status := lab.show(t, spec.Name)
 	if status.GetQueued() || status.GetState() != conclavev1.RunState_RUN_STATE_RUNNING ||
 		status.GetBy() != "student" || status.GetPipeline() != "pategan" || status.GetSubmitted() == "" {
 		t.Errorf("a student's own run is %v", status)
 	}
-	_, err := lab.SubmitRun(testkit.Within(t), roundtest.Submission(d, spec.Name))
+	_, err := c.queue(t, "lab").SubmitRun(testkit.Within(t), roundtest.Submission(d, spec.Name))
 	roundtest.WantStatus(t, err, codes.AlreadyExists, spec.Name, "opened by a student")
 	// Somebody waits for a round of it that cannot be answered: there are no nodes.
 	asked := make(chan error, 1)
@@ -287,7 +299,7 @@ func small(c *Config) {
 func TestCancel(t *testing.T) {
 	path, watched := observed(t)
 	c := newCluster(t, Options{}, small, watched)
-	lab, eve, student := c.queue(t, "lab"), c.queue(t, "eve"), c.student(t)
+	lab, eve, student := c.queue(t, "lab"), c.queue(t, "eve"), c.studentAs(t, "lab")
 	lab.submit(t, "small", "a")
 	over := roundtest.Submission("small", "b")
 	_, err := lab.SubmitRun(testkit.Within(t), over)
@@ -298,13 +310,14 @@ func TestCancel(t *testing.T) {
 	if r.GetFits() || r.GetEpsilonLeft() != 0 {
 		t.Errorf("the answer to a run too many is %v", r)
 	}
-	_, err = eve.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "a"})
-	roundtest.WantStatus(t, err, codes.PermissionDenied, `"lab"`, "force")
-	if _, err = eve.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "a", Force: true}); err != nil {
-		t.Fatal(err)
+	for _, force := range []bool{false, true} {
+		_, err = eve.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "a", Force: force})
+		roundtest.WantStatus(t, err, codes.PermissionDenied, `"eve"`)
 	}
+	_, err = c.operator(t).CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "a"})
+	testkit.Must(t, err)
 	if status := lab.show(t, "a"); status.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED ||
-		status.GetReason() != `by "eve"` || status.GetOpened() {
+		status.GetReason() != `by "desk"` || status.GetOpened() {
 		t.Errorf("cancelled it is %v", status)
 	}
 	w := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"})
@@ -353,7 +366,7 @@ func TestCancel(t *testing.T) {
 		}
 	}
 	want := []string{"run-submitted a student/lab ", "run-submitted b student/lab ",
-		"run-cancelled a student/eve cancelled", "run-claimed b student/lab ", "run-cancelled b student/lab cancelled",
+		"run-cancelled a operator/desk cancelled", "run-claimed b student/lab ", "run-cancelled b student/lab cancelled",
 		"run-submitted c student/lab "}
 	if !slices.Equal(lines, want) {
 		t.Errorf("the audit log has %q", lines)
@@ -364,7 +377,7 @@ func TestCancel(t *testing.T) {
 // would not fit beside an open run waits for that.
 func TestAQueueOverTheBudget(t *testing.T) {
 	c := newCluster(t, Options{}, small)
-	lab, student := c.queue(t, "lab"), c.student(t)
+	lab, student := c.queue(t, "lab"), c.studentAs(t, "lab")
 	for i, epsilon := range []float64{9, 9, 10} {
 		q := roundtest.Submission("small", fmt.Sprintf("r%d", i))
 		q.Spec.Epsilon, q.Overcommit = epsilon, true

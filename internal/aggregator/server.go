@@ -203,12 +203,17 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 		if err := s.store.OpenDataset(ctx, s.lead, record); err != nil {
 			return fmt.Errorf("open dataset %q: %w", record.Name, err)
 		}
-		datasets[record.Name] = round.NewDataset(record)
+		d := round.NewDataset(record)
+		d.Students, d.Workers = c.Students, c.Workers
+		datasets[record.Name] = d
 	}
 	s.rounds = round.New(round.Options{
 		Store: s.store, Lead: s.lead, Lifetime: s.life, Datasets: datasets, Parse: shape.Parser(s.options.Reducers),
-		MayAsk: func(run, claim string) error { return s.queue.MayAsk(run, claim) },
-		Reload: s.credentials.Reload, Metrics: s.metrics.Rounds, Audit: s.audit, Tracer: s.tracer, Log: s.log,
+		MayAsk: func(run, opener, claim string, by certs.Identity) error {
+			return s.queue.MayAsk(run, opener, claim, by)
+		},
+		MostOpen: s.config.MaxOpenRuns,
+		Reload:   s.credentials.Reload, Metrics: s.metrics.Rounds, Audit: s.audit, Tracer: s.tracer, Log: s.log,
 		Hooks: s.options.Hooks, Faults: s.options.faults,
 	})
 	s.queue, err = queue.New(ctx, queue.Options{

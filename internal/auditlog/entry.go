@@ -22,6 +22,7 @@ const (
 	RunReturned  = "run-returned"
 	RunFinished  = "run-finished"
 	RunCancelled = "run-cancelled"
+	RunRemoved   = "run-removed"
 	Released     = "release" // a round was answered and charged
 	Repeated     = "repeat"  // the stored answer of a round was handed out again, at no cost
 	Answered     = "answer"  // a node's teachers answered a round
@@ -80,7 +81,7 @@ type Charge struct {
 // but a machine that dies may.
 func (e Entry) lasting() bool {
 	switch e.Event {
-	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, Released, Repeated, Answered:
+	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, Released, Repeated, Answered:
 		return true
 	}
 	return false

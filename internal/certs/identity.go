@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -20,7 +21,12 @@ const (
 	RoleAggregator Role = "aggregator"
 	RoleNode       Role = "node"
 	RoleStudent    Role = "student"
+	// RoleOperator may list, watch, cancel and remove the runs of all students, and nothing else.
+	RoleOperator Role = "operator"
 )
+
+// Roles are all of them.
+func Roles() []Role { return []Role{RoleAggregator, RoleNode, RoleStudent, RoleOperator} }
 
 // Scheme of the URI that holds an identity.
 const Scheme = "conclave"
@@ -41,10 +47,8 @@ func (i Identity) String() string { return fmt.Sprintf("%s %q", i.Role, i.Name) 
 
 // Validate checks that the role is one of a cluster and the name can be part of a file name.
 func (i Identity) Validate() error {
-	switch i.Role {
-	case RoleAggregator, RoleNode, RoleStudent:
-	default:
-		return fmt.Errorf("role %q is unknown; use %s, %s or %s", i.Role, RoleAggregator, RoleNode, RoleStudent)
+	if !slices.Contains(Roles(), i.Role) {
+		return fmt.Errorf("role %q is unknown; use one of %v", i.Role, Roles())
 	}
 	if !namePattern.MatchString(i.Name) {
 		return fmt.Errorf("name %q cannot be used; take 1 to 64 letters, digits, dots, dashes and underscores,"+

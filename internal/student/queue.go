@@ -67,8 +67,7 @@ func (q *Queue) Show(ctx context.Context, run string) (response *conclavev1.Show
 	return response, err
 }
 
-// Cancel ends a run; force does so with one that somebody else submitted, or that did not
-// come from the queue.
+// Cancel ends a run; force does so with one that did not come from the queue.
 func (q *Queue) Cancel(ctx context.Context, run string, force bool) (*conclavev1.RunStatus, error) {
 	var response *conclavev1.CancelRunResponse
 	err := q.retry(ctx, "cancel the run", func() (err error) {
@@ -76,6 +75,14 @@ func (q *Queue) Cancel(ctx context.Context, run string, force bool) (*conclavev1
 		return err
 	})
 	return response.GetRun(), err
+}
+
+// Remove drops what is stored of a run that has ended.
+func (q *Queue) Remove(ctx context.Context, run string) error {
+	return q.retry(ctx, "remove the run", func() error {
+		_, err := q.runs.RemoveRun(ctx, &conclavev1.RemoveRunRequest{Run: run})
+		return err
+	})
 }
 
 // Watch tells how a run stands, each time that changes, and returns how it ended.

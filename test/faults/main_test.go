@@ -87,7 +87,7 @@ func issueAll(dir string, hosts []string) error {
 		role certs.Role
 		name string
 	}{
-		{certs.RoleAggregator, "aggregator"}, {certs.RoleStudent, "lab"}, {certs.RoleStudent, "reader"},
+		{certs.RoleAggregator, "aggregator"}, {certs.RoleStudent, "lab"},
 		{certs.RoleNode, sites[0]}, {certs.RoleNode, sites[1]}, {certs.RoleNode, sites[2]}, {certs.RoleNode, sites[3]},
 	} {
 		var at []string

@@ -123,13 +123,14 @@ func (c *cluster) run(ctx context.Context, k kind, name string) (over bool) {
 	return over
 }
 
-// student makes one that runs until its run has ended, or is over the budget.
+// student makes one that runs until its run has ended, or is over the budget. who tells apart those
+// of one run, which share a certificate: a run is that of whoever opened it.
 func (c *cluster) student(k kind, name, who string) *process {
 	out := c.path("out-" + name + "-" + who)
 	file := c.write("student-"+name+"-"+who+".yaml",
 		fmt.Sprintf("aggregator: '%s'\ndataset: %s\nrun: %s\nout: %s\ntls: %s\nretry: 500ms\npatience: 10m\nlog: "+
 			"{format: json}\n",
-			c.labs, k.dataset, c.path(name+".yaml"), out, c.tls(certs.RoleStudent, who)))
+			c.labs, k.dataset, c.path(name+".yaml"), out, c.tls(certs.RoleStudent, "lab")))
 	command, environment := []string{filepath.Join(c.bin, "student"), "--config", file}, []string(nil)
 	if k.readers {
 		raw, err := json.Marshal(reading{

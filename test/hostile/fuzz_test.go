@@ -117,7 +117,7 @@ func (f *fuzzed) begin(t testing.TB) {
 	var err error
 	f.node, err = f.w.connect(certs.RoleNode, f.site)
 	testkit.Must(t, err)
-	f.student, err = f.w.connect(certs.RoleStudent, "eve")
+	f.student, err = f.w.connect(certs.RoleStudent, "lab")
 	testkit.Must(t, err)
 }
 

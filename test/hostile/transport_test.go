@@ -276,7 +276,7 @@ func TestHostileQuestions(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
 	run := s.spec.GetName()
-	eve := conclavev1.NewStudentServiceClient(w.dial(t, certs.RoleStudent, "eve"))
+	eve := conclavev1.NewStudentServiceClient(w.dial(t, certs.RoleStudent, "lab"))
 	part := func(i, n uint32, data []byte) *conclavev1.RoundPart {
 		return &conclavev1.RoundPart{Run: run, Part: i, Parts: n, Data: data}
 	}
@@ -383,7 +383,7 @@ func TestRoundsUnderWayAreBounded(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
 	before, _ := settled()
-	eve := conclavev1.NewStudentServiceClient(w.dial(t, certs.RoleStudent, "eve"))
+	eve := conclavev1.NewStudentServiceClient(w.dial(t, certs.RoleStudent, "lab"))
 	ctx, cancel := withCancel(t)
 	streams, refused := []conclavev1.StudentService_AskClient{}, 0
 	data := make([]byte, 1<<20)

@@ -42,6 +42,7 @@ func Code(err error) codes.Code {
 	case errors.Is(err, coordinator.ErrRunExists):
 		return codes.AlreadyExists
 	case errors.Is(err, coordinator.ErrRunClosed),
+		errors.Is(err, coordinator.ErrRunOpen),
 		errors.Is(err, coordinator.ErrForgotten),
 		errors.Is(err, coordinator.ErrQueue),
 		errors.Is(err, privacy.ErrPlan),

@@ -34,22 +34,6 @@ func (c *Claim) end() {
 	}
 }
 
-// MayAsk refuses calls about a run of the queue by anybody but the worker that holds it with
-// the claim. A run that has ended may be asked again as ever.
-func (q *Queue) MayAsk(run, claim string) error {
-	e, ok := q.get(run)
-	if !ok || e.record.State.Final() {
-		return nil
-	}
-	if e.record.State == coordinator.Waiting {
-		return fault.Refusedf("run %q waits in the queue; the worker that takes it asks for it", run)
-	}
-	if claim != e.record.Claim {
-		return fault.Refusedf("run %q is held by worker %q; only that one asks for it", run, e.record.Worker)
-	}
-	return nil
-}
-
 // Resume makes a new stream that of the worker that holds a run with a claim; an earlier
 // stream ends. It returns nil where the run is not the worker's.
 func (q *Queue) Resume(run, claim, holder string) *Claim {

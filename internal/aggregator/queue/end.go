@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -162,8 +163,8 @@ func (q *Queue) Finish(ctx context.Context, by *peer.Session, run string, end co
 	return q.status(ctx, e)
 }
 
-// Cancel ends a run before its time. By force it ends one of another student, or one that did
-// not come from the queue.
+// Cancel ends a run before its time, for an operator or the student whose run it is. By force it
+// ends one that did not come from the queue.
 func (q *Queue) Cancel(ctx context.Context, by *peer.Session, run string, force bool) (*conclavev1.RunStatus, error) {
 	if err := q.lock(ctx); err != nil {
 		return nil, err
@@ -174,13 +175,16 @@ func (q *Queue) Cancel(ctx context.Context, by *peer.Session, run string, force 
 	if !ok {
 		return q.cancelDirect(ctx, by, run, force)
 	}
+	if err := q.MayRead(run, "", by.Identity); err != nil {
+		return nil, err
+	}
 	switch {
 	case e.record.State == coordinator.Cancelled:
 	case e.record.State.Final():
 		return nil, fault.Refusedf("run %q has ended already (%s)", run, e.record.State)
-	case e.record.By != who && !force:
-		return nil, fault.Deniedf("run %q was submitted by %q and not by %q; cancel it by force if it has to be",
-			run, e.record.By, who)
+	case e.record.By != who && by.Identity.Role != certs.RoleOperator:
+		return nil, fault.Deniedf("run %q was submitted by %q and not by %q; who submitted it or an operator cancels "+
+			"it", run, e.record.By, who)
 	default:
 		end := coordinator.End{State: coordinator.Cancelled, Reason: fmt.Sprintf("by %q", who)}
 		if _, err := q.end(ctx, by.Caller, run, end); err != nil {
@@ -197,6 +201,9 @@ func (q *Queue) cancelDirect(ctx context.Context, by *peer.Session, run string, 
 	*conclavev1.RunStatus, error) {
 	record, err := q.Store.Run(ctx, run)
 	if err != nil {
+		return nil, err
+	}
+	if err := q.MayRead(run, record.By, by.Identity); err != nil {
 		return nil, err
 	}
 	if record.Closed {

@@ -35,6 +35,7 @@ type Store interface {
 		coordinator.Submission, error)
 	Run(ctx context.Context, name string) (coordinator.Run, error)
 	Runs(ctx context.Context, dataset string) ([]coordinator.Run, error)
+	Remove(ctx context.Context, lead *coordinator.Leadership, run string) (coordinator.Run, error)
 	CloseRun(ctx context.Context, lead *coordinator.Leadership, name string) (head string, err error)
 	Room(ctx context.Context, dataset string) (coordinator.Room, error)
 }
@@ -86,7 +87,9 @@ type Queue struct {
 
 // entry is a run of the queue. Its fields change under Queue.mu.
 type entry struct {
-	record coordinator.Submission
+	// record is without spec and plan once the run has ended: nobody asks for them.
+	record   coordinator.Submission
+	teachers uint32 // of the spec
 	// claim is that of the worker that holds it, nil while there is none since lost.
 	claim    *Claim
 	lost     time.Time
@@ -109,7 +112,7 @@ func New(ctx context.Context, o Options) (*Queue, error) {
 		return nil, err
 	}
 	for _, record := range all {
-		q.byName[record.Name] = &entry{record: record, lost: time.Now()}
+		q.set(record)
 	}
 	q.unlock()
 	return q, nil
@@ -163,7 +166,10 @@ func (q *Queue) set(record coordinator.Submission) {
 		e.claim.end()
 		e.claim, e.lost, e.progress = nil, time.Now(), nil
 	}
-	e.record, e.note = record, ""
+	e.record, e.note, e.teachers = record, "", specOf(record.Spec).GetTeachers()
+	if record.State.Final() {
+		e.record.Spec, e.record.Plan = nil, nil
+	}
 	q.wake()
 }
 

@@ -113,7 +113,7 @@ func statusOfEntry(e entry, r coordinator.Run) *conclavev1.RunStatus {
 	status := &conclavev1.RunStatus{
 		Name: s.Name, Dataset: s.Dataset, State: states[s.State], Reason: s.Reason, Pipeline: s.Pipeline,
 		Epsilon: s.Budget.Epsilon, Delta: s.Budget.Delta, EpsilonSpent: r.EpsilonSpent, Rounds: r.Releases,
-		Teachers: specOf(s.Spec).GetTeachers(), Queued: true, By: s.By, Submitted: s.Submitted,
+		Teachers: e.teachers, Queued: true, By: s.By, Submitted: s.Submitted,
 		Worker: s.Worker, Holder: s.Holder, Connected: e.claim != nil, Claims: s.Claims, Claimed: s.Claimed,
 		Ended: s.Ended, LedgerHead: r.Head, Opened: r.Name != "", Closed: r.Closed,
 	}

@@ -14,8 +14,11 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maxWaiting bounds the runs that wait on a dataset.
-const maxWaiting = 1000
+const (
+	// maxWaiting bounds the runs that wait on a dataset, maxWaitingOf those of one student.
+	maxWaiting   = 1000
+	maxWaitingOf = 100
+)
 
 // Submission is a run to queue, with its checked spec.
 type Submission struct {
@@ -71,6 +74,16 @@ func (q *Queue) fits(ctx context.Context, s coordinator.Submission, overcommit b
 	if len(queued) >= maxWaiting {
 		return false, fault.Refusedf("%d runs wait on dataset %q or are held by workers, the most there may be; "+
 			"cancel some, or submit later", len(queued), s.Dataset)
+	}
+	ofStudent := 0
+	for _, other := range queued {
+		if other.By == s.By {
+			ofStudent++
+		}
+	}
+	if ofStudent >= maxWaitingOf {
+		return false, fault.Refusedf("%d runs of student %q wait on dataset %q or are held by workers, the most there "+
+			"may be; cancel some, or submit later", ofStudent, s.By, s.Dataset)
 	}
 	if s.Budget.Filter == privacy.FilterPLD { // takes a while, and has to hold whatever others do
 		if _, err := s.Plan.Check(s.Budget); err != nil {

@@ -20,7 +20,9 @@ import (
 // and the rounds that are open. Everything that must outlive the server is in etcd.
 type Dataset struct {
 	Record coordinator.Dataset
-	Names  peer.Names // of the nodes that were ever admitted
+	// Students may open and submit runs on it, Workers take them from the queue.
+	Students, Workers Allowed
+	Names             peer.Names // of the nodes that were ever admitted
 	*peer.Roster
 
 	mu         sync.Mutex
@@ -35,6 +37,12 @@ type Dataset struct {
 	charges atomic.Int64 // since the start, tried ones too
 	spent   metrics.Spent
 }
+
+// Allowed are names of certificates that may do something; none means that all may.
+type Allowed []string
+
+// Has says whether a name may.
+func (a Allowed) Has(name string) bool { return len(a) == 0 || slices.Contains(a, name) }
 
 // NewDataset returns a dataset without nodes and rounds.
 func NewDataset(record coordinator.Dataset) *Dataset {

@@ -28,7 +28,9 @@ func (rs *Rounds) Enter(ctx context.Context, p *payload.Payload, claim string) (
 		return nil, nil, err
 	}
 	defer r.unlock()
-
+	if err := rs.MayAsk(p.Key.Run, r.by, claim, peer.SessionOf(ctx).Identity); err != nil {
+		return nil, nil, err
+	}
 	if open := r.open(); open != nil && open.key == p.Key && open.digest == p.Digest {
 		open.attach()
 		return open, nil, nil
@@ -54,14 +56,14 @@ func (rs *Rounds) Enter(ctx context.Context, p *payload.Payload, claim string) (
 			return nil, release, err
 		}
 	}
-	e, err := rs.start(ctx, r, record, p, claim)
+	e, err := rs.start(ctx, r, record, p)
 	return e, nil, err
 }
 
 // start checks a round that was never released and begins to answer it; record is its run as
 // etcd has it. Callers hold the run's turn.
 func (rs *Rounds) start(
-	ctx context.Context, r *run, record coordinator.Run, p *payload.Payload, claim string,
+	ctx context.Context, r *run, record coordinator.Run, p *payload.Payload,
 ) (*Execution, error) {
 	switch {
 	case p.Key.Number < record.Releases: // and nothing is stored
@@ -73,9 +75,6 @@ func (rs *Rounds) start(
 	case p.Key.Number > record.Releases:
 		return nil, fault.Refusedf("round %d of run %q is asked and round %d is due", p.Key.Number, p.Key.Run,
 			record.Releases)
-	}
-	if err := rs.MayAsk(p.Key.Run, claim); err != nil {
-		return nil, err
 	}
 	if err := rs.Audit.Check(); err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/lifetime"
 	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/tracing"
@@ -21,6 +22,7 @@ import (
 // Store is what rounds need of etcd; see [coordinator.Store].
 type Store interface {
 	Run(ctx context.Context, name string) (coordinator.Run, error)
+	Runs(ctx context.Context, dataset string) ([]coordinator.Run, error)
 	OpenRun(ctx context.Context, lead *coordinator.Leadership, r coordinator.Run) (existing bool, err error)
 	CloseRun(ctx context.Context, lead *coordinator.Leadership, name string) (head string, err error)
 	Round(ctx context.Context, lead *coordinator.Leadership, run string, round uint64) (coordinator.Round, error)
@@ -47,8 +49,10 @@ type Options struct {
 	Lifetime *lifetime.Lifetime
 	Datasets map[string]*Dataset
 	Parse    Parse
-	// MayAsk says whether a caller with a claim may ask a run, which may be of the queue.
-	MayAsk func(run, claim string) error
+	// MayAsk says whether a caller, perhaps with a claim, may ask a run, which may be of the queue.
+	MayAsk func(run, opener, claim string, by certs.Identity) error
+	// MostOpen bounds the runs of a student that are open.
+	MostOpen int
 	// Reload brings the list of revoked certificates up to date.
 	Reload  func() error
 	Metrics metrics.Rounds
@@ -72,7 +76,12 @@ type Rounds struct {
 	attempts atomic.Uint64 // numbers executions
 
 	mu   sync.Mutex
-	runs map[string]*run // in use; a run's spec never changes, so it is read once
+	runs map[string]*run // in use and open; a run's spec never changes, so it is read once
+
+	opening sync.Mutex // orders the opening of runs
+	// open are those that were opened and not closed, with who opened them: as etcd had them
+	// when they were needed first, and as this server changed them since. nil before.
+	open map[string]string
 }
 
 // New returns rounds, none of them open.

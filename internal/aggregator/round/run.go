@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,6 +21,7 @@ import (
 type run struct {
 	spec    *spec.Spec
 	dataset *Dataset
+	by      string // who opened it first
 
 	// turn holds a token while nobody decides about the run's rounds. It is a channel and not
 	// a mutex because deciding reads etcd and a waiting request may go away.
@@ -82,6 +84,9 @@ func (rs *Rounds) run(ctx context.Context, name string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if record.Removed {
+		return nil, fmt.Errorf("%w: %q was removed", coordinator.ErrNoRun, name)
+	}
 	s, err := spec.Parse(record.Spec)
 	if err != nil {
 		return nil, err
@@ -90,8 +95,11 @@ func (rs *Rounds) run(ctx context.Context, name string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &run{spec: s, dataset: d, turn: make(chan struct{}, 1), closed: record.Closed}
+	r = &run{spec: s, dataset: d, by: record.By, turn: make(chan struct{}, 1), closed: record.Closed}
 	r.unlock()
+	if record.Closed {
+		return r, nil // stored answers alone can be asked: nothing of it has to be kept
+	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if faster, ok := rs.runs[name]; ok {
@@ -110,7 +118,7 @@ func (rs *Rounds) Open(ctx context.Context, by *peer.Session, claim string, s *s
 	if err != nil {
 		return nil, err
 	}
-	existing, err := rs.Store.OpenRun(ctx, rs.Lead, coordinator.Run{
+	existing, err := rs.register(ctx, coordinator.Run{
 		Name: name, Dataset: d.Record.Name, Spec: raw, Budget: s.Budget, Plan: s.Plan, By: by.Identity.Name,
 		Claim: claim,
 	})
@@ -119,6 +127,9 @@ func (rs *Rounds) Open(ctx context.Context, by *peer.Session, claim string, s *s
 	}
 	r, err := rs.run(ctx, name)
 	if err != nil {
+		return nil, err
+	}
+	if err := rs.MayAsk(name, r.by, claim, by.Identity); err != nil {
 		return nil, err
 	}
 	if err := r.lock(ctx); err != nil {
@@ -142,13 +153,13 @@ func (rs *Rounds) Open(ctx context.Context, by *peer.Session, claim string, s *s
 	}, nil
 }
 
-// DatasetOf returns the dataset of a run that was opened.
-func (rs *Rounds) DatasetOf(ctx context.Context, run string) (*Dataset, error) {
+// DatasetOf returns the dataset of a run, and who opened it.
+func (rs *Rounds) DatasetOf(ctx context.Context, run string) (d *Dataset, opener string, err error) {
 	r, err := rs.run(ctx, run)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return r.dataset, nil
+	return r.dataset, r.by, nil
 }
 
 // Waiting is how many requests wait for the open round of a run, 0 where there is none.
@@ -178,7 +189,7 @@ func (rs *Rounds) Cached(ctx context.Context, run string, round uint64) bool {
 }
 
 // Close ends a run whose open round nobody waits for. It returns the ledger's head.
-func (rs *Rounds) Close(ctx context.Context, by peer.Caller, claim, name string) (head string, err error) {
+func (rs *Rounds) Close(ctx context.Context, by *peer.Session, claim, name string) (head string, err error) {
 	r, err := rs.run(ctx, name)
 	if err != nil {
 		return "", err
@@ -187,7 +198,7 @@ func (rs *Rounds) Close(ctx context.Context, by peer.Caller, claim, name string)
 		return "", err
 	}
 	defer r.unlock()
-	if err := rs.MayAsk(name, claim); err != nil {
+	if err := rs.MayAsk(name, r.by, claim, by.Identity); err != nil {
 		return "", err
 	}
 	if err := r.settle(ctx); err != nil {
@@ -198,7 +209,7 @@ func (rs *Rounds) Close(ctx context.Context, by peer.Caller, claim, name string)
 	}
 	rs.closed(r)
 	rs.Log.Info("run closed", zap.String("run", name), zap.String("ledger_head", head))
-	_ = rs.Audit.Write(by, auditlog.Entry{
+	_ = rs.Audit.Write(by.Caller, auditlog.Entry{
 		Event: auditlog.RunClosed, Dataset: r.dataset.Record.Name, Run: name,
 		Charge: auditlog.Charge{LedgerHash: head},
 	})
@@ -242,6 +253,7 @@ const headTimeout = 5 * time.Second
 func (rs *Rounds) closed(r *run) {
 	r.closed = true
 	r.cache.drop()
+	rs.dropped(r.spec.PB.GetName())
 	ctx, cancel := context.WithTimeout(rs.Lifetime.Leading(), headTimeout)
 	defer cancel()
 	last, err := rs.Store.CheckHead(ctx, r.dataset.Record.Name, coordinator.LedgerHead{})

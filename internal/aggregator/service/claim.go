@@ -26,7 +26,13 @@ func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 	if err := checkWorker(w); err != nil {
 		return s.refused(ctx, err, auditlog.Entry{Method: "ClaimRun", Dataset: w.GetDataset()})
 	}
-	if _, err := s.Rounds.Dataset(w.GetDataset()); err != nil {
+	session := peer.SessionOf(ctx)
+	d, err := s.Rounds.Dataset(w.GetDataset())
+	if err == nil && !d.Workers.Has(session.Identity.Name) {
+		err = fault.Deniedf("%q may not take runs of dataset %q; the aggregator's configuration lists the workers that "+
+			"may (datasets, workers)", session.Identity.Name, w.GetDataset())
+	}
+	if err != nil {
 		return s.refused(ctx, err, auditlog.Entry{Method: "ClaimRun", Dataset: w.GetDataset()})
 	}
 	// From here on one goroutine receives. It ends with the stream, which ends with this call.
@@ -48,7 +54,6 @@ func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 			}
 		}
 	})
-	session := peer.SessionOf(ctx)
 	var claim *queue.Claim
 	if w.GetClaim() != "" {
 		if claim = s.Queue.Resume(w.GetRun(), w.GetClaim(), session.Identity.Name); claim == nil {

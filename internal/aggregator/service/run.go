@@ -6,9 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
@@ -17,8 +19,8 @@ import (
 )
 
 const (
-	// listPage is the number of runs in one message.
-	listPage = 500
+	// listPage bounds the runs in one message in bytes.
+	listPage = 1 << 20
 	// watchEvery is how often a watched run's rounds are looked at, besides at changes of
 	// its state.
 	watchEvery = time.Second
@@ -45,11 +47,11 @@ func (s *runs) submitRun(ctx context.Context, q *conclavev1.SubmitRunRequest) (
 	if err != nil {
 		return nil, err
 	}
-	raw, err := s.acceptable(in.spec)
+	session := peer.SessionOf(ctx)
+	raw, err := s.acceptable(in.spec, session.Identity.Name)
 	if err != nil {
 		return nil, err
 	}
-	session := peer.SessionOf(ctx)
 	return s.Queue.Submit(ctx, session.Caller, in.queued(session.Identity.Name, raw))
 }
 
@@ -71,6 +73,27 @@ func (s *runs) cancelRun(ctx context.Context, q *conclavev1.CancelRunRequest) (*
 		return nil, err
 	}
 	return s.Queue.Cancel(ctx, peer.SessionOf(ctx), q.GetRun(), q.GetForce())
+}
+
+// RemoveRun drops what is stored of a run that has ended.
+func (s *runs) RemoveRun(ctx context.Context, q *conclavev1.RemoveRunRequest) (
+	*conclavev1.RemoveRunResponse, error) {
+	session := peer.SessionOf(ctx)
+	err := spec.CheckName("run", q.GetRun())
+	if err == nil {
+		err = s.Audit.Check()
+	}
+	if err == nil {
+		var removed coordinator.Run
+		if removed, err = s.Queue.Remove(ctx, session.Identity, q.GetRun()); err == nil {
+			s.Log.Info("run removed", zap.String("run", q.GetRun()), zap.Stringer("by", session.Identity))
+			_ = s.Audit.Write(session.Caller, auditlog.Entry{
+				Event: auditlog.RunRemoved, Dataset: removed.Dataset, Run: q.GetRun(),
+			})
+			return &conclavev1.RemoveRunResponse{}, nil
+		}
+	}
+	return nil, s.refused(ctx, err, auditlog.Entry{Method: "RemoveRun", Run: q.GetRun()})
 }
 
 // FinishRun ends a run in the words of its worker.
@@ -108,7 +131,11 @@ func (s *runs) ListRuns(q *conclavev1.ListRunsRequest,
 		if err != nil {
 			return err
 		}
-		all = append(all, runs...)
+		for _, r := range runs {
+			if s.mayRead(ctx, r) == nil {
+				all = append(all, r)
+			}
+		}
 		budget, _, err := s.Queue.Budget(ctx, name, s.Rounds.Datasets[name].Record.Budget.Delta)
 		if err != nil {
 			return err
@@ -118,14 +145,41 @@ func (s *runs) ListRuns(q *conclavev1.ListRunsRequest,
 	slices.SortStableFunc(all, func(a, b *conclavev1.RunStatus) int {
 		return strings.Compare(a.GetSubmitted(), b.GetSubmitted())
 	})
-	for len(all) > listPage {
-		if err := stream.Send(&conclavev1.ListRunsResponse{Runs: all[:listPage]}); err != nil {
-			return err
+	return sendPages(all, last, stream.Send)
+}
+
+// sendPages sends runs in messages of bounded size, the last of which is last.
+func sendPages(
+	all []*conclavev1.RunStatus, last *conclavev1.ListRunsResponse, send func(*conclavev1.ListRunsResponse) error,
+) error {
+	size := 0
+	for _, r := range all {
+		if size += proto.Size(r); size > listPage {
+			if err := send(&conclavev1.ListRunsResponse{Runs: last.Runs}); err != nil {
+				return err
+			}
+			last.Runs, size = nil, proto.Size(r)
 		}
-		all = all[listPage:]
+		last.Runs = append(last.Runs, r)
 	}
-	last.Runs = all
-	return stream.Send(last)
+	return send(last)
+}
+
+// mayRead refuses to tell a caller how a run stands, unless it is an operator or the run is its own.
+func (o *Options) mayRead(ctx context.Context, r *conclavev1.RunStatus) error {
+	return o.Queue.MayRead(r.GetName(), r.GetBy(), peer.SessionOf(ctx).Identity)
+}
+
+// find returns how a run stands, to callers who may know.
+func (s *runs) find(ctx context.Context, run string) (*conclavev1.RunStatus, *conclavev1.RunProgress, error) {
+	status, progress, err := s.Queue.Find(ctx, run)
+	if err == nil {
+		err = s.mayRead(ctx, status)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return status, progress, nil
 }
 
 // ShowRun returns one run.
@@ -133,9 +187,9 @@ func (s *runs) ShowRun(ctx context.Context, q *conclavev1.ShowRunRequest) (*conc
 	if err := spec.CheckName("run", q.GetRun()); err != nil {
 		return nil, err
 	}
-	status, progress, err := s.Queue.Find(ctx, q.GetRun())
+	status, progress, err := s.find(ctx, q.GetRun())
 	if err != nil {
-		return nil, err
+		return nil, s.refused(ctx, err, auditlog.Entry{Method: "ShowRun", Run: q.GetRun()})
 	}
 	raw, err := s.Queue.RunFile(ctx, q.GetRun())
 	return &conclavev1.ShowRunResponse{Run: status, Progress: progress, RunYaml: raw}, err
@@ -155,7 +209,7 @@ func (s *runs) WatchRun(q *conclavev1.WatchRunRequest,
 	var last *conclavev1.WatchRunResponse
 	for {
 		changed := s.Queue.Changed()
-		status, progress, err := s.Queue.Find(ctx, q.GetRun())
+		status, progress, err := s.find(ctx, q.GetRun())
 		if err != nil {
 			return err
 		}

@@ -43,11 +43,16 @@ func (s *students) openRun(ctx context.Context, q *conclavev1.OpenRunRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	raw, err := s.acceptable(run)
+	session, claim := peer.SessionOf(ctx), claimOf(ctx)
+	student := session.Identity.Name
+	if claim != "" { // of the student who submitted the run
+		student = ""
+	}
+	raw, err := s.acceptable(run, student)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.Rounds.Open(ctx, peer.SessionOf(ctx), claimOf(ctx), run, raw)
+	r, err := s.Rounds.Open(ctx, session, claim, run, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +61,15 @@ func (s *students) openRun(ctx context.Context, q *conclavev1.OpenRunRequest) (*
 }
 
 // acceptable returns the bytes of a spec as they are kept, if a run may be opened or queued
-// with it now.
-func (o *Options) acceptable(run *spec.Spec) ([]byte, error) {
+// with it now, by a student or, where that is empty, for one who was let in before.
+func (o *Options) acceptable(run *spec.Spec, student string) ([]byte, error) {
 	d, err := o.Rounds.Dataset(run.PB.GetDataset())
 	if err != nil {
 		return nil, err
+	}
+	if student != "" && !d.Students.Has(student) {
+		return nil, fault.Deniedf("student %q may not open runs on dataset %q; the aggregator's configuration lists "+
+			"those that may (datasets, students)", student, d.Record.Name)
 	}
 	if err := checkRun(run, d.Record, o.AllowCoin); err != nil {
 		return nil, err
@@ -194,7 +203,7 @@ func (s *students) receiveRound(stream conclavev1.StudentService_AskServer) (p *
 
 // CloseRun ends a run.
 func (s *students) CloseRun(ctx context.Context, q *conclavev1.CloseRunRequest) (*conclavev1.CloseRunResponse, error) {
-	head, err := s.Rounds.Close(ctx, peer.SessionOf(ctx).Caller, claimOf(ctx), q.GetRun())
+	head, err := s.Rounds.Close(ctx, peer.SessionOf(ctx), claimOf(ctx), q.GetRun())
 	if err != nil {
 		return nil, s.refused(ctx, err, auditlog.Entry{Method: "CloseRun", Run: q.GetRun()})
 	}
@@ -206,9 +215,12 @@ func (s *students) CloseRun(ctx context.Context, q *conclavev1.CloseRunRequest) 
 func (s *students) ReadLedger(q *conclavev1.ReadLedgerRequest,
 	stream conclavev1.StudentService_ReadLedgerServer) error {
 	ctx := stream.Context()
-	d, err := s.Rounds.DatasetOf(ctx, q.GetRun())
+	d, opener, err := s.Rounds.DatasetOf(ctx, q.GetRun())
 	if err != nil {
 		return err
+	}
+	if err := s.Queue.MayRead(q.GetRun(), opener, peer.SessionOf(ctx).Identity); err != nil {
+		return s.refused(ctx, err, auditlog.Entry{Method: "ReadLedger", Run: q.GetRun()})
 	}
 	entries, err := s.Store.Ledger(ctx, d.Record.Name)
 	if err != nil {

@@ -51,7 +51,7 @@ func NewServerCredentials(f certs.Files) (*Credentials, error) {
 // NewClientCredentials reads the files of a role that dials an aggregator. It returns none
 // where the files are not in order.
 func NewClientCredentials(f certs.Files) (*Credentials, error) {
-	c := newCredentials(f, x509.ExtKeyUsageClientAuth, certs.RoleNode, certs.RoleStudent, certs.RoleAggregator)
+	c := newCredentials(f, x509.ExtKeyUsageClientAuth, certs.Roles()...)
 	if err := c.Reload(); err != nil {
 		return nil, err
 	}

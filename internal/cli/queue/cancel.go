@@ -17,7 +17,7 @@ func cancelCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	force := c.Flags().Bool("force", false,
-		"also one that another student submitted, or that one opened outside of the queue: that may still be at work")
+		"also a run that was opened outside of the queue: its student may still be at work")
 	return connected(c, func(ctx context.Context, q *client, name string) error {
 		return cancel(ctx, q, name, *force)
 	})

@@ -21,13 +21,13 @@ const (
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run COMMAND",
-		Short: "queue runs at an aggregator, list, watch and cancel them",
-		Long: `Queues runs at an aggregator, lists, watches and cancels them.
+		Short: "queue runs at an aggregator, list, watch, cancel and remove them",
+		Long: `Queues runs at an aggregator, lists, watches, cancels and removes them.
 Workers take runs from the queue: student --config FILE, with queue: true in the file.
 
 Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage, 3 out of budget (submit, watch), 4 cancelled (watch).`,
 	}
-	c.AddCommand(submitCommand(), listCommand(), showCommand(), cancelCommand(), watchCommand())
+	c.AddCommand(submitCommand(), listCommand(), showCommand(), cancelCommand(), removeCommand(), watchCommand())
 	return c
 }
 

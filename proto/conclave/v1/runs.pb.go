@@ -974,7 +974,7 @@ func (x *ShowRunResponse) GetRunYaml() []byte {
 type CancelRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// force cancels a run that somebody else submitted, or that came from a student of its own.
+	// force cancels a run that did not come from the queue.
 	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1068,6 +1068,86 @@ func (x *CancelRunResponse) GetRun() *RunStatus {
 	return nil
 }
 
+type RemoveRunRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveRunRequest) Reset() {
+	*x = RemoveRunRequest{}
+	mi := &file_conclave_v1_runs_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveRunRequest) ProtoMessage() {}
+
+func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_runs_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveRunRequest.ProtoReflect.Descriptor instead.
+func (*RemoveRunRequest) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RemoveRunRequest) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+type RemoveRunResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveRunResponse) Reset() {
+	*x = RemoveRunResponse{}
+	mi := &file_conclave_v1_runs_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveRunResponse) ProtoMessage() {}
+
+func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_runs_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveRunResponse.ProtoReflect.Descriptor instead.
+func (*RemoveRunResponse) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{13}
+}
+
 type WatchRunRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -1077,7 +1157,7 @@ type WatchRunRequest struct {
 
 func (x *WatchRunRequest) Reset() {
 	*x = WatchRunRequest{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[12]
+	mi := &file_conclave_v1_runs_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1169,7 @@ func (x *WatchRunRequest) String() string {
 func (*WatchRunRequest) ProtoMessage() {}
 
 func (x *WatchRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[12]
+	mi := &file_conclave_v1_runs_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1182,7 @@ func (x *WatchRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunRequest.ProtoReflect.Descriptor instead.
 func (*WatchRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{12}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchRunRequest) GetRun() string {
@@ -1122,7 +1202,7 @@ type WatchRunResponse struct {
 
 func (x *WatchRunResponse) Reset() {
 	*x = WatchRunResponse{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[13]
+	mi := &file_conclave_v1_runs_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1214,7 @@ func (x *WatchRunResponse) String() string {
 func (*WatchRunResponse) ProtoMessage() {}
 
 func (x *WatchRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[13]
+	mi := &file_conclave_v1_runs_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1227,7 @@ func (x *WatchRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunResponse.ProtoReflect.Descriptor instead.
 func (*WatchRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{13}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchRunResponse) GetRun() *RunStatus {
@@ -1177,7 +1257,7 @@ type ClaimRunRequest struct {
 
 func (x *ClaimRunRequest) Reset() {
 	*x = ClaimRunRequest{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[14]
+	mi := &file_conclave_v1_runs_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1269,7 @@ func (x *ClaimRunRequest) String() string {
 func (*ClaimRunRequest) ProtoMessage() {}
 
 func (x *ClaimRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[14]
+	mi := &file_conclave_v1_runs_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1282,7 @@ func (x *ClaimRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRunRequest.ProtoReflect.Descriptor instead.
 func (*ClaimRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{14}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClaimRunRequest) GetMessage() isClaimRunRequest_Message {
@@ -1263,7 +1343,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[15]
+	mi := &file_conclave_v1_runs_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1355,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[15]
+	mi := &file_conclave_v1_runs_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1368,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{15}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Worker) GetDataset() string {
@@ -1339,7 +1419,7 @@ type ClaimRunResponse struct {
 
 func (x *ClaimRunResponse) Reset() {
 	*x = ClaimRunResponse{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[16]
+	mi := &file_conclave_v1_runs_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1431,7 @@ func (x *ClaimRunResponse) String() string {
 func (*ClaimRunResponse) ProtoMessage() {}
 
 func (x *ClaimRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[16]
+	mi := &file_conclave_v1_runs_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1444,7 @@ func (x *ClaimRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRunResponse.ProtoReflect.Descriptor instead.
 func (*ClaimRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{16}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ClaimRunResponse) GetMessage() isClaimRunResponse_Message {
@@ -1422,7 +1502,7 @@ type ClaimedRun struct {
 
 func (x *ClaimedRun) Reset() {
 	*x = ClaimedRun{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[17]
+	mi := &file_conclave_v1_runs_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1514,7 @@ func (x *ClaimedRun) String() string {
 func (*ClaimedRun) ProtoMessage() {}
 
 func (x *ClaimedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[17]
+	mi := &file_conclave_v1_runs_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1527,7 @@ func (x *ClaimedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimedRun.ProtoReflect.Descriptor instead.
 func (*ClaimedRun) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{17}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ClaimedRun) GetName() string {
@@ -1496,7 +1576,7 @@ type EndedRun struct {
 
 func (x *EndedRun) Reset() {
 	*x = EndedRun{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[18]
+	mi := &file_conclave_v1_runs_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1588,7 @@ func (x *EndedRun) String() string {
 func (*EndedRun) ProtoMessage() {}
 
 func (x *EndedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[18]
+	mi := &file_conclave_v1_runs_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1601,7 @@ func (x *EndedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndedRun.ProtoReflect.Descriptor instead.
 func (*EndedRun) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{18}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EndedRun) GetState() RunState {
@@ -1552,7 +1632,7 @@ type FinishRunRequest struct {
 
 func (x *FinishRunRequest) Reset() {
 	*x = FinishRunRequest{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[19]
+	mi := &file_conclave_v1_runs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1644,7 @@ func (x *FinishRunRequest) String() string {
 func (*FinishRunRequest) ProtoMessage() {}
 
 func (x *FinishRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[19]
+	mi := &file_conclave_v1_runs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1657,7 @@ func (x *FinishRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRunRequest.ProtoReflect.Descriptor instead.
 func (*FinishRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{19}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FinishRunRequest) GetRun() string {
@@ -1624,7 +1704,7 @@ type FinishRunResponse struct {
 
 func (x *FinishRunResponse) Reset() {
 	*x = FinishRunResponse{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[20]
+	mi := &file_conclave_v1_runs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1716,7 @@ func (x *FinishRunResponse) String() string {
 func (*FinishRunResponse) ProtoMessage() {}
 
 func (x *FinishRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[20]
+	mi := &file_conclave_v1_runs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1729,7 @@ func (x *FinishRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRunResponse.ProtoReflect.Descriptor instead.
 func (*FinishRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{20}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FinishRunResponse) GetRun() *RunStatus {
@@ -1745,7 +1825,10 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"=\n" +
 	"\x11CancelRunResponse\x12(\n" +
-	"\x03run\x18\x01 \x01(\v2\x16.conclave.v1.RunStatusR\x03run\"#\n" +
+	"\x03run\x18\x01 \x01(\v2\x16.conclave.v1.RunStatusR\x03run\"$\n" +
+	"\x10RemoveRunRequest\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\"\x13\n" +
+	"\x11RemoveRunResponse\"#\n" +
 	"\x0fWatchRunRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\"r\n" +
 	"\x10WatchRunResponse\x12(\n" +
@@ -1791,13 +1874,14 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\x0eRUN_STATE_DONE\x10\x03\x12\x1b\n" +
 	"\x17RUN_STATE_OUT_OF_BUDGET\x10\x04\x12\x14\n" +
 	"\x10RUN_STATE_FAILED\x10\x05\x12\x17\n" +
-	"\x13RUN_STATE_CANCELLED\x10\x062\x99\x04\n" +
+	"\x13RUN_STATE_CANCELLED\x10\x062\xe5\x04\n" +
 	"\n" +
 	"RunService\x12J\n" +
 	"\tSubmitRun\x12\x1d.conclave.v1.SubmitRunRequest\x1a\x1e.conclave.v1.SubmitRunResponse\x12I\n" +
 	"\bListRuns\x12\x1c.conclave.v1.ListRunsRequest\x1a\x1d.conclave.v1.ListRunsResponse0\x01\x12D\n" +
 	"\aShowRun\x12\x1b.conclave.v1.ShowRunRequest\x1a\x1c.conclave.v1.ShowRunResponse\x12J\n" +
-	"\tCancelRun\x12\x1d.conclave.v1.CancelRunRequest\x1a\x1e.conclave.v1.CancelRunResponse\x12I\n" +
+	"\tCancelRun\x12\x1d.conclave.v1.CancelRunRequest\x1a\x1e.conclave.v1.CancelRunResponse\x12J\n" +
+	"\tRemoveRun\x12\x1d.conclave.v1.RemoveRunRequest\x1a\x1e.conclave.v1.RemoveRunResponse\x12I\n" +
 	"\bWatchRun\x12\x1c.conclave.v1.WatchRunRequest\x1a\x1d.conclave.v1.WatchRunResponse0\x01\x12K\n" +
 	"\bClaimRun\x12\x1c.conclave.v1.ClaimRunRequest\x1a\x1d.conclave.v1.ClaimRunResponse(\x010\x01\x12J\n" +
 	"\tFinishRun\x12\x1d.conclave.v1.FinishRunRequest\x1a\x1e.conclave.v1.FinishRunResponseB>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
@@ -1815,7 +1899,7 @@ func file_conclave_v1_runs_proto_rawDescGZIP() []byte {
 }
 
 var file_conclave_v1_runs_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_conclave_v1_runs_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_conclave_v1_runs_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_conclave_v1_runs_proto_goTypes = []any{
 	(RunState)(0),             // 0: conclave.v1.RunState
 	(*RunStatus)(nil),         // 1: conclave.v1.RunStatus
@@ -1830,21 +1914,23 @@ var file_conclave_v1_runs_proto_goTypes = []any{
 	(*ShowRunResponse)(nil),   // 10: conclave.v1.ShowRunResponse
 	(*CancelRunRequest)(nil),  // 11: conclave.v1.CancelRunRequest
 	(*CancelRunResponse)(nil), // 12: conclave.v1.CancelRunResponse
-	(*WatchRunRequest)(nil),   // 13: conclave.v1.WatchRunRequest
-	(*WatchRunResponse)(nil),  // 14: conclave.v1.WatchRunResponse
-	(*ClaimRunRequest)(nil),   // 15: conclave.v1.ClaimRunRequest
-	(*Worker)(nil),            // 16: conclave.v1.Worker
-	(*ClaimRunResponse)(nil),  // 17: conclave.v1.ClaimRunResponse
-	(*ClaimedRun)(nil),        // 18: conclave.v1.ClaimedRun
-	(*EndedRun)(nil),          // 19: conclave.v1.EndedRun
-	(*FinishRunRequest)(nil),  // 20: conclave.v1.FinishRunRequest
-	(*FinishRunResponse)(nil), // 21: conclave.v1.FinishRunResponse
-	(*RunSpec)(nil),           // 22: conclave.v1.RunSpec
+	(*RemoveRunRequest)(nil),  // 13: conclave.v1.RemoveRunRequest
+	(*RemoveRunResponse)(nil), // 14: conclave.v1.RemoveRunResponse
+	(*WatchRunRequest)(nil),   // 15: conclave.v1.WatchRunRequest
+	(*WatchRunResponse)(nil),  // 16: conclave.v1.WatchRunResponse
+	(*ClaimRunRequest)(nil),   // 17: conclave.v1.ClaimRunRequest
+	(*Worker)(nil),            // 18: conclave.v1.Worker
+	(*ClaimRunResponse)(nil),  // 19: conclave.v1.ClaimRunResponse
+	(*ClaimedRun)(nil),        // 20: conclave.v1.ClaimedRun
+	(*EndedRun)(nil),          // 21: conclave.v1.EndedRun
+	(*FinishRunRequest)(nil),  // 22: conclave.v1.FinishRunRequest
+	(*FinishRunResponse)(nil), // 23: conclave.v1.FinishRunResponse
+	(*RunSpec)(nil),           // 24: conclave.v1.RunSpec
 }
 var file_conclave_v1_runs_proto_depIdxs = []int32{
 	0,  // 0: conclave.v1.RunStatus.state:type_name -> conclave.v1.RunState
 	2,  // 1: conclave.v1.RunStatus.results:type_name -> conclave.v1.RunResult
-	22, // 2: conclave.v1.SubmitRunRequest.spec:type_name -> conclave.v1.RunSpec
+	24, // 2: conclave.v1.SubmitRunRequest.spec:type_name -> conclave.v1.RunSpec
 	1,  // 3: conclave.v1.SubmitRunResponse.run:type_name -> conclave.v1.RunStatus
 	4,  // 4: conclave.v1.SubmitRunResponse.budget:type_name -> conclave.v1.DatasetBudget
 	1,  // 5: conclave.v1.ListRunsResponse.runs:type_name -> conclave.v1.RunStatus
@@ -1854,11 +1940,11 @@ var file_conclave_v1_runs_proto_depIdxs = []int32{
 	1,  // 9: conclave.v1.CancelRunResponse.run:type_name -> conclave.v1.RunStatus
 	1,  // 10: conclave.v1.WatchRunResponse.run:type_name -> conclave.v1.RunStatus
 	3,  // 11: conclave.v1.WatchRunResponse.progress:type_name -> conclave.v1.RunProgress
-	16, // 12: conclave.v1.ClaimRunRequest.worker:type_name -> conclave.v1.Worker
+	18, // 12: conclave.v1.ClaimRunRequest.worker:type_name -> conclave.v1.Worker
 	3,  // 13: conclave.v1.ClaimRunRequest.progress:type_name -> conclave.v1.RunProgress
-	18, // 14: conclave.v1.ClaimRunResponse.claimed:type_name -> conclave.v1.ClaimedRun
-	19, // 15: conclave.v1.ClaimRunResponse.ended:type_name -> conclave.v1.EndedRun
-	22, // 16: conclave.v1.ClaimedRun.spec:type_name -> conclave.v1.RunSpec
+	20, // 14: conclave.v1.ClaimRunResponse.claimed:type_name -> conclave.v1.ClaimedRun
+	21, // 15: conclave.v1.ClaimRunResponse.ended:type_name -> conclave.v1.EndedRun
+	24, // 16: conclave.v1.ClaimedRun.spec:type_name -> conclave.v1.RunSpec
 	0,  // 17: conclave.v1.EndedRun.state:type_name -> conclave.v1.RunState
 	0,  // 18: conclave.v1.FinishRunRequest.state:type_name -> conclave.v1.RunState
 	2,  // 19: conclave.v1.FinishRunRequest.results:type_name -> conclave.v1.RunResult
@@ -1867,18 +1953,20 @@ var file_conclave_v1_runs_proto_depIdxs = []int32{
 	7,  // 22: conclave.v1.RunService.ListRuns:input_type -> conclave.v1.ListRunsRequest
 	9,  // 23: conclave.v1.RunService.ShowRun:input_type -> conclave.v1.ShowRunRequest
 	11, // 24: conclave.v1.RunService.CancelRun:input_type -> conclave.v1.CancelRunRequest
-	13, // 25: conclave.v1.RunService.WatchRun:input_type -> conclave.v1.WatchRunRequest
-	15, // 26: conclave.v1.RunService.ClaimRun:input_type -> conclave.v1.ClaimRunRequest
-	20, // 27: conclave.v1.RunService.FinishRun:input_type -> conclave.v1.FinishRunRequest
-	6,  // 28: conclave.v1.RunService.SubmitRun:output_type -> conclave.v1.SubmitRunResponse
-	8,  // 29: conclave.v1.RunService.ListRuns:output_type -> conclave.v1.ListRunsResponse
-	10, // 30: conclave.v1.RunService.ShowRun:output_type -> conclave.v1.ShowRunResponse
-	12, // 31: conclave.v1.RunService.CancelRun:output_type -> conclave.v1.CancelRunResponse
-	14, // 32: conclave.v1.RunService.WatchRun:output_type -> conclave.v1.WatchRunResponse
-	17, // 33: conclave.v1.RunService.ClaimRun:output_type -> conclave.v1.ClaimRunResponse
-	21, // 34: conclave.v1.RunService.FinishRun:output_type -> conclave.v1.FinishRunResponse
-	28, // [28:35] is the sub-list for method output_type
-	21, // [21:28] is the sub-list for method input_type
+	13, // 25: conclave.v1.RunService.RemoveRun:input_type -> conclave.v1.RemoveRunRequest
+	15, // 26: conclave.v1.RunService.WatchRun:input_type -> conclave.v1.WatchRunRequest
+	17, // 27: conclave.v1.RunService.ClaimRun:input_type -> conclave.v1.ClaimRunRequest
+	22, // 28: conclave.v1.RunService.FinishRun:input_type -> conclave.v1.FinishRunRequest
+	6,  // 29: conclave.v1.RunService.SubmitRun:output_type -> conclave.v1.SubmitRunResponse
+	8,  // 30: conclave.v1.RunService.ListRuns:output_type -> conclave.v1.ListRunsResponse
+	10, // 31: conclave.v1.RunService.ShowRun:output_type -> conclave.v1.ShowRunResponse
+	12, // 32: conclave.v1.RunService.CancelRun:output_type -> conclave.v1.CancelRunResponse
+	14, // 33: conclave.v1.RunService.RemoveRun:output_type -> conclave.v1.RemoveRunResponse
+	16, // 34: conclave.v1.RunService.WatchRun:output_type -> conclave.v1.WatchRunResponse
+	19, // 35: conclave.v1.RunService.ClaimRun:output_type -> conclave.v1.ClaimRunResponse
+	23, // 36: conclave.v1.RunService.FinishRun:output_type -> conclave.v1.FinishRunResponse
+	29, // [29:37] is the sub-list for method output_type
+	21, // [21:29] is the sub-list for method input_type
 	21, // [21:21] is the sub-list for extension type_name
 	21, // [21:21] is the sub-list for extension extendee
 	0,  // [0:21] is the sub-list for field type_name
@@ -1890,11 +1978,11 @@ func file_conclave_v1_runs_proto_init() {
 		return
 	}
 	file_conclave_v1_student_proto_init()
-	file_conclave_v1_runs_proto_msgTypes[14].OneofWrappers = []any{
+	file_conclave_v1_runs_proto_msgTypes[16].OneofWrappers = []any{
 		(*ClaimRunRequest_Worker)(nil),
 		(*ClaimRunRequest_Progress)(nil),
 	}
-	file_conclave_v1_runs_proto_msgTypes[16].OneofWrappers = []any{
+	file_conclave_v1_runs_proto_msgTypes[18].OneofWrappers = []any{
 		(*ClaimRunResponse_Claimed)(nil),
 		(*ClaimRunResponse_Ended)(nil),
 	}
@@ -1904,7 +1992,7 @@ func file_conclave_v1_runs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_runs_proto_rawDesc), len(file_conclave_v1_runs_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

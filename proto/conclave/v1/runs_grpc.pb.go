@@ -23,6 +23,7 @@ const (
 	RunService_ListRuns_FullMethodName  = "/conclave.v1.RunService/ListRuns"
 	RunService_ShowRun_FullMethodName   = "/conclave.v1.RunService/ShowRun"
 	RunService_CancelRun_FullMethodName = "/conclave.v1.RunService/CancelRun"
+	RunService_RemoveRun_FullMethodName = "/conclave.v1.RunService/RemoveRun"
 	RunService_WatchRun_FullMethodName  = "/conclave.v1.RunService/WatchRun"
 	RunService_ClaimRun_FullMethodName  = "/conclave.v1.RunService/ClaimRun"
 	RunService_FinishRun_FullMethodName = "/conclave.v1.RunService/FinishRun"
@@ -33,7 +34,8 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // RunService is the queue of runs that the aggregator keeps for students: some submit
-// runs, others are workers that take one after the other and execute it.
+// runs, others are workers that take one after the other and execute it. A run is told of to who
+// opened or submitted it, to its worker, and to operators.
 //
 // Calls of StudentService about a run that a worker holds carry its claim in the metadata
 // conclave-claim. Others are refused while the run waits or is held.
@@ -48,6 +50,9 @@ type RunServiceClient interface {
 	ShowRun(ctx context.Context, in *ShowRunRequest, opts ...grpc.CallOption) (*ShowRunResponse, error)
 	// CancelRun ends a run: nothing more can be asked in it, what it spent stays spent.
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
+	// RemoveRun drops what is stored of a run that has ended: its releases, its files and its
+	// place in the queue. Its entries in the ledger stay, and its name stays taken.
+	RemoveRun(ctx context.Context, in *RemoveRunRequest, opts ...grpc.CallOption) (*RemoveRunResponse, error)
 	// WatchRun tells how a run stands, each time that changes, until it has ended.
 	WatchRun(ctx context.Context, in *WatchRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRunResponse], error)
 	// ClaimRun waits for a run and holds it. A stream whose requests end gives the run back at
@@ -116,6 +121,16 @@ func (c *runServiceClient) CancelRun(ctx context.Context, in *CancelRunRequest, 
 	return out, nil
 }
 
+func (c *runServiceClient) RemoveRun(ctx context.Context, in *RemoveRunRequest, opts ...grpc.CallOption) (*RemoveRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveRunResponse)
+	err := c.cc.Invoke(ctx, RunService_RemoveRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runServiceClient) WatchRun(ctx context.Context, in *WatchRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRunResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[1], RunService_WatchRun_FullMethodName, cOpts...)
@@ -163,7 +178,8 @@ func (c *runServiceClient) FinishRun(ctx context.Context, in *FinishRunRequest, 
 // for forward compatibility.
 //
 // RunService is the queue of runs that the aggregator keeps for students: some submit
-// runs, others are workers that take one after the other and execute it.
+// runs, others are workers that take one after the other and execute it. A run is told of to who
+// opened or submitted it, to its worker, and to operators.
 //
 // Calls of StudentService about a run that a worker holds carry its claim in the metadata
 // conclave-claim. Others are refused while the run waits or is held.
@@ -178,6 +194,9 @@ type RunServiceServer interface {
 	ShowRun(context.Context, *ShowRunRequest) (*ShowRunResponse, error)
 	// CancelRun ends a run: nothing more can be asked in it, what it spent stays spent.
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
+	// RemoveRun drops what is stored of a run that has ended: its releases, its files and its
+	// place in the queue. Its entries in the ledger stay, and its name stays taken.
+	RemoveRun(context.Context, *RemoveRunRequest) (*RemoveRunResponse, error)
 	// WatchRun tells how a run stands, each time that changes, until it has ended.
 	WatchRun(*WatchRunRequest, grpc.ServerStreamingServer[WatchRunResponse]) error
 	// ClaimRun waits for a run and holds it. A stream whose requests end gives the run back at
@@ -208,6 +227,9 @@ func (UnimplementedRunServiceServer) ShowRun(context.Context, *ShowRunRequest) (
 }
 func (UnimplementedRunServiceServer) CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelRun not implemented")
+}
+func (UnimplementedRunServiceServer) RemoveRun(context.Context, *RemoveRunRequest) (*RemoveRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveRun not implemented")
 }
 func (UnimplementedRunServiceServer) WatchRun(*WatchRunRequest, grpc.ServerStreamingServer[WatchRunResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchRun not implemented")
@@ -304,6 +326,24 @@ func _RunService_CancelRun_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_RemoveRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).RemoveRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_RemoveRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).RemoveRun(ctx, req.(*RemoveRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_WatchRun_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchRunRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -358,6 +398,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelRun",
 			Handler:    _RunService_CancelRun_Handler,
+		},
+		{
+			MethodName: "RemoveRun",
+			Handler:    _RunService_RemoveRun_Handler,
 		},
 		{
 			MethodName: "FinishRun",

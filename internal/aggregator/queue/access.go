@@ -1,0 +1,69 @@
+package queue
+
+import (
+	"context"
+	"slices"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/certs"
+)
+
+// MayAsk refuses rounds of a run, and its end, to all but whose run it is: the worker that holds
+// it with the claim; once it has ended, who submitted it or held it last; and of a run that did
+// not come from the queue, who opened it.
+func (q *Queue) MayAsk(run, opener, claim string, by certs.Identity) error {
+	e, queued := q.get(run)
+	r := e.record
+	switch {
+	case !ours(e, opener, by):
+		return fault.Deniedf("run %q is not that of %s; use the certificate that opened or submitted it", run, by)
+	case !queued || r.State.Final():
+		return nil
+	case r.State == coordinator.Waiting:
+		return fault.Refusedf("run %q waits in the queue; the worker that takes it asks for it", run)
+	case claim != r.Claim || by.Name != r.Holder:
+		return fault.Refusedf("run %q is held by worker %q; only that one asks for it", run, r.Worker)
+	}
+	return nil
+}
+
+// MayRead refuses what is known of a run to all but operators and whose run it is.
+func (q *Queue) MayRead(run, opener string, by certs.Identity) error {
+	e, _ := q.get(run)
+	if by.Role != certs.RoleOperator && !ours(e, opener, by) {
+		return fault.Deniedf("run %q is not that of %s; use the certificate that opened or submitted it, or an "+
+			"operator's", run, by)
+	}
+	return nil
+}
+
+// ours says whether a run is that of a student: who opened it, submitted it, or holds it.
+func ours(e entry, opener string, by certs.Identity) bool {
+	return by.Name != "" && slices.Contains([]string{opener, e.record.By, e.record.Holder}, by.Name)
+}
+
+// Remove drops what is stored of a run that has ended, for an operator or whose run it is.
+func (q *Queue) Remove(ctx context.Context, by certs.Identity, run string) (coordinator.Run, error) {
+	if err := q.lock(ctx); err != nil {
+		return coordinator.Run{}, err
+	}
+	defer q.unlock()
+	r, err := q.Store.Run(ctx, run)
+	if err != nil && !isNoRun(err) {
+		return coordinator.Run{}, err
+	}
+	if err := q.MayRead(run, r.By, by); err != nil {
+		return coordinator.Run{}, err
+	}
+	removed, err := q.Store.Remove(q.Lifetime.Leading(), q.Lead, run)
+	if err != nil {
+		q.stale = true
+		return coordinator.Run{}, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.byName, run)
+	q.wake()
+	return removed, nil
+}

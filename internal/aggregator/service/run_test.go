@@ -1,0 +1,38 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// However long the fields of runs are, no message of a list is too long for who receives it.
+func TestListsComeInPagesOfBytes(t *testing.T) {
+	var all []*conclavev1.RunStatus
+	for i := range 5000 {
+		all = append(all, &conclavev1.RunStatus{Name: fmt.Sprint(i), Reason: strings.Repeat("x", 600)})
+	}
+	last := &conclavev1.ListRunsResponse{Budgets: []*conclavev1.DatasetBudget{{Dataset: "d"}}}
+	pages, runs, budgets := 0, 0, 0
+	testkit.Must(t, sendPages(all, last, func(m *conclavev1.ListRunsResponse) error {
+		if size := proto.Size(m); size > listPage+100<<10 {
+			t.Errorf("a message has %d bytes", size)
+		}
+		for _, r := range m.GetRuns() {
+			if r.GetName() != fmt.Sprint(runs) {
+				t.Fatalf("run %s is number %d of the list", r.GetName(), runs)
+			}
+			runs++
+		}
+		pages, budgets = pages+1, budgets+len(m.GetBudgets())
+		return nil
+	}))
+	if pages < 3 || runs != len(all) || budgets != 1 {
+		t.Errorf("%d messages with %d runs and %d budgets", pages, runs, budgets)
+	}
+}

@@ -45,7 +45,7 @@ func audit(t *testing.T, endpoints ...string) (a *auditor, finish func(releases 
 			a.watch(ctx)
 			// Etcd is away while the aggregator it is embedded in is dead.
 			select {
-			case <-time.After(20 * time.Millisecond):
+			case <-time.After(60 * time.Millisecond):
 			case <-ctx.Done():
 			}
 		}
@@ -89,7 +89,7 @@ func (a *auditor) watch(ctx context.Context) {
 			return
 		}
 		select {
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(60 * time.Millisecond):
 		case <-ctx.Done():
 		}
 	}

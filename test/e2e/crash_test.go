@@ -119,12 +119,9 @@ func TestAggregatorKilledBetweenChargeAndAnswer(t *testing.T) {
 // themselves with the same answers.
 func TestAggregatorKilledAtRandomMoments(t *testing.T) {
 	t.Parallel()
-	kills := 6
-	switch {
-	case *long:
+	kills := 3
+	if *long {
 		kills = 20
-	case testing.Short():
-		kills = 3
 	}
 	from := *seed
 	if from == 0 {

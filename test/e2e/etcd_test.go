@@ -38,36 +38,6 @@ func (e *externalEtcd) start() {
 	e.process.awaitLog("ready", nil)
 }
 
-// The roles by hand against an external etcd, which dies and comes back during
-// the run: nothing is released meanwhile, and the run goes on.
-func TestRolesWithExternalEtcd(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	etcd := newExternalEtcd(c, "120s") // longer than the absence
-	aggregator := c.startAggregator(c.aggregatorFile())
-	aggregator.awaitLog("listening", nil)
-	_, audited := audit(t, etcd.endpoint())
-	north, south := c.startSites()
-	c.slowDown()
-	j := job{name: "external", rounds: 12, quorum: 1}
-	runFile, out := c.runFile(j), c.out("external")
-	student := c.startStudent(c.studentFile(runFile, out))
-
-	awaitRound(aggregator, 3)
-	etcd.process.kill()
-	released := len(aggregator.logged("released"))
-	student.awaitLog("the aggregator does not answer; trying again", nil)
-	// A charge that etcd had taken may have been logged after the count.
-	if n := len(aggregator.logged("released")); n > released+1 {
-		t.Errorf("%d rounds were released while etcd was away", n-released)
-	}
-	etcd.start()
-	finish(t, student, out, j)
-	c.repeat(runFile, out, j)
-	audited(j.rounds + 1)
-	stop(north, south, aggregator, etcd.process)
-}
-
 // A standby takes over when the leader is killed. When etcd is away for longer
 // than its lease it ends with an error, and goes on where it was once both are
 // back.

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	long          = flag.Bool("long", false, "kill aggregators at 20 random moments, not 6")
-	failovers     = flag.Int("failovers", 3, "how many leaders TestFailover kills")
+	long          = flag.Bool("long", false, "kill aggregators at 20 random moments, not 3")
+	failovers     = flag.Int("failovers", 2, "how many leaders TestFailover kills")
 	failoverLimit = flag.Duration("failoverlimit", 8*time.Second,
 		"the longest time from a kill to the next released round; the default is what only the end of the "+
 			"lease could take")

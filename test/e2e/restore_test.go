@@ -23,7 +23,7 @@ func put(t *testing.T, to, from string) {
 func (c *cluster) single(name string) *process {
 	c.t.Helper()
 	j := job{name: name, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}", "pipeline": "embed", "pategan": "",
-		"warm_start": ""}}
+		"warm_start": "", "embed": "{fit: {steps: 20}, student: {hidden: 8}}"}}
 	return c.startStudent(c.studentFile(c.runFile(j), c.out(name)))
 }
 

@@ -24,8 +24,11 @@ type Run struct {
 	// Claim is shown by the worker that opens a run of the queue. It is not stored.
 	Claim string `json:"-"`
 
-	// What follows is filled in by the store.
+	RunState
+}
 
+// RunState is what the store fills in of a run.
+type RunState struct {
 	// PlanEpsilon is the price of the whole plan at the run's delta, where the budget's
 	// filter is pld.
 	PlanEpsilon float64 `json:"plan_epsilon,omitempty"`

@@ -150,14 +150,13 @@ func Resolve(file, path string) string {
 }
 
 func fromEnvironment(prefix string, v reflect.Value, lookup func(string) (string, bool)) error {
-	for i := range v.NumField() {
-		field := v.Type().Field(i)
+	for _, field := range reflect.VisibleFields(v.Type()) { // those of inlined structs among them
 		tag, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
 		if !field.IsExported() || tag == "-" || tag == "" {
 			continue
 		}
 		name := prefix + "_" + strings.ToUpper(tag)
-		target := v.Field(i)
+		target := v.FieldByIndex(field.Index)
 		if target.Kind() == reflect.Struct {
 			if err := fromEnvironment(name, target, lookup); err != nil {
 				return err

@@ -17,7 +17,14 @@ type sample struct {
 	TLS   struct {
 		CA string `yaml:"ca"`
 	} `yaml:"tls"`
-	List []string `yaml:"list"`
+	List   []string `yaml:"list"`
+	Nested `yaml:",inline"`
+}
+
+type Nested struct {
+	Inner string  `yaml:"inner"`
+	Whole int     `yaml:"whole"`
+	Part  float64 `yaml:"part"`
 }
 
 func write(t *testing.T, text string) string {
@@ -40,6 +47,27 @@ func TestLoadKeepsDefaultsAndPrefersTheEnvironment(t *testing.T) {
 	want.TLS.CA = "other.crt"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Fields of an inlined struct are those of the struct that has it.
+func TestLoadTakesInlinedFields(t *testing.T) {
+	t.Setenv("CONCLAVE_WHOLE", "9")
+	got := sample{Nested: Nested{Part: 0.5}}
+	if err := Load(write(t, "name: x\ninner: y\nwhole: 3\n"), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sample{Name: "x", Nested: Nested{"y", 9, 0.5}}, got); diff != "" {
+		t.Error(diff)
+	}
+	for text, want := range map[string]string{
+		"innr: y":    `unknown field "innr"`,
+		"whole: 1.5": "whole: want a whole number, not 1.5",
+		"inner:":     "inner: has no value",
+	} {
+		if err := Load(write(t, text), &got); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v", text, err)
+		}
 	}
 }
 

@@ -74,9 +74,9 @@ func valuesIn(node ast.Node, t reflect.Type, field string) error {
 			return nil
 		}
 		name := n.Key.String()
-		for i := range t.NumField() {
-			if tag, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ","); tag == name {
-				return valuesIn(n.Value, t.Field(i).Type, strings.TrimPrefix(field+"."+name, "."))
+		for _, f := range reflect.VisibleFields(t) { // those of inlined structs among them
+			if tag, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); tag == name {
+				return valuesIn(n.Value, f.Type, strings.TrimPrefix(field+"."+name, "."))
 			}
 		}
 	}

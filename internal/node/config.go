@@ -25,30 +25,8 @@ type Config struct {
 	// ServerName is the host name the aggregator's certificate must carry, at
 	// every address. Default: the host of the address.
 	ServerName string `yaml:"server_name"`
-	// Dataset names the dataset at the aggregator. Its budget spans runs.
-	Dataset string `yaml:"dataset"`
-	// Site names the institution; the certificate must be issued to it.
-	Site string `yaml:"site"`
-	// Node names this process among the nodes of its site. Default: "0".
-	Node string `yaml:"node"`
-	// Schema is the path of the public schema.yaml.
-	Schema string `yaml:"schema"`
-	// Data is the path of the site's CSV file, plain or gzipped, of its Parquet
-	// file, or of its idx file of images, with the file of their labels beside it.
-	Data string `yaml:"data"`
-	// SQL asks a PostgreSQL database for the site's rows, in place of Data. They are
-	// read once, when the node starts.
-	SQL postgres.Config `yaml:"sql"`
-	// Share takes a part [from, to) of the file, chosen by a hash of each
-	// record, so that several sites can be played on one file. Default: all.
-	Share [2]float64 `yaml:"share"`
-	// Unit is the privacy unit: "record", or the column that names the person.
-	// Default: "record". A person's records all go to one teacher.
-	Unit string `yaml:"unit"`
-	// Teachers is the number of teachers (= partitions) on this node. More
-	// teachers drown the noise better, each learns from fewer records. Fixed
-	// for the life of the dataset. Default: 100.
-	Teachers int `yaml:"teachers"`
+	Identity   `yaml:",inline"`
+	Records    `yaml:",inline"`
 	// State is the folder for the partition key, the manifest and the
 	// teachers' weights. Losing it loses the right to take part: new
 	// partitions of old data are refused. Default: "state".
@@ -80,10 +58,45 @@ type Config struct {
 	Log logging.Config `yaml:"log"`
 }
 
+// Identity says who a node is.
+type Identity struct {
+	// Dataset names the dataset at the aggregator. Its budget spans runs.
+	Dataset string `yaml:"dataset"`
+	// Site names the institution; the certificate must be issued to it.
+	Site string `yaml:"site"`
+	// Node names this process among the nodes of its site. Default: "0".
+	Node string `yaml:"node"`
+}
+
+// Records say what records a node has, and how they are divided among teachers.
+type Records struct {
+	// Schema is the path of the public schema.yaml.
+	Schema string `yaml:"schema"`
+	// Data is the path of the site's CSV file, plain or gzipped, of its Parquet
+	// file, or of its idx file of images, with the file of their labels beside it.
+	Data string `yaml:"data"`
+	// SQL asks a PostgreSQL database for the site's rows, in place of Data. They are
+	// read once, when the node starts.
+	SQL postgres.Config `yaml:"sql"`
+	// Share takes a part [from, to) of the file, chosen by a hash of each
+	// record, so that several sites can be played on one file. Default: all.
+	Share [2]float64 `yaml:"share"`
+	// Unit is the privacy unit: "record", or the column that names the person.
+	// Default: "record". A person's records all go to one teacher.
+	Unit string `yaml:"unit"`
+	// Teachers is the number of teachers (= partitions) on this node. More
+	// teachers drown the noise better, each learns from fewer records. Fixed
+	// for the life of the dataset. Default: 100.
+	Teachers int `yaml:"teachers"`
+}
+
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config {
 	return Config{
-		Node: "0", Share: [2]float64{0, 1}, SQL: postgres.DefaultConfig(), Unit: "record", Teachers: 100,
+		Identity: Identity{Node: "0"},
+		Records: Records{
+			Share: [2]float64{0, 1}, SQL: postgres.DefaultConfig(), Unit: "record", Teachers: 100,
+		},
 		State: "state", Reconnect: 5 * time.Second, Drain: 10 * time.Second, Log: logging.DefaultConfig(),
 	}
 }

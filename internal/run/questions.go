@@ -7,7 +7,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runfile"
-	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -78,7 +77,7 @@ func stageQuestions(p *plan.Plan, run string) (questions []Question) {
 			Round: &conclavev1.Round{Run: run, Kind: planned.Kind}, Stage: planned.Stage,
 			Charges: planned.Worst(1), Charged: int(planned.Count),
 		}
-		if planned.Kind == runspec.Scores {
+		if planned.Mechanism.Kind == privacy.Exponential {
 			q.Charges, q.Charged = planned.Worst(planned.Count), 1
 		}
 		questions = append(questions, q)

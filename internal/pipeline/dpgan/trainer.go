@@ -33,9 +33,8 @@ type Trainer struct {
 	start   pipeline.Start
 	opts    Options
 	classes int
-	source  *rand.PCG
-	rng     *rand.Rand
 	numbers []int // the features that are numbers
+	random
 
 	scorer    *discriminator.Discriminator
 	optimizer optimizer.Optimizer
@@ -43,16 +42,27 @@ type Trainer struct {
 	// mover holds the same learner; nil where the generator climbs.
 	mover    *tilt.Mover
 	schedule schedule
-	// real is the remembered gradient on real records, nil before the first release.
-	real []float32
-	// released is the mean of all released gradients where all are of the same mean, see
-	// [Options.oneMean]; nil of others.
-	released []float32
+	remembered
 	// kept are copies of generator and discriminator for what comes after the run.
 	kept []Kept
 
 	done int // steps of the discriminator
 	mem  memory
+}
+
+// random are the student's random numbers, which protect nothing.
+type random struct {
+	source *rand.PCG
+	rng    *rand.Rand
+}
+
+// remembered is what the student knows of the gradients that were released.
+type remembered struct {
+	// real is the gradient on real records, nil before the first release.
+	real []float32
+	// released is the mean of all gradients where all are of the same mean, see
+	// [Options.oneMean]; nil of others.
+	released []float32
 }
 
 // memory is what steps use again.
@@ -71,7 +81,8 @@ func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, e
 	if err := opts.CheckFor(e, classes); err != nil {
 		return nil, err
 	}
-	t := &Trainer{opts: opts, classes: classes, source: rand.NewPCG(seed, 0xd96a4), numbers: e.Numbers()}
+	t := &Trainer{opts: opts, classes: classes, numbers: e.Numbers()}
+	t.source = rand.NewPCG(seed, 0xd96a4)
 	t.rng = rand.New(t.source)
 	t.schedule = schedule{every: opts.Student.Every}
 	g, err := pipeline.NewGenerator(e, opts.generator(classes), t.rng)

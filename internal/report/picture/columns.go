@@ -29,14 +29,19 @@ type Column struct {
 	Bars       []Bar // shares of the values that are not empty
 	Horizontal bool  // bars are categories with names, not a range of numbers
 
-	Mean             float64 // of numbers, over the synthetic rows; NaN when all are empty
-	Missing          float64 // share of empty cells, 0 to 1
-	MissingReal      float64
-	Nullable         bool
-	Measure          string // "KSComplement" or "TVComplement", empty without real rows
-	Score            float64
-	lowest, beyond   float64 // ends of the histogram
-	cutLow, cutAbove bool    // values lie beyond them, in the first and the last bar
+	Mean        float64 // of numbers, over the synthetic rows; NaN when all are empty
+	Missing     float64 // share of empty cells, 0 to 1
+	MissingReal float64
+	Nullable    bool
+	Measure     string // "KSComplement" or "TVComplement", empty without real rows
+	Score       float64
+	limits
+}
+
+// limits are those of the histogram of numbers.
+type limits struct {
+	lowest, beyond   float64
+	cutLow, cutAbove bool // values lie beyond them, in the first and the last bar
 }
 
 // Bar is one bar: a category, or a stretch of numbers.

@@ -103,7 +103,7 @@ func TestOpenDatasetFindsDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := s.OpenDataset(ctx, c.lead, testDataset); err != nil {
-			t.Fatalf("%s, mended: %v", name, err)
+			t.Fatalf("%s, fixed: %v", name, err)
 		}
 	}
 	key := s.releaseKey("first", 0)

@@ -52,8 +52,10 @@ func (s *Store) Remove(ctx context.Context, lead *Leadership, name string) (remo
 			return false, fmt.Errorf("%w: %q; cancel it first", ErrRunOpen, name)
 		}
 		removed = Run{
-			Name: r.Name, Dataset: r.Dataset, Budget: r.Budget, By: r.By, Opened: r.Opened, Closed: true, Head: r.Head,
-			Releases: r.Releases, Forgotten: r.Releases, EpsilonSpent: r.EpsilonSpent, Removed: true,
+			Name: r.Name, Dataset: r.Dataset, Budget: r.Budget, By: r.By, RunState: RunState{
+				Opened: r.Opened, Closed: true, Head: r.Head, Releases: r.Releases, Forgotten: r.Releases,
+				EpsilonSpent: r.EpsilonSpent, Removed: true,
+			},
 		}
 		value, err := encode(removed)
 		if err != nil {

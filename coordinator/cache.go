@@ -33,7 +33,6 @@ type latest struct {
 	runs      map[string]Run // those that were charged since it is known
 }
 
-// cacheOf returns the cache of a dataset.
 func (s *Store) cacheOf(dataset string) *cache {
 	if h, ok := s.caches.Load(dataset); ok {
 		return h.(*cache)

@@ -65,7 +65,6 @@ func (e *UnavailableError) Error() string {
 // Unwrap returns the reason.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// Is makes errors.Is(err, ErrUnavailable) true.
 func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
 
 // MismatchError says that a dataset was opened before with another value.
@@ -93,7 +92,6 @@ func (e *ForgottenError) Error() string {
 		e.Round, e.Run)
 }
 
-// Is makes errors.Is(err, ErrForgotten) true.
 func (e *ForgottenError) Is(target error) bool { return target == ErrForgotten }
 
 // ManifestMismatchError says in what a node differs from the one that was
@@ -108,7 +106,6 @@ func (e *ManifestMismatchError) Error() string {
 		e.Node, e.Site, e.Dataset, e.Field)
 }
 
-// Is makes errors.Is(err, ErrForeignManifest) true.
 func (e *ManifestMismatchError) Is(target error) bool { return target == ErrForeignManifest }
 
 // wrap gives an error of the etcd client its meaning. ctx is the caller's, not

@@ -220,7 +220,6 @@ func (l *Leadership) Resign(ctx context.Context) error {
 	return l.store.wrap(ctx, "resign", err)
 }
 
-// over is the error of a leadership that ended.
 func (l *Leadership) over(op string) error {
 	return fmt.Errorf("%s: %w: the leadership of %q with fence %d is over; nothing was written",
 		op, ErrNotLeader, l.name, l.fence)

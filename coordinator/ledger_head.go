@@ -36,7 +36,6 @@ func (e *RollbackError) Error() string {
 		"restore a newer backup, as docs/operations.md has it", ErrRollback, e.Seen, e.Dataset, e.Last)
 }
 
-// Is makes errors.Is(err, ErrRollback) true.
 func (e *RollbackError) Is(target error) bool { return target == ErrRollback }
 
 // CheckHead says whether a dataset's ledger holds the entry that was seen, with a

@@ -122,7 +122,6 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // without giving the leader's key back; see [Leadership.Resign].
 func (s *Store) Close() error { return s.client.Close() }
 
-// request bounds one request.
 func (s *Store) request(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.config.RequestTimeout)
 }

@@ -76,7 +76,6 @@ func digestRecords(key Key, rows int, add func(h *hasher, row int)) []digest {
 	return out
 }
 
-// unitDigests gives each row the digest of its privacy unit.
 func unitDigests(key Key, t *Table, unit string) []digest {
 	if unit == UnitRecord {
 		return recordDigests(key, t)

@@ -74,7 +74,6 @@ func BuildManifest(key Key, dataset, site, node string, t *Table, a *Assignment,
 	return m, nil
 }
 
-// seal fills the keyed digests.
 func (m *Manifest) seal(key Key, records []digest, of []int) {
 	type placed struct {
 		record    digest

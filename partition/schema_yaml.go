@@ -130,7 +130,6 @@ func fieldNames(of any) string {
 	return strings.Join(names, ", ")
 }
 
-// keyBefore names the field a value belongs to.
 func keyBefore(value *token.Token) string {
 	if value != nil && value.Prev != nil && value.Prev.Type == token.MappingValueType && value.Prev.Prev != nil {
 		return fmt.Sprintf("field %q", value.Prev.Prev.Value)

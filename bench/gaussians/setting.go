@@ -7,7 +7,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// setting is a run of the toy.
 type setting struct {
 	records int
 	// epsilon is that of GAN and boosting together, of which each selection costs
@@ -41,7 +40,6 @@ func standard(epsilon float64, records int) setting {
 	}
 }
 
-// selections are the game's events.
 func (s setting) selections() []privacy.Event {
 	return []privacy.Event{{Kind: privacy.Exponential, Epsilon: s.selection, Count: int64(s.game.Rounds)}}
 }

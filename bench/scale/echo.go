@@ -76,7 +76,6 @@ func serveEcho(ctx context.Context, dir string) error {
 // raw is a message that is serialized already.
 type raw []byte
 
-// rawCodec sends raw messages as they are.
 type rawCodec struct{ encoding.CodecV2 }
 
 func (c rawCodec) Marshal(v any) (mem.BufferSlice, error) {

@@ -26,7 +26,6 @@ type block struct {
 	down, up           float64 // bytes on all sockets
 }
 
-// result is what a size measured.
 type result struct {
 	size         size
 	alone, idle  memory // the aggregator without nodes, and with all of them
@@ -163,7 +162,6 @@ func (r *rig) block(ctx context.Context, s *side, atLeast time.Duration) (block,
 	}, nil
 }
 
-// read reads the metrics of a side and of the nodes.
 func (r *rig) read(ctx context.Context, s *side) (server, nodes gauges, err error) {
 	server, err = scrape(ctx, s.monitor)
 	nodes, nerr := scrape(ctx, r.nodesMonitor)

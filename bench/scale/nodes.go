@@ -132,7 +132,6 @@ func join(ctx context.Context, group *errgroup.Group, count *direction, dir, add
 	return dials.Wait()
 }
 
-// lightNode is a node as the wire knows it.
 type lightNode struct {
 	index, teachers int
 	packed          []byte

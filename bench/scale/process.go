@@ -106,7 +106,6 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// lastWords is the end of the process' log.
 func (p *process) lastWords() string {
 	raw, err := os.ReadFile(p.log)
 	if err != nil {

@@ -63,7 +63,6 @@ func newWorkshop(ctx context.Context, dir string, nodes int) (*workshop, error) 
 	return w, sites.Wait()
 }
 
-// side is one of the two servers with the students that ask it.
 type side struct {
 	name     string
 	process  *process
@@ -72,7 +71,6 @@ type side struct {
 	students []*asker
 }
 
-// rig is the processes of one size.
 type rig struct {
 	size             size
 	dir              string
@@ -180,7 +178,6 @@ func (w *workshop) startEcho(ctx context.Context, dir string) (*side, error) {
 	return e, err
 }
 
-// join has all nodes join a side.
 func (r *rig) join(ctx context.Context, s *side) error {
 	if _, err := fmt.Fprintln(r.nodes.in, s.address); err != nil {
 		return fmt.Errorf("%w: %s", err, r.nodes.lastWords())

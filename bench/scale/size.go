@@ -26,7 +26,6 @@ func (s size) String() string {
 	return text
 }
 
-// words are the size in a table.
 func (s size) words() string {
 	text := fmt.Sprintf("%d x %d", s.nodes, s.teachers)
 	if s.students > 1 {

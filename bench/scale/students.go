@@ -21,7 +21,6 @@ type asker struct {
 	next   uint64 // the next round
 }
 
-// connect makes the students of a side.
 func (s *side) connect(dir string, students int) error {
 	config := student.DefaultConfig()
 	config.Aggregator, config.Dataset, config.Run = s.address, dataset, "none"
@@ -36,7 +35,6 @@ func (s *side) connect(dir string, students int) error {
 	return nil
 }
 
-// open opens the students' runs.
 func (s *side) open(ctx context.Context, teachers int) error {
 	for _, a := range s.students {
 		if _, err := a.client.OpenRun(ctx, spec(a.run, teachers)); err != nil {

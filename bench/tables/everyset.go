@@ -54,7 +54,6 @@ var refused = []runCase{
 	{name: "discriminator", fields: "weights: discriminator", refused: "there is no discriminator after"},
 }
 
-// everysetGroups are all sets after all pipelines.
 func everysetGroups() (all []group) {
 	for _, data := range []string{"flchain", "adult", "titanic", "breast_cancer_wisconsin", "banknote",
 		"boston_housing", "census1940"} {

@@ -18,7 +18,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
-// experiment is a command that measures groups of runs.
 type experiment struct {
 	name, short string
 	// Unless told otherwise: coin has runs without what the sites know measured, too.
@@ -58,7 +57,6 @@ type group struct {
 	runs func(context.Context, *attempt, *outcome) (*table, *results.Result, error)
 }
 
-// runCase is a run of a group.
 type runCase struct {
 	name string
 	// fields are more of the run.yaml, over those of the group.
@@ -77,7 +75,6 @@ type measure struct {
 	of    func(ctx context.Context, d *dataset, rows *table) ([]float64, error)
 }
 
-// named gives figures their names.
 func (m *measure) named(figures []float64) map[string]float64 {
 	all := map[string]float64{}
 	for i, name := range m.names {
@@ -188,7 +185,6 @@ func (s *session) measure(ctx context.Context, groups []group) error {
 	return nil
 }
 
-// group measures the cases of a group with a seed.
 func (s *session) group(ctx context.Context, g group, seed int) error {
 	d := s.sets[g.data]
 	if s.real && d != nil && g.worth != nil && !s.notes.has(g.name, realRows, 0, false) {

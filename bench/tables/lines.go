@@ -2,7 +2,6 @@ package main
 
 import "cmp"
 
-// lineDelta is the delta of all lines.
 const lineDelta = 1e-5
 
 // asLines completes groups that are lines of one table: each has one case, and one figure is

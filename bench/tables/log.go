@@ -14,10 +14,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
-// realRows is the case of the real training rows.
 const realRows = "real rows"
 
-// outcome is a run that was measured.
 type outcome struct {
 	Privacy string `json:"privacy"` // NOT PRIVATE
 	Group   string `json:"group"`

@@ -32,7 +32,6 @@ func quality() *experiment {
 	}
 }
 
-// qualityGroups has a group for each epsilon.
 func qualityGroups(path string, epsilons []float64) (all []group, err error) {
 	worth := &measure{} // by the run itself, on the test rows that it names
 	for _, m := range classify.Models() {

@@ -101,7 +101,6 @@ var classes = &measure{
 	},
 }
 
-// numbers measures weighted rows whose label is a number.
 var numbers = &measure{
 	names: []string{"Wasserstein, columns", "Wasserstein, rows", "beta MSE", "MLP RMSE", "linear RMSE",
 		"effective share"},

@@ -52,7 +52,6 @@ func (o options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// training is what the pipeline does for one run.
 type training struct {
 	o *options
 	pipeline.Problem

@@ -92,7 +92,6 @@ type observers struct {
 	tracer  *tracing.Tracer
 }
 
-// closing is the end of a server.
 type closing struct {
 	begun   chan struct{}  // closed when the server is
 	watches sync.WaitGroup // goroutines that end then

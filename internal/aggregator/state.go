@@ -74,7 +74,6 @@ func (s *Server) ready(ctx context.Context) (string, error) {
 	return fmt.Sprintf("standby of %s", leader), nil
 }
 
-// shown is the server's state for the metrics.
 func (s *Server) shown() (leading bool, datasets []metrics.Dataset) {
 	if !s.leads() {
 		return false, nil
@@ -89,7 +88,6 @@ func (s *Server) shown() (leading bool, datasets []metrics.Dataset) {
 	return true, datasets
 }
 
-// spent is what a dataset has spent.
 func (s *Server) spent(d *round.Dataset) (epsilon float64, ok bool) {
 	ctx, cancel := context.WithTimeout(s.life.Leading(), readyTimeout)
 	defer cancel()

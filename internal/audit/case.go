@@ -102,7 +102,6 @@ func scenarios(names []string, b privacy.Budget) ([]*scenario, error) {
 
 func (s *scenario) asked() int64 { return int64(s.rounds * s.queries) }
 
-// votedOn has the mechanism answer votes.
 func (s *scenario) votedOn(mechanism privacy.Event, whole bool) {
 	s.planned = privacy.Planned{Kind: runspec.Votes, Count: s.asked(), Mechanism: mechanism}
 	if whole {

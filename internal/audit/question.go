@@ -14,7 +14,6 @@ const unit = "record"
 
 func (s *scenario) teachers() uint32 { return uint32(s.votes[0] + s.votes[1]) }
 
-// spec is that of one run with a budget.
 func (s *scenario) spec(name, dataset string, epsilon, delta float64) *conclavev1.RunSpec {
 	return &conclavev1.RunSpec{
 		Name: name, Dataset: dataset, Pipeline: "audit", SchemaSha256: schemaSHA256,

@@ -81,7 +81,6 @@ func AtMostOneArgument(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// helpTopic takes the path of a command.
 func helpTopic(help *cobra.Command, args []string) error {
 	found, rest, err := help.Root().Find(args)
 	if err != nil || len(rest) > 0 {

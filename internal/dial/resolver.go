@@ -67,7 +67,6 @@ func (n names) isName(address string) bool {
 	return err != nil && !n.proxied(address)
 }
 
-// watch is the resolver of one connection.
 type watch struct {
 	names
 	cc      resolver.ClientConn

@@ -6,7 +6,6 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// column is one column's features and the cells that they fall into.
 type column struct {
 	kind encode.HeadKind
 	// at is the first feature, width their number, flag that of the empty flag or -1.

@@ -24,7 +24,6 @@ type block interface {
 	pass() pass
 }
 
-// pass is a part of some records' vectors.
 type pass interface {
 	// take finds n records x; they must not change until the next take.
 	take(x []float32, n int)

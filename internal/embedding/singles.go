@@ -6,7 +6,6 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// singles is the part of single columns.
 type singles struct {
 	columns []column
 	first   []int // of each column's cells
@@ -40,7 +39,6 @@ func (s *singles) groups() []int {
 
 func (s *singles) pass() pass { return &singlesPass{singles: s} }
 
-// singlesPass are the places of n records.
 type singlesPass struct {
 	*singles
 	x      []float32

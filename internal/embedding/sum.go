@@ -27,7 +27,6 @@ type last struct {
 	features *Features
 }
 
-// kinds are those of parts on the wire.
 var kinds = map[conclavev1.Embedding_Part_Kind]Kind{
 	conclavev1.Embedding_Part_KIND_ONES:    Ones,
 	conclavev1.Embedding_Part_KIND_COLUMNS: Columns,

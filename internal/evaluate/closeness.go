@@ -108,7 +108,6 @@ func CompareCloseness(train, test, synthetic *partition.Table, weight []float64,
 	return &c, notes, nil
 }
 
-// closeRows are the rows that CompareCloseness looks at.
 type closeRows struct {
 	present         []int // synthetic rows that weigh something
 	queries, made   []int // of those: that ask, that are searched

@@ -20,7 +20,6 @@ type Input struct {
 	Models []string
 }
 
-// evaluateSeed draws all samples of an evaluation.
 const evaluateSeed = 1
 
 // Evaluate measures everything that can be measured of these rows. The same rows

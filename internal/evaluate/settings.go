@@ -111,7 +111,6 @@ func (e *Evaluation) utility(ctx context.Context, in Input) error {
 	return nil
 }
 
-// bothClasses says whether rows of both classes weigh something.
 func bothClasses(rows classify.Rows) bool {
 	var seen [2]bool
 	for i, positive := range rows.Positive {

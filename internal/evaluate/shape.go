@@ -129,7 +129,6 @@ func checkTables(real, synthetic *partition.Table, weight []float64) ([]float64,
 	return measure.Weights(synthetic.Len(), weight)
 }
 
-// dataColumns are the indices of the columns that hold data.
 func dataColumns(schema *partition.Schema) []int {
 	var columns []int
 	for j := range schema.Columns {

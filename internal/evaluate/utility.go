@@ -83,7 +83,6 @@ func TrainTest(ctx context.Context, train, test *partition.Table, models ...clas
 	return results, nil
 }
 
-// trainTest fits a model to rows and ranks others.
 func trainTest(model classify.Classifier, learn, exam classify.Rows) (Ranking, error) {
 	var r Ranking
 	if err := model.Fit(learn); err != nil {

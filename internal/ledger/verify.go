@@ -54,7 +54,6 @@ func (e *UnclosedError) Error() string {
 		strings.Join(e.Runs, ", "))
 }
 
-// Is makes errors.Is(err, ErrUnclosed) true.
 func (e *UnclosedError) Is(target error) bool { return target == ErrUnclosed }
 
 // LineError says which line of a ledger is wrong, counted from 1, and why.

@@ -35,7 +35,6 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// dataset is the name of the one dataset of a local cluster.
 const dataset = "local"
 
 // Options say where and how a local run works.
@@ -223,7 +222,6 @@ func startAggregator(ctx context.Context, job *run.Job, state string, o Options)
 	return aggregator.New(ctx, c, options)
 }
 
-// studentName is the name in the student's certificate.
 const studentName = "student"
 
 // validity is generous: a local run keeps its authority to itself.

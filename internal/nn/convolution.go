@@ -35,7 +35,6 @@ type convolution struct {
 // nothing.
 type convTasks struct{ forwards, backs, reduces, norm parallel.Task }
 
-// convBatch is the batch in work.
 type convBatch struct {
 	y, x, dy, dx []float32
 	n            int

@@ -32,7 +32,6 @@ func (c *convolution) backward(dx, dy, x, _ []float32, n int, params bool) {
 	c.batch = convBatch{}
 }
 
-// backParts is how many parts backward has.
 func (c *convolution) backParts() int {
 	if c.batch.params {
 		return parallel.Lanes(c.batch.n)

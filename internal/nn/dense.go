@@ -113,5 +113,4 @@ func (d *dense) clone(p *parallel.Pool) layer {
 	return &c
 }
 
-// addRows adds to sums the rows of its length.
 func addRows(sums, rows []float32) { vector.AddRows(sums, rows, len(rows)/len(sums), len(sums)) }

@@ -52,7 +52,6 @@ type layer interface {
 	clone(p *parallel.Pool) layer
 }
 
-// weighted is a layer with parameters.
 type weighted interface {
 	layer
 	slots() []slot

@@ -24,7 +24,6 @@ type Network struct {
 	clip clipper
 }
 
-// stage is a layer with its outputs and the gradient by its inputs.
 type stage struct {
 	layer layer
 	width int // outputs of a record

@@ -62,7 +62,6 @@ func ParseEvents(r io.Reader) ([]VotedEvent, error) {
 	return events, nil
 }
 
-// writtenEvent is an event as it stands in a file.
 type writtenEvent struct {
 	privacy.Event
 	fields   map[string]json.RawMessage
@@ -143,7 +142,6 @@ func writes(k privacy.Kind, field string) bool {
 	return slices.Contains(fields, field)
 }
 
-// writtenField is a field of a file and how it is read.
 type writtenField struct {
 	name string
 	read func(json.RawMessage) error

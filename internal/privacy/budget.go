@@ -49,7 +49,6 @@ func (e *OverBudgetError) Error() string {
 		e.Spent, e.Needed, e.Budget.Delta, e.Budget.Epsilon)
 }
 
-// Is makes errors.Is(err, ErrOverBudget) true.
 func (e *OverBudgetError) Is(target error) bool { return target == ErrOverBudget }
 
 // Room answers whether a run that spends all of its own budget fits on top of

@@ -38,7 +38,6 @@ func Calibrate(template Event, target Budget) (Event, error) {
 	return leastNoise(template, nil, target)
 }
 
-// leastNoise is Calibrate on top of other events.
 func leastNoise(template Event, other []Event, target Budget) (Event, error) {
 	// excess is above 0 where there is too little noise.
 	excess := func(account func([]Event, float64) (Price, error), logNoise float64) float64 {

@@ -165,7 +165,6 @@ func (o order) mean(of func(alpha float64) float64) float64 {
 	return (1-o.weight)*of(o.a) + o.weight*of(o.b)
 }
 
-// epsilon is what the events come to at the order.
 func (o order) epsilon(events []Event, delta float64) float64 {
 	return o.mean(func(alpha float64) float64 { return totalRDP(events, alpha) + conversion(alpha, delta) })
 }

@@ -230,7 +230,6 @@ func (p Plan) Admit(used []int64, next Use) ([]Event, error) {
 	return planned.Cost(next.Queries, next.Answered), nil
 }
 
-// add counts a use.
 func (p Plan) add(used []int64, next Use) []int64 {
 	all := make([]int64, len(p))
 	copy(all, used)
@@ -255,7 +254,6 @@ func (e *PlanError) Error() string {
 		e.Planned.Count, e.Planned.text(), e.Used, e.Asked)
 }
 
-// Is makes errors.Is(err, ErrOverBudget) true.
 func (e *PlanError) Is(target error) bool { return target == ErrOverBudget }
 
 // text is the event as it stands in a ledger.

@@ -99,7 +99,6 @@ func (c *composition) tilt(delta float64) (order, epsilon float64) {
 	return math.Exp(x), bound(x)
 }
 
-// ends returns the smallest and the largest finite sum.
 func (c *composition) ends() (smallest, largest float64) {
 	for _, p := range c.parts {
 		smallest += p.count * p.grid.loss(0)

@@ -42,7 +42,6 @@ var contributors = map[Contributor]conclavev1.Vector_Per{
 	PerUnit: conclavev1.Vector_PER_UNIT, PerTeacher: conclavev1.Vector_PER_TEACHER,
 }
 
-// put writes a shape into a round.
 func (s Shape) put(r *conclavev1.Round) {
 	if h := s.Votes; h != nil {
 		r.Shape = &conclavev1.Round_Votes{Votes: &conclavev1.Histogram{

@@ -20,7 +20,6 @@ type budgetChart struct {
 	LastBelow    bool // the label of the last point goes below it
 }
 
-// chart is what all charts over rounds have.
 type chart struct {
 	Width, Height            float64
 	Left, Right, Top, Bottom float64 // the plot's edges

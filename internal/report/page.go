@@ -111,7 +111,6 @@ var pageTemplate = template.Must(template.New("page.tmpl").Funcs(template.FuncMa
 	"purpose":     purpose,
 }).ParseFS(templateFiles, "templates/*.tmpl"))
 
-// view is what the templates see.
 type view struct {
 	Page
 	Style     template.CSS

@@ -10,7 +10,6 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// asker asks an aggregator the rounds of one run.
 type asker struct {
 	client *student.Client
 	run    string

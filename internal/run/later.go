@@ -132,7 +132,6 @@ func laterText(o LaterOptions, path, text string) string {
 	return b.String()
 }
 
-// stages makes the job of the stages.
 func (l *Later) stages(spec *runfile.Spec, first *Job, o LaterOptions) (*Job, error) {
 	s := spec.Clone()
 	s.Post, s.Weights = o.Post, o.Weights

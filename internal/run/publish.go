@@ -27,7 +27,6 @@ func (j *Job) publish(ctx context.Context, model pipeline.Model, trained pipelin
 	return j.publishCharged(ctx, model, trained, made, paidIn{run: j.Spec.Name, lines: lines}, o)
 }
 
-// publishCharged is publish of what some ledger paid for.
 func (j *Job) publishCharged(ctx context.Context, model pipeline.Model, trained pipeline.Student, made *results.Made,
 	paid paidIn, o Options) (*results.Result, error) {
 	s := j.Spec

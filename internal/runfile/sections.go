@@ -33,7 +33,6 @@ func (s *Spec) Clone() *Spec {
 	return &c
 }
 
-// yamlFields are the fields of a spec that stand in a run.yaml.
 func yamlFields() []reflect.StructField {
 	return slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[Spec]()), func(f reflect.StructField) bool {
 		return f.Tag.Get("yaml") == "-"

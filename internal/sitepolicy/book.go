@@ -27,7 +27,6 @@ type book struct {
 // runKey names a run: what has another spec is another run, whatever it calls itself.
 type runKey struct{ run, spec string }
 
-// runBook is what the ledger says of a run.
 type runBook struct {
 	spec        Spec
 	seen        string

@@ -161,7 +161,6 @@ func ledgerRefusal(err error) *Refusal {
 		Waiting: true}
 }
 
-// mine checks that a run is about what the node holds.
 func (e *Enforcer) mine(s Spec) *Refusal {
 	switch {
 	case s.Dataset != e.o.Dataset:

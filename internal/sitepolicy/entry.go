@@ -54,7 +54,6 @@ type Entry struct {
 	Hash     string `json:"hash"`     // hex SHA-256 of the canonical form with an empty hash
 }
 
-// entryCharge is what an entry says of a round that is answered.
 type entryCharge struct {
 	Round    *uint64         `json:"round,omitempty"`
 	Question string          `json:"question,omitempty"` // SHA-256 in hex

@@ -68,7 +68,6 @@ func (l *siteLedger) use(do func(b *book) ([]Entry, error)) (err error) {
 	return l.append(f, entries)
 }
 
-// open opens and locks the file. It makes one where there never was one.
 func (l *siteLedger) open() (*os.File, error) {
 	flags := os.O_RDWR | os.O_CREATE
 	if l.readOnly {

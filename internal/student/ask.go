@@ -48,7 +48,6 @@ func (c *Client) AskAndHold(ctx context.Context, r *conclavev1.Round,
 	return c.askSpanned(ctx, r, &conclavev1.AskRequest{Hold: true}, progress)
 }
 
-// askSpanned is askTold within a span.
 func (c *Client) askSpanned(
 	ctx context.Context, r *conclavev1.Round, told *conclavev1.AskRequest, progress func(*conclavev1.Progress),
 ) (release *conclavev1.Release, err error) {

@@ -113,7 +113,6 @@ func (q *Queue) Watch(ctx context.Context, run string,
 	return last, err
 }
 
-// ended says whether a run in the state stays in it.
 func ended(s conclavev1.RunState) bool {
 	switch s {
 	case conclavev1.RunState_RUN_STATE_UNSPECIFIED, conclavev1.RunState_RUN_STATE_WAITING,

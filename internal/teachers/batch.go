@@ -23,7 +23,6 @@ const (
 	maxRate = 100
 )
 
-// records are generated records with their classes.
 type records struct {
 	x       []float32 // shape [len(classes), features]
 	classes []int
@@ -39,7 +38,6 @@ type batch interface {
 	GetQueryClasses() []uint32
 }
 
-// asked is a batch that was checked.
 type asked struct {
 	spec              teacherSpec
 	standard          bool

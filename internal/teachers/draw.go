@@ -11,7 +11,6 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// message is a batch on the wire.
 type message interface {
 	batch
 	proto.Message

@@ -14,7 +14,6 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// gradientsAsked is a question for gradients that was checked.
 type gradientsAsked struct {
 	asked
 	// seen is how many numbers a gradient has, by the features that teachers see; each is

@@ -19,7 +19,6 @@ type lesson struct {
 	units *scaling.Scaler
 }
 
-// prepare makes a round's lesson.
 func prepare(s *question.Site, e *ensemble.Ensemble, a *asked) (*lesson, error) {
 	l := &lesson{site: s, asked: a, ensemble: e, examples: s.Examples, training: a.training, queries: a.queries}
 	switch {

@@ -63,7 +63,6 @@ func (s teacherSpec) layers() []nn.Spec {
 	return append(layers, nn.Dense{Out: 1, Init: nn.Zeros})
 }
 
-// networks is how many networks a teacher has.
 func (s teacherSpec) networks() int {
 	if s.Shared {
 		return 1
@@ -71,7 +70,6 @@ func (s teacherSpec) networks() int {
 	return s.Classes
 }
 
-// weights is the number of weights of all teachers.
 func (s teacherSpec) weights() (int, error) {
 	net, err := nn.NewNetwork(rand.New(rand.NewPCG(0, 0)), s.input(), s.layers()...)
 	if err != nil {

@@ -71,7 +71,6 @@ func (s *runState) keep(path string) error {
 	return nil
 }
 
-// answered notes the answer to a round.
 func (s *runState) answered(round uint64, question string, answer []byte) {
 	s.rounds++
 	s.lastRound, s.lastQuestion, s.lastAnswer = round, question, answer

@@ -72,7 +72,6 @@ func readFile(path, what, fix string, decode func(r io.Reader, name string) erro
 	return decode(plain, path)
 }
 
-// decodeImages reads images of the given shape.
 func decodeImages(r io.Reader, name string, shape partition.Image) ([]byte, error) {
 	magic, n, err := idxStart(r, name)
 	if err != nil {

@@ -50,7 +50,6 @@ func (x *Images) Table(s *partition.Schema) (*partition.Table, error) {
 	return t, nil
 }
 
-// check tells whether the images are of the schema.
 func (x *Images) check(s *partition.Schema) error {
 	switch {
 	case s.Image == nil:
@@ -67,7 +66,6 @@ func (x *Images) check(s *partition.Schema) error {
 	return nil
 }
 
-// fillCells writes image i as a row of the schema.
 func (x *Images) fillCells(s *partition.Schema, i int, cells []float64) {
 	pixels := x.Image(i)
 	for j := range cells {

@@ -19,7 +19,6 @@ const (
 	maxHeld = 2 << 30
 )
 
-// page is what the header of a page of values says.
 type page struct {
 	values int
 	nulls  int   // -1 where it does not say

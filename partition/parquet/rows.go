@@ -21,7 +21,6 @@ func (f *File) Rows(wanted func(column int) bool) iter.Seq2[[]string, error] {
 	}
 }
 
-// groupRows gives the rows of a row group and tells whether to go on.
 func (f *File) groupRows(group int, wanted func(int) bool, yield func([]string, error) bool) bool {
 	cells := make([]string, len(f.Columns))
 	cursors := make([]*cursor, len(f.Columns))

@@ -120,7 +120,6 @@ func (b *Builder) add(texts []string) (bad *partition.InputError, at int) {
 	return nil, 0
 }
 
-// set sets a cell of the row.
 func (b *Builder) set(i int, text string) (fault *partition.CellFault) {
 	columns := b.schema.Columns
 	switch at := b.target[i]; {
@@ -141,7 +140,6 @@ func (b *Builder) set(i int, text string) (fault *partition.CellFault) {
 	return fault
 }
 
-// columnName is the schema's name of a source's column.
 func (b *Builder) columnName(i int) string {
 	switch at := b.target[i]; {
 	case at == toNowhere:

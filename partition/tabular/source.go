@@ -49,7 +49,6 @@ var (
 		fixKind:  "cast it in the query to what the schema has, as in: c::text as c"}
 )
 
-// namedColumns are those of a source that says nothing but their names.
 func namedColumns(names []string) []SourceColumn {
 	columns := make([]SourceColumn, len(names))
 	for i, name := range names {

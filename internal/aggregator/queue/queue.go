@@ -218,7 +218,6 @@ func (q *Queue) list(dataset string) []entry {
 	return all
 }
 
-// in returns the runs of a dataset that are in one of the states.
 func (q *Queue) in(dataset string, states ...coordinator.State) (found []coordinator.Submission) {
 	for _, e := range q.list(dataset) {
 		if slices.Contains(states, e.record.State) {

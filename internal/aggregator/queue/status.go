@@ -10,7 +10,6 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// states are those of runs on the wire.
 var states = map[coordinator.State]conclavev1.RunState{
 	coordinator.Waiting:     conclavev1.RunState_RUN_STATE_WAITING,
 	coordinator.Running:     conclavev1.RunState_RUN_STATE_RUNNING,

@@ -66,7 +66,6 @@ func (rs *Rounds) launch(r *run, e *Execution) (*Execution, error) {
 	return e, nil
 }
 
-// entry adds to an entry of the audit log which round it is about.
 func (e *Execution) entry(about auditlog.Entry) auditlog.Entry {
 	about.Dataset, about.Run, about.Round = e.dataset.Record.Name, e.key.Run, &e.key.Number
 	return about

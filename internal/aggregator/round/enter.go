@@ -177,7 +177,6 @@ func otherQuestion(key payload.Key) error {
 		"or open a run of another name", key.Number, key.Run)
 }
 
-// readRelease reads and completes a stored release.
 func readRelease(raw []byte, entry ledger.Entry) (*conclavev1.Release, error) {
 	release := new(conclavev1.Release)
 	if err := proto.Unmarshal(raw, release); err != nil {

@@ -41,7 +41,6 @@ type participant struct {
 	contributors []*peer.Session
 }
 
-// stream is what one stream of a node was sent of a round.
 type stream struct {
 	node    *peer.Node
 	state   streamState
@@ -83,7 +82,6 @@ func (ps *participants) expect(n int) {
 	}
 }
 
-// on returns the state of a stream of the participant.
 func (p *participant) on(n *peer.Node) *stream {
 	if p.current.node == n {
 		return &p.current
@@ -100,7 +98,6 @@ func (p *participant) on(n *peer.Node) *stream {
 	return &p.current
 }
 
-// ask says that a stream is sent the round.
 func (ps *participants) ask(s *stream) {
 	s.state = sent
 	ps.pending++
@@ -126,7 +123,6 @@ func (p *participant) mayAnswer(s *stream, round uint64) error {
 	return nil
 }
 
-// count says that the answer on a stream counts.
 func (ps *participants) count(p *participant, s *stream) {
 	s.state = answered
 	ps.pending--
@@ -219,7 +215,6 @@ func (ps *participants) contributors() map[*peer.Session]peer.ID {
 	return all
 }
 
-// revokedAmong is an error where a contributor to sums was revoked.
 func revokedAmong(contributors map[*peer.Session]peer.ID) error {
 	for s, id := range contributors {
 		if err := s.Revoked(); errors.Is(err, certs.ErrRevoked) {

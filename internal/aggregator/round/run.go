@@ -17,7 +17,6 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// run is what the server keeps of a run while it is in use.
 type run struct {
 	spec    *spec.Spec
 	dataset *Dataset

@@ -22,7 +22,6 @@ import (
 // brokenTimeout bounds the wait for why a stream broke that takes no messages.
 const brokenTimeout = 5 * time.Second
 
-// nodes serves the nodes.
 type nodes struct {
 	conclavev1.UnimplementedTeacherServiceServer
 	Options
@@ -189,7 +188,6 @@ func (w *worker) take(m *conclavev1.WorkRequest, err error) error {
 	return nil
 }
 
-// rejectAndEnd rejects a message that ends the stream.
 func (w *worker) rejectAndEnd(err error) error {
 	if ban := w.reject(err, auditlog.Entry{}); ban != nil {
 		return ban

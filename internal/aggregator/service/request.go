@@ -89,7 +89,6 @@ func checkWorker(w *conclavev1.Worker) error {
 	return nil
 }
 
-// endOf reads how a run ended.
 func endOf(q *conclavev1.FinishRunRequest) (coordinator.End, error) {
 	end := coordinator.End{Claim: q.GetClaim()}
 	if q.GetReason() != "" {

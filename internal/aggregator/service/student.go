@@ -24,7 +24,6 @@ import (
 // 150 kbit/s.
 const partTimeout = time.Minute
 
-// students serves students.
 type students struct {
 	conclavev1.UnimplementedStudentServiceServer
 	Options
@@ -81,7 +80,6 @@ func (o *Options) acceptable(run *spec.Spec, student string) ([]byte, error) {
 	return raw, o.Audit.Check()
 }
 
-// checkRun checks a spec against its dataset.
 func checkRun(run *spec.Spec, d coordinator.Dataset, allowCoin bool) error {
 	name := run.PB.GetName()
 	switch {

@@ -13,7 +13,6 @@ import (
 // would be most of what a round leaves to collect.
 var tallies sync.Pool
 
-// newTally returns n zeros.
 func newTally(n int) []int64 {
 	if t, ok := tallies.Get().(*[]int64); ok && cap(*t) >= n {
 		counts := (*t)[:n]

@@ -54,7 +54,6 @@ func (p *Port) FlushRefusals(end bool) { p.refusals.flush(end) }
 // Services are the names of the services that the port offers to roles.
 func Services() []string { return slices.Sorted(maps.Keys(allowed)) }
 
-// callCounter counts calls.
 type callCounter struct{ metrics Metrics }
 
 func (c callCounter) unary(

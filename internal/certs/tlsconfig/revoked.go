@@ -205,7 +205,6 @@ func (r *revoked) covers(key certificateKey) error {
 	return nil
 }
 
-// check refuses a certificate that is revoked.
 func (r *revoked) check(key certificateKey) error {
 	e, ok := r.certificates[key]
 	if !ok {

@@ -40,13 +40,11 @@ func accountCommand() *cobra.Command {
 	return c
 }
 
-// accountAnswer is the answer of `privacy account`.
 type accountAnswer struct {
 	privacy.Price
 	DataDependent *pate.Claim `json:"data_dependent"`
 }
 
-// accountFile is the answer for a file of events.
 func accountFile(path string, delta float64) (answer accountAnswer, err error) {
 	voted, err := readEvents(path)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// calibrated is the answer of `privacy calibrate`.
 type calibrated struct {
 	Epsilon float64       `json:"epsilon"` // the target
 	Delta   float64       `json:"delta"`

@@ -28,7 +28,6 @@ func privacyCommand() *cobra.Command {
 	return c
 }
 
-// runFunc is what cobra runs.
 type runFunc = func(c *cobra.Command, args []string) error
 
 // interruptible ends a command that only computes when its context does: it is

@@ -28,18 +28,15 @@ func checkDays(flag string, days, least int) error {
 // duration is a number of days; 0 where that is none.
 func duration(days int) time.Duration { return time.Duration(days) * 24 * time.Hour }
 
-// roleFlag adds --role.
 func roleFlag(c *cobra.Command, value certs.Role, usage string) *string {
 	return cli.Choice(c, "role", string(value), usage,
 		string(certs.RoleNode), string(certs.RoleStudent), string(certs.RoleAggregator), string(certs.RoleOperator))
 }
 
-// hostsFlag adds --hosts.
 func hostsFlag(c *cobra.Command, hosts *[]string) {
 	c.Flags().StringSliceVar(hosts, "hosts", nil, "names and addresses an aggregator is dialled by, with commas")
 }
 
-// checkHosts refuses hosts of what nobody dials.
 func checkHosts(hosts []string, role certs.Role) error {
 	if len(hosts) > 0 && role != certs.RoleAggregator {
 		return cli.Misuse("--hosts belongs to an aggregator, nobody dials a %s; leave it out", role)

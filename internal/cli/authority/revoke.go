@@ -47,7 +47,6 @@ func revokeCommand() *cobra.Command {
 	return c
 }
 
-// listDaysFlag adds --crl-days.
 func listDaysFlag(c *cobra.Command, days *int) {
 	c.Flags().IntVar(days, "crl-days", 0,
 		"days after which the list must have been replaced; 0: as long as the authority lasts")

@@ -6,7 +6,6 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// runStatus is a run in the output of --format json.
 type runStatus struct {
 	Name         string  `json:"name"`
 	Dataset      string  `json:"dataset"`
@@ -25,7 +24,6 @@ type runStatus struct {
 	Results    []runResult `json:"results,omitempty"`
 }
 
-// queuePlace is what the queue knows of a run.
 type queuePlace struct {
 	Queued    bool   `json:"queued"`
 	By        string `json:"by,omitempty"`

@@ -63,7 +63,6 @@ func connected(c *cobra.Command, run func(context.Context, *client, string) erro
 	return c
 }
 
-// client is a queue that was dialled.
 type client struct {
 	*student.Queue
 	dataset string // that of the file

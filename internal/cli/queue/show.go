@@ -37,7 +37,6 @@ func show(ctx context.Context, q *client, name string) error {
 	return printRun(r.GetRun(), r.GetProgress())
 }
 
-// standing says in one line how a run stands.
 func standing(r *conclavev1.RunStatus) string {
 	parts := []string{stateText(r.GetState())}
 	switch {
@@ -54,7 +53,6 @@ func standing(r *conclavev1.RunStatus) string {
 
 func stateText(s conclavev1.RunState) string { return strings.ReplaceAll(stateName(s), "_", " ") }
 
-// budgetText says in one line how a dataset's budget stands.
 func budgetText(b *conclavev1.DatasetBudget) string {
 	return fmt.Sprintf("dataset %s: epsilon %g at delta %g (%s); spent %.4g; "+
 		"%.4g with all that %d open and %d waiting runs may still spend; left for one more run: %.6g",
@@ -62,7 +60,6 @@ func budgetText(b *conclavev1.DatasetBudget) string {
 		b.GetEpsilonReserved(), b.GetOpen(), b.GetWaiting(), b.GetEpsilonLeft())
 }
 
-// printRun prints all that is known of a run.
 func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) error {
 	w := cli.Columns()
 	line := func(field, format string, args ...any) {

@@ -18,7 +18,6 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// evaluateFlags are the files of an evaluation.
 type evaluateFlags struct {
 	real, synthetic, train, coin, schema string
 	models                               []string
@@ -70,7 +69,6 @@ func (e *evaluateFlags) evaluate(ctx context.Context) error {
 	return showEvaluation(result, time.Since(started))
 }
 
-// loadSchema finds the schema where it usually is.
 func (e *evaluateFlags) loadSchema() (*partition.Schema, error) {
 	if e.schema != "" {
 		return partition.LoadSchema(e.schema)

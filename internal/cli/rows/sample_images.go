@@ -13,7 +13,6 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// sampleKind is what a sample is written as.
 type sampleKind int
 
 const (
@@ -22,7 +21,6 @@ const (
 	sampleIDX
 )
 
-// kindOfSample tells by its name what a file of images is to be.
 func kindOfSample(path string) (sampleKind, error) {
 	base := strings.ToLower(filepath.Base(path))
 	switch {

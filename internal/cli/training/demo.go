@@ -46,7 +46,6 @@ func demo(ctx context.Context, r *runFlags) error {
 	return err
 }
 
-// demoFiles is all that a demo leaves in its folder.
 var demoFiles = []string{
 	"example", "state", "model", "synthetic.csv", "ledger.jsonl", "certificate.json",
 	"report.html", "report.md", "report.json",

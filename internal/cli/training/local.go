@@ -24,7 +24,6 @@ func Commands() []*cobra.Command {
 	return []*cobra.Command{demoCommand(), localCommand(), postCommand(), weightsCommand(), reportCommand()}
 }
 
-// runFlags are the flags of local and demo.
 type runFlags struct {
 	out                     string
 	format, logLevel, votes *string

@@ -2,7 +2,6 @@ package classify
 
 import "math"
 
-// linearModel is a linear function of standardized features.
 type linearModel struct {
 	mean, scale []float64 // per feature
 	weights     []float64 // per standardized feature

@@ -64,7 +64,6 @@ type Examples struct {
 	ByClass [][]float32
 }
 
-// call is the call in work.
 type call struct {
 	chunk int
 	real  []Examples
@@ -266,7 +265,6 @@ func (e *Ensemble) run(job call, t parallel.Task) {
 	e.job = call{}
 }
 
-// models returns the models of a part.
 func (e *Ensemble) models(part int) (lo, hi int) {
 	return part * e.job.chunk, min((part+1)*e.job.chunk, e.spec.Models)
 }

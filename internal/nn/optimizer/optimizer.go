@@ -22,7 +22,6 @@ func moment(params []tensor.Param) [][]float32 {
 	return m
 }
 
-// states names tensors after their parameters.
 func states(params []tensor.Param, suffix string, values [][]float32) []tensor.Param {
 	ps := make([]tensor.Param, len(params))
 	for i, p := range params {

@@ -54,7 +54,6 @@ func (w *Worker) Zeros(n int) []float64 {
 	return w.wide
 }
 
-// matrixProduct is a product in work.
 type matrixProduct struct {
 	c, a, b  kernel.Matrix
 	epilogue gemm.Epilogue

@@ -57,7 +57,6 @@ func (r *runner) site(t testing.TB) *question.Site {
 	return r.sites(t, UnitColumn, 1)[0]
 }
 
-// answered are all questions that are answered.
 func (r *runner) answered() map[string]proto.Message {
 	all := map[string]proto.Message{}
 	for of, questions := range map[string]map[string]proto.Message{

@@ -73,7 +73,6 @@ func Ask(s *question.Site, k question.Kind, params proto.Message, run string, nu
 	return a, err
 }
 
-// digest is the hash of a question's parameters.
 func digest(params proto.Message) string {
 	return question.Digest(question.Marshal(params))
 }

@@ -155,7 +155,6 @@ func (c *Correlations) minus(o *Correlations) *Correlations {
 	return d
 }
 
-// keep gives the correlations of some of the columns.
 func (c *Correlations) keep(columns []int) *Correlations {
 	k := &Correlations{}
 	for a, i := range columns {

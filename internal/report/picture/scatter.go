@@ -19,7 +19,6 @@ type Scatter struct {
 	Most       int // points of a panel
 }
 
-// scatterPanel is one Panel as the page shows it.
 type scatterPanel struct {
 	Name          string
 	Real          bool
@@ -31,7 +30,6 @@ type scatterPanel struct {
 	Says          string
 }
 
-// dots are points of one size.
 type dots struct {
 	Size string // diameter
 	D    string // the path, of lines without length

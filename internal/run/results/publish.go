@@ -118,7 +118,6 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 	return result, nil
 }
 
-// writeRows writes the model and its rows.
 func (r *Release) writeRows(out map[string]string, synthetic *partition.Table) error {
 	if err := r.Model.Save(out["model"]); err != nil {
 		return err
@@ -133,7 +132,6 @@ func (r *Release) writeRows(out map[string]string, synthetic *partition.Table) e
 	return nil
 }
 
-// certify makes the certificate of so many rows.
 func (r *Release) certify(verified ledger.Verification, ledgerFile []byte, rows int) (c certificate.Certificate,
 	err error) {
 	facts := r.Facts

@@ -171,7 +171,6 @@ func readEarlier(path string, c certificate.Certificate) (report.File, error) {
 	return f, nil
 }
 
-// earlierShares gives the shares of an earlier report by round.
 func earlierShares(f report.File) map[uint64]*report.Shares {
 	shares := map[uint64]*report.Shares{}
 	for _, r := range f.Rounds {

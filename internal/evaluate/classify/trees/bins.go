@@ -115,7 +115,6 @@ func between(low, high float64) float64 {
 	return cut
 }
 
-// ends are the first and the last bin of a column that hold any of the rows.
 func (b Bins) ends(j int, rows []int32) (first, last int) {
 	column := b.cells[j]
 	if len(b.cuts[j]) == 0 {

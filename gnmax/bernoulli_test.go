@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // The building block, against its definition.
@@ -29,9 +31,7 @@ func TestBernoulliExp(t *testing.T) {
 				}
 				return 0
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			hits += float64(x)
 		}
 		checkMean(t, fmt.Sprintf("exp(-(%d 2^64 + %d)/%d)", c.hi, c.lo, c.denominator), hits/n, p, p*(1-p), n)

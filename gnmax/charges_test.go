@@ -33,9 +33,7 @@ func TestCharges(t *testing.T) {
 	}
 	gaussian := func(sigma float64) pmf {
 		s, err := NewSigma(sigma)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return gaussianPMF(variance(s), 12*math.Sqrt(variance(s)))
 	}
 	vote := []int64{1, -1}
@@ -188,9 +186,7 @@ func TestTightestClaims(t *testing.T) {
 			outputs{selection([]int64{10, 0, 10}, scale), selection([]int64{0, 10, 0}, scale)}},
 	} {
 		claim, err := privacy.Account(c.events, delta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, o := range []outputs{c.o, {p: c.o.q, q: c.o.p}} {
 			if h := o.hockeyStick(claim.Epsilon); h > delta*(1+1e-9) {
 				t.Errorf("%s: %s claims (%v, %v), delta is %v", name, claim.Accountant, claim.Epsilon, delta, h)

@@ -72,9 +72,7 @@ func TestEncodeOnTheEdge(t *testing.T) {
 			}
 		}
 		steps, err := Encode(f, vector)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		squares := int64(0) // below 2^61
 		for i, x := range steps {
 			squares += x * x
@@ -120,9 +118,7 @@ func TestEncodeUsesTheBound(t *testing.T) {
 		{[]float32{}, []int64{}},
 	} {
 		got, err := Encode(testkit.Value(NewFixedPoint(5, 5)), c.vector)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%v: %s", c.vector, diff)
 		}
@@ -132,9 +128,7 @@ func TestEncodeUsesTheBound(t *testing.T) {
 func TestDecode(t *testing.T) {
 	f := testkit.Value(NewFixedPoint(0.5, 1<<20))
 	steps, err := Encode(f, []float64{0.25, -0.125, 0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if diff := cmp.Diff([]float64{0.25, -0.125, 0}, f.Decode(steps)); diff != "" {
 		t.Error(diff)
 	}

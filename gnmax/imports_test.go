@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 const module = "github.com/conclave-dp/conclave/"
@@ -29,18 +31,14 @@ func noisePath(t *testing.T, fset *token.FileSet) map[string][]*ast.File {
 		}
 		dir := filepath.Join("..", strings.TrimPrefix(path, module))
 		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, entry := range entries {
 			name := entry.Name()
 			if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 				continue
 			}
 			file, err := parser.ParseFile(fset, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			packages[path] = append(packages[path], file)
 			for _, imported := range imports(file) {
 				if strings.HasPrefix(imported, module) {

@@ -18,9 +18,7 @@ func draw(t *testing.T, n int, sample func() (int64, error)) []int64 {
 	xs := make([]int64, n)
 	for i := range xs {
 		x, err := sample()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		xs[i] = x
 	}
 	return xs
@@ -29,9 +27,7 @@ func draw(t *testing.T, n int, sample func() (int64, error)) []int64 {
 func mustSigma(t testing.TB, sigma float64) Sigma {
 	t.Helper()
 	s, err := NewSigma(sigma)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return s
 }
 
@@ -101,9 +97,7 @@ func TestDiscreteGaussianMass(t *testing.T) {
 			r := new(big.Rat).SetFloat64(sigma)
 			s := sigmaOfVariance(r.Mul(r, r))
 			xs := make([]int64, sampleSize())
-			if err := src.DiscreteGaussians(xs, s); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, src.DiscreteGaussians(xs, s))
 			checkNoise(t, xs, gaussianPMF(variance(s), 12*math.Sqrt(variance(s))+3))
 		})
 	}
@@ -118,13 +112,9 @@ func TestDiscreteLaplaceMass(t *testing.T) {
 		{1 << 62, 1<<62/300 + 1}} {
 		t.Run(fmt.Sprintf("%d over %d", c.num, c.den), func(t *testing.T) {
 			scale, err := NewScale(c.num, c.den)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			xs := make([]int64, sampleSize())
-			if err := src.DiscreteLaplaces(xs, scale); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, src.DiscreteLaplaces(xs, scale))
 			checkNoise(t, xs, laplacePMF(float64(c.num)/float64(c.den)))
 		})
 	}
@@ -174,9 +164,7 @@ func TestSumOfShares(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			shares := make([]int64, 3*(sampleSize()/3))
-			if err := c.fill(shares); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, c.fill(shares))
 			sums := make([]int64, len(shares)/3)
 			for i := range sums {
 				sums[i] = shares[3*i] + shares[3*i+1] + shares[3*i+2]
@@ -191,9 +179,7 @@ func TestSlicesAreDraws(t *testing.T) {
 	one, many := NewSourceFrom(&chain{}), NewSourceFrom(&chain{})
 	s, scale := mustSigma(t, 7), testkit.Value(NewScale(7, 3))
 	gaussians, laplaces := make([]int64, 50), make([]int64, 50)
-	if err := errors.Join(many.DiscreteGaussians(gaussians, s), many.DiscreteLaplaces(laplaces, scale)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(many.DiscreteGaussians(gaussians, s), many.DiscreteLaplaces(laplaces, scale)))
 	if diff := cmp.Diff(gaussians, draw(t, 50, func() (int64, error) { return one.DiscreteGaussian(s) })); diff != "" {
 		t.Error(diff)
 	}

@@ -183,9 +183,7 @@ func TestNormGammaMoments(t *testing.T) {
 		means, seconds := make([]float64, d), make([]float64, d)
 		for range n {
 			noise, err := m.Release(src, values)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			square := 0.0
 			for i, z := range noise {
 				x := float64(z) / s

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestParametersAreRefused(t *testing.T) {
@@ -143,9 +145,7 @@ func TestScaleRoundsUp(t *testing.T) {
 		checkSlightlyAbove(t, scale.Rat(), want.Quo(want, new(big.Rat).SetFloat64(epsilon)))
 	})
 	l, err := NewLambda(0.05)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	exact := new(big.Rat).SetFloat64(0.05)
 	if l.Scale().Rat().Cmp(exact.Inv(exact)) != 0 {
 		t.Error("lambda 0.05 has an exact fraction and was rounded")

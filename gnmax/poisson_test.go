@@ -33,9 +33,7 @@ func TestPoissonSample(t *testing.T) {
 		before := make([]bool, n)
 		for range samples {
 			sample, err := src.PoissonSample(nil, n, rate)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if !slices.IsSorted(sample) || len(slices.Compact(slices.Clone(sample))) != len(sample) {
 				t.Fatalf("sample %v is not a set in order", sample)
 			}
@@ -161,17 +159,11 @@ func TestSampledCost(t *testing.T) {
 	}
 	// A sample of all costs what the sum over all does, and a smaller one less.
 	all, err := privacy.Account(m.SampledCost(testkit.Value(NewRate(1)), 7), 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	plain, err := privacy.Account(m.Cost(7), 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	some, err := privacy.Account(cost, 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if math.Abs(all.Epsilon-plain.Epsilon) > 1e-9*plain.Epsilon || !(some.Epsilon < all.Epsilon/2) {
 		t.Errorf("rate 1 costs %v, all %v, rate 0.05 %v", all.Epsilon, plain.Epsilon, some.Epsilon)
 	}

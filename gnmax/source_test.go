@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // constant is a reader of one byte value without end.
@@ -26,9 +28,7 @@ func (c constant) Read(p []byte) (int, error) {
 func TestBrokenSources(t *testing.T) {
 	sigma := mustSigma(t, 3)
 	scale, err := NewScale(3, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name, draw := range map[string]func(*Source) (int64, error){
 		"gaussian": func(s *Source) (int64, error) { return s.DiscreteGaussian(sigma) },
 		"laplace":  func(s *Source) (int64, error) { return s.DiscreteLaplace(scale) },
@@ -100,12 +100,10 @@ func TestLongSlicesAreDivided(t *testing.T) {
 	const n = 40 * minPart
 	src, words := NewSource(), make([]int64, n)
 	var used sync.Map // the draws that were used
-	if err := src.fillWith(words, func(d *draws) int64 {
+	testkit.Must(t, src.fillWith(words, func(d *draws) int64 {
 		used.Store(d, true)
 		return int64(d.word())
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	several := 0
 	used.Range(func(any, any) bool {
 		several++
@@ -120,9 +118,7 @@ func TestLongSlicesAreDivided(t *testing.T) {
 	}
 
 	sigma, xs := mustSigma(t, 3.5), make([]int64, sampleSize())
-	if err := src.DiscreteGaussians(xs, sigma); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, src.DiscreteGaussians(xs, sigma))
 	checkNoise(t, xs, gaussianPMF(variance(sigma), 12))
 }
 
@@ -191,13 +187,9 @@ func TestNoiseFromGivenBytes(t *testing.T) {
 	different := false
 	for range 50 {
 		x, err := first.DiscreteGaussian(sigma)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		y, err := second.DiscreteGaussian(sigma)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if x != y {
 			t.Fatalf("%d and %d from the same bytes", x, y)
 		}
@@ -238,9 +230,7 @@ func BenchmarkDiscreteGaussians(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := src.DiscreteGaussians(noise, s); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Must(b, src.DiscreteGaussians(noise, s))
 			}
 			b.ReportMetric(float64(b.N*len(noise))/b.Elapsed().Seconds()/1e6, "M/s")
 		})
@@ -250,9 +240,7 @@ func BenchmarkDiscreteGaussians(b *testing.B) {
 func BenchmarkDiscreteLaplace(b *testing.B) {
 	src := NewSource()
 	l, err := NewLambda(0.05)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := src.DiscreteLaplace(l.Scale()); err != nil {

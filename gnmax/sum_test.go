@@ -23,9 +23,7 @@ func TestGaussianSumHasItsNoise(t *testing.T) {
 	const n = 50_000
 	for range n {
 		noisy, err := m.Release(src, sum)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for i := range sum {
 			noise[i] = append(noise[i], noisy[i]-sum[i])
 		}

@@ -28,9 +28,7 @@ func TestAnswer(t *testing.T) {
 			counts := []int64{3, 1000, 0, 20} // noise of about 3 does not reach 980
 			for range 200 {
 				a, err := m.Answer(src, counts)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				if !a.Answered || a.Winner != 1 || (a.Noisy != nil) != whole {
 					t.Fatalf("%s: answer is %+v", name, a)
 				}
@@ -59,9 +57,7 @@ func TestWholeHistogramIsNoise(t *testing.T) {
 		product := 0.0
 		for range n {
 			a, err := m.Answer(src, counts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if other := 1 - a.Winner; a.Noisy[a.Winner] < a.Noisy[other] {
 				t.Fatalf("%s: winner %d of %v", name, a.Winner, a.Noisy)
 			}
@@ -104,9 +100,7 @@ func TestThreshold(t *testing.T) {
 		passed := 0.0
 		for range n {
 			a, err := m.Answer(src, []int64{7, 30, 0})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if a.Answered {
 				passed++
 			} else if a.Winner != -1 || a.Noisy != nil {
@@ -204,9 +198,7 @@ func TestLaplaceCounts(t *testing.T) {
 	var noise []int64
 	for range 20_000 {
 		noisy, err := LaplaceCounts(src, counts, unit, 50)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for i := range noisy {
 			noise = append(noise, noisy[i]-counts[i])
 		}

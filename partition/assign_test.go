@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 	"github.com/conclave-dp/conclave/partition/tabular"
@@ -135,14 +135,10 @@ func TestEqualRecordsSpread(t *testing.T) {
 	s := partitiontest.Schema(t, "columns:\n  - {name: a, kind: binary}\n")
 	table := partition.NewTable(s)
 	for range 4000 {
-		if err := table.Append([]float64{1}, ""); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, table.Append([]float64{1}, ""))
 	}
 	a, err := partition.Assign(partition.Key{7}, table, 4, partition.UnitRecord)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for p, n := range sizes(a) {
 		// 1000 expected with a standard deviation of 27.
 		if n < 850 || n > 1150 {
@@ -158,14 +154,10 @@ func TestSpellingDoesNotMove(t *testing.T) {
 	var want *partition.Assignment
 	for _, text := range []string{"id,a\n1,0\n2,1\n3,\n", "a,id\n-0.0,01\n1.00,2.0\n,3e0\n"} {
 		table, err := tabular.DecodeCSV(s, strings.NewReader(text), "t.csv", tabular.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, unit := range []string{partition.UnitRecord, "id"} {
 			a, err := partition.Assign(partition.Key{7}, table, 3, unit)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if unit == partition.UnitRecord {
 				if want == nil {
 					want = a
@@ -193,13 +185,9 @@ func TestKeyDecides(t *testing.T) {
 	}
 	for _, unit := range []string{partition.UnitRecord, "patient"} {
 		a, err := partition.Assign(partition.Key{1}, table, 10, unit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		b, err := partition.Assign(partition.Key{2}, table, 10, unit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		same := 0
 		for row := range a.Of {
 			if a.Of[row] == b.Of[row] {
@@ -215,9 +203,7 @@ func TestKeyDecides(t *testing.T) {
 func TestAssignRefuses(t *testing.T) {
 	s := partitiontest.Clinic(t)
 	table, err := tabular.ReadCSV(s, partitiontest.File("clinic", "visits.csv"), tabular.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, tc := range []struct {
 		partitions int
 		unit, want string
@@ -302,16 +288,12 @@ func TestSharesProperty(t *testing.T) {
 
 func TestSharesOfFlchain(t *testing.T) {
 	s, err := partition.LoadSchema(partitiontest.Shared(t, "flchain", "schema.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	path := partitiontest.Shared(t, "flchain", "train.csv.gz")
 	sum := 0
 	for _, share := range [][2]float64{{0, 0.5}, {0.5, 1}} {
 		part, err := tabular.ReadCSV(s, path, tabular.Options{From: share[0], To: share[1]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if n := part.Len(); n < 2950 || n > 3350 { // 3149.5 expected, standard deviation 40
 			t.Errorf("share %v has %d rows", share, n)
 		}
@@ -332,13 +314,9 @@ func TestSharesAndPartitionsAreIndependent(t *testing.T) {
 		fmt.Fprintln(&text, i)
 	}
 	half, err := tabular.DecodeCSV(s, strings.NewReader(text.String()), "t.csv", tabular.Options{To: 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	a, err := partition.Assign(partition.Key{9}, half, 4, partition.UnitRecord)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for p, n := range sizes(a) {
 		if n < 850 || n > 1150 { // 1000 expected, standard deviation about 29
 			t.Errorf("partition %d has %d rows", p, n)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 	"github.com/conclave-dp/conclave/partition/tabular"
@@ -23,13 +24,9 @@ func clinicManifest(t testing.TB, key partition.Key, table *partition.Table, par
 	unit string) *partition.Manifest {
 	t.Helper()
 	a, err := partition.Assign(key, table, partitions, unit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	m, err := partition.BuildManifest(key, "visits", "hospital", "node-1", table, a, unit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return m
 }
 
@@ -37,9 +34,7 @@ func clinicTable(t testing.TB) *partition.Table {
 	t.Helper()
 	table, err := tabular.ReadCSV(partitiontest.Clinic(t), partitiontest.File("clinic", "visits.csv"),
 		tabular.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return table
 }
 
@@ -85,30 +80,22 @@ func TestManifestCheck(t *testing.T) {
 		}
 	})
 	moved, err := partition.Assign(key, table, 3, "patient")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for row := range moved.Of {
 		if table.Unit(row) == "p4" {
 			moved.Of[row] = (moved.Of[row] + 1) % 3
 		}
 	}
 	movedManifest, err := partition.BuildManifest(key, "visits", "hospital", "node-1", table, moved, "patient")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	schema := *table.Schema()
 	schema.SHA256 = strings.Repeat("0", 64)
 	otherSchema := copied(&schema, table, func(int, []float64) {})
 	named := func(dataset, site, node string) *partition.Manifest {
 		a, err := partition.Assign(key, table, 3, "patient")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		m, err := partition.BuildManifest(key, dataset, site, node, table, a, "patient")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return m
 	}
 	for part, m := range map[string]*partition.Manifest{
@@ -162,18 +149,14 @@ func TestManifestFile(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	for range 2 { // also over an older one
-		if err := m.Save(path); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, m.Save(path))
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	got, err := partition.LoadManifest(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if diff := cmp.Diff(m, got); diff != "" {
 		t.Errorf("(-saved +loaded):\n%s", diff)
 	}
@@ -181,9 +164,7 @@ func TestManifestFile(t *testing.T) {
 		t.Errorf("saved below a file")
 	}
 	whole, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name, text := range map[string]string{
 		"empty":         "",
 		"cut":           string(whole[:50]),
@@ -193,9 +174,7 @@ func TestManifestFile(t *testing.T) {
 		"too few units": strings.Replace(string(whole), `"partitions":3`, `"partitions":4`, 1),
 		"no print":      strings.Replace(string(whole), m.Fingerprint, "", 1),
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		var input *partition.InputError
 		if _, err := partition.LoadManifest(path); !errors.As(err, &input) || input.File != path || input.Fix == "" {
 			t.Errorf("%s: %v", name, err)
@@ -207,9 +186,7 @@ func TestKeyFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "partition.key")
 	key, err := partition.LoadOrCreateKey(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	again, err := partition.LoadOrCreateKey(path)
 	if err != nil || again != key || key == (partition.Key{}) {
 		t.Errorf("the second time: same %v, %v", again == key, err)
@@ -234,20 +211,14 @@ func TestKeyFile(t *testing.T) {
 		"empty": "", "short": "00ff\n", "long": strings.Repeat("a", 66), "not hex": strings.Repeat("g", 64),
 		"zeros": strings.Repeat("0", 64),
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		_, err := partition.LoadOrCreateKey(path)
 		if !errors.As(err, &input) || text != "" && strings.Contains(err.Error(), strings.TrimSpace(text)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := os.WriteFile(path, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(strings.Repeat("ab", 32)), 0o600))
+	testkit.Must(t, os.Chmod(path, 0o644))
 	if _, err := partition.LoadOrCreateKey(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a key that everybody can read: %v", err)
 	}

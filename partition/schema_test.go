@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
@@ -21,9 +22,7 @@ import (
 func TestLoadSchema(t *testing.T) {
 	s := partitiontest.Clinic(t)
 	raw, err := os.ReadFile(partitiontest.File("clinic", "schema.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	sum := sha256.Sum256(raw)
 	if s.SHA256 != hex.EncodeToString(sum[:]) {
 		t.Errorf("SHA256 is not that of the file's bytes")
@@ -303,9 +302,7 @@ func TestSharedSchemas(t *testing.T) {
 		name := filepath.Base(filepath.Dir(path))
 		t.Run(name, func(t *testing.T) {
 			s, err := partition.LoadSchema(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if s.Name != name {
 				t.Errorf("name %q", s.Name)
 			}
@@ -321,9 +318,7 @@ func TestSharedSchemas(t *testing.T) {
 
 func FuzzParseSchema(f *testing.F) {
 	raw, err := os.ReadFile(partitiontest.File("clinic", "schema.yaml"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, err)
 	f.Add(string(raw))
 	f.Add("columns:\n  - {name: a, kind: binary, repeat: 3}\n")
 	f.Add("a: &a [*a]\ncolumns: *a\n")

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
@@ -43,9 +44,7 @@ func lines(t *rapid.T, table *partition.Table) []string {
 // name, and a person who is added changes one of them.
 func TestShards(t *testing.T) {
 	schema, err := partition.ParseSchema([]byte(visitsSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "shards")
 		text := visits(t, 60)
@@ -100,13 +99,9 @@ func TestShards(t *testing.T) {
 
 func TestShardsThatCannotBe(t *testing.T) {
 	schema, err := partition.ParseSchema([]byte(visitsSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	table, err := tabular.DecodeCSV(schema, strings.NewReader("person,x\na,1\na,2\n"), "visits", tabular.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for n, want := range map[int]string{0: "ask for 1 or more", 2: "has no row; ask for fewer shards"} {
 		if _, err := table.Shards(n); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d shards: error %v, want %q", n, err, want)

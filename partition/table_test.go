@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
@@ -12,9 +13,7 @@ func TestAppendRefuses(t *testing.T) {
 	s := partitiontest.Clinic(t)
 	e := math.NaN()
 	good := []float64{e, 0, 50, e, 3, e, e, 1}
-	if err := partition.NewTable(s).Append(good, "p1"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, partition.NewTable(s).Append(good, "p1"))
 	with := func(i int, v float64) []float64 {
 		cells := append([]float64(nil), good...)
 		cells[i] = v

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // The directions are orthonormal: what is projected back and forth is kept, and lengths
@@ -12,9 +14,7 @@ func TestCosinesAreOrthonormal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, c := range []struct{ height, width, channels, side int }{{6, 9, 2, 4}, {8, 8, 1, 8}, {1, 1, 3, 1}} {
 		p, err := NewCosines(c.height, c.width, c.channels, c.side)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		const n = 3
 		k, d := p.Spec().Directions, p.Spec().Features
 		coefficients, image, again := draw(rng, n*k), make([]float32, n*d), make([]float32, n*k)
@@ -44,9 +44,7 @@ func TestCosinesAreOrthonormal(t *testing.T) {
 // The first coefficient is the mean times the root of the pixels, channel by channel.
 func TestTheFirstCosineIsTheMean(t *testing.T) {
 	p, err := NewCosines(4, 4, 2, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	x, got := make([]float32, 32), make([]float32, 8)
 	for i := range 16 {
 		x[2*i], x[2*i+1] = 1, float32(i)

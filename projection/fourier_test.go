@@ -5,15 +5,15 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Products of features approximate the Gaussian kernel.
 func TestFourierFeaturesApproximateTheKernel(t *testing.T) {
 	const d, count, spread = 6, 20000, 0.7
 	f, err := NewFourier(d, count, spread, 1, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rng := rand.New(rand.NewPCG(1, 1))
 	x := draw(rng, 10*d)
 	y := make([]float32, 10*count)
@@ -42,9 +42,7 @@ func TestFourierFeaturesApproximateTheKernel(t *testing.T) {
 func TestFourierSlopes(t *testing.T) {
 	const d, count = 4, 30
 	f, err := NewFourier(d, count, 1, 3, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rng := rand.New(rand.NewPCG(2, 2))
 	x, up := draw(rng, 2*d), draw(rng, 2*count)
 	value := func() float64 {

@@ -4,15 +4,14 @@ import (
 	"math"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/projection"
 )
 
 // Frequencies follow from the seed and have the spread that is asked for.
 func TestFrequencies(t *testing.T) {
 	a, err := projection.Frequencies(50, 101, 0.5, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	b, _ := projection.Frequencies(50, 101, 0.5, 7)
 	var sum, squares float64
 	for i, v := range a {

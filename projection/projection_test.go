@@ -9,15 +9,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func must(t testing.TB, s Spec, seed uint64) *Projection {
 	t.Helper()
 	p, err := New(s, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return p
 }
 

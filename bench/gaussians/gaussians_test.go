@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Of the mixture Q is 0.9, of one mode 1/25, of even points what the ellipses cover.
@@ -72,9 +74,7 @@ func TestBoostingIsBetterThanTheLastGenerator(t *testing.T) {
 		for batch := range 2 {
 			var table bytes.Buffer
 			more, err := s.runs(context.Background(), &table, 1+seeds*batch, seeds)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			t.Log("\n" + table.String())
 			results = append(results, more...)
 			gain, _ = moments(results, func(r *result) float64 { return r.gain(methodPGB) })
@@ -89,9 +89,7 @@ func TestBoostingIsBetterThanTheLastGenerator(t *testing.T) {
 		first = append(first, results[0])
 	}
 	if path := os.Getenv("PLOT"); path != "" && *long {
-		if err := savePicture(path, first); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, savePicture(path, first))
 	}
 }
 
@@ -99,13 +97,9 @@ func TestBoostingIsBetterThanTheLastGenerator(t *testing.T) {
 func TestTheBudgetCoversBoth(t *testing.T) {
 	s := standard(1, authors)
 	noise, err := s.noise()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	costs, err := s.costs(noise)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if costs[2] > 1 || costs[2] < 0.99 || costs[0] >= costs[2] || costs[1] >= costs[2] {
 		t.Errorf("GAN %v, selections %v, together %v", costs[0], costs[1], costs[2])
 	}
@@ -135,13 +129,9 @@ func TestOpposites(t *testing.T) {
 func TestPictureHasAPlaceForEachMethod(t *testing.T) {
 	x := points(1000, rand.New(rand.NewPCG(2, 2)))
 	path := filepath.Join(t.TempDir(), "points.png")
-	if err := savePicture(path, []*result{{points: [][]float32{x, x}}, {points: [][]float32{x, x}}}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, savePicture(path, []*result{{points: [][]float32{x, x}}, {points: [][]float32{x, x}}}))
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	m, err := png.Decode(f)
 	if err != nil || m.Bounds().Dx() != 624 || m.Bounds().Dy() != 624 {

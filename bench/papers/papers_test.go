@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
@@ -57,14 +58,10 @@ func TestRunRefuses(t *testing.T) {
 func TestAverageOfRealRows(t *testing.T) {
 	dir := filepath.Join("..", "..", "examples", "flchain")
 	schema, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	read := func(split string) *partition.Table {
 		table, err := tabular.ReadCSV(schema, filepath.Join(dir, schema.Files[split].Path), tabular.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return table
 	}
 	train, test := read("train"), read("test")

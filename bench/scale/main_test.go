@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // TestMain is also the program that a measurement under test starts.
@@ -34,17 +34,13 @@ func TestMeasure(t *testing.T) {
 	dir := filepath.Join(shortDir(t), "work")
 	p := plan{sizes: []size{{20, 3, 2}}, blocks: 2, block: 50 * time.Millisecond, warm: 1, audit: true, keep: dir}
 	results, err := measure(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r := results[0]
 	if len(r.blocks) != 2 || len(r.bare) != 2 {
 		t.Fatalf("%d and %d blocks", len(r.blocks), len(r.bare))
 	}
 	asked, err := proto.Marshal(voteRound("scale", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i, b := range append(r.blocks, r.bare...) {
 		if b.rounds < 1 || b.seconds <= 0 {
 			t.Errorf("block %d: %+v", i, b)
@@ -69,9 +65,7 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("%d rows in:\n%s", rows, text)
 	}
 	lines, err := os.ReadFile(filepath.Join(dir, "20x3x2", "audit.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got, want := strings.Count(string(lines), `"event":"release"`),
 		2+int(r.blocks[0].rounds+r.blocks[1].rounds); got != want {
 		t.Errorf("%d releases in the audit log, want %d", got, want)
@@ -81,9 +75,7 @@ func TestMeasure(t *testing.T) {
 // shortDir is a folder whose path leaves room for that of etcd's socket.
 func shortDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "sc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
@@ -151,15 +143,11 @@ func TestGauges(t *testing.T) {
 func TestFill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "README.md")
 	write := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write(fmt.Sprintf("before\n%s\nold\n%s\nafter\n", beginMark, endMark))
 	for _, text := range []string{"new\n", "newer\n"} {
-		if err := fill(path, text); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, fill(path, text))
 		got, err := os.ReadFile(path)
 		if want := fmt.Sprintf("before\n%s\n%s%s\nafter\n", beginMark, text, endMark); err != nil ||
 			string(got) != want {

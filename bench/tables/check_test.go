@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-dp/conclave/examples/flchain"
 	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Every case of every experiment has a name of its own and options that a run takes: what would
@@ -16,9 +17,7 @@ import (
 func TestCasesAreRuns(t *testing.T) {
 	for _, e := range experiments() {
 		groups, err := e.groups()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if e.name == "quality" {
 			continue // its runs are a user's
 		}
@@ -37,12 +36,8 @@ func TestCasesAreRuns(t *testing.T) {
 // one.
 func check(t *testing.T, groups []group, price bool) (errs []error) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, flchain.Files); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "images.yaml"), []byte(imageSchema), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.CopyFS(dir, flchain.Files))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "images.yaml"), []byte(imageSchema), 0o600))
 	seen := map[string]bool{}
 	for _, g := range groups {
 		d := &dataset{schemaPath: "schema.yaml", trainPath: "train.csv.gz", testPath: "test.csv.gz"}

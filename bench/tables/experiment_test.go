@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // A short run on the rows that are part of the project.
@@ -50,9 +52,7 @@ func TestRunsAreMeasuredOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		l, err := openLog(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		l.close()
 		return l
 	}
@@ -96,17 +96,13 @@ func TestARunIsVerified(t *testing.T) {
 	if err := verify(dir, false, 1); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a run without a certificate: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "certificate.json"), []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "certificate.json"), []byte("{}"), 0o600))
 	if verify(dir, true, 1) == nil || verify(dir, false, 1) == nil {
 		t.Error("a certificate of nothing was taken")
 	}
 	g := short()
 	sets, err := openAll([]group{g}, "", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	g.sites = 1
 	out := filepath.Join(t.TempDir(), "run")
 	a := &attempt{group: g, runCase: g.cases[0], data: sets[example], seed: 1, dir: out}
@@ -149,13 +145,9 @@ func TestFieldsOverOthers(t *testing.T) {
 		{"", "{s: {y: 3}}", `{"s":{"y":3}}`},
 	} {
 		below, err := over(nil, c[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		fields, err := over(below, c[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if got, err := json.Marshal(fields); err != nil || string(got) != c[2] {
 			t.Errorf("%s under %s: %s, %v", c[0], c[1], got, err)
 		}

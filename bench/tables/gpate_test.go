@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -27,24 +28,18 @@ func TestRoundsForAnEpsilonThatDependsOnVotes(t *testing.T) {
 		v.see(counts, release)
 		raw, err := json.Marshal(ledger.Entry{Kind: "gradient-votes",
 			Charge: ledger.Charge{Events: []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: queries}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		lines.Write(append(raw, '\n'))
 	}
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
-	if err := os.WriteFile(path, []byte(lines.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(lines.String()), 0o600))
 	n, all, err := v.roundsFor(100, path)
 	if err != nil || n != rounds {
 		t.Fatalf("%d rounds fit, %v", n, err)
 	}
 	independent, err := privacy.Account([]privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: rounds * queries}},
 		lineDelta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !(all > 0 && all < independent.Epsilon/2) {
 		t.Errorf("epsilon %v, for all votes %v", all, independent.Epsilon)
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestTheTableOfLines(t *testing.T) {
@@ -21,9 +23,7 @@ func TestTheTableOfLines(t *testing.T) {
 		{Group: "x", Case: "run", Seed: 1, Null: true, Figures: map[string]float64{auroc: 0.4}},
 		{Group: "x", Case: "run", Seed: 3, Failed: "no disk"},
 	} {
-		if err := l.add(o); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, l.add(o))
 		if raw, err := json.Marshal(o); err != nil || !strings.Contains(string(raw), "NOT PRIVATE") {
 			t.Errorf("%s, %v", raw, err)
 		}
@@ -72,18 +72,14 @@ func TestPlot(t *testing.T) {
 		{Group: "nd-1", Case: realRows, Figures: map[string]float64{accuracy: 0.99}},
 		{Group: "nd-2", Case: "run", Failed: "x"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	d, points := xml.NewDecoder(strings.NewReader(string(svg))), 0
 	for {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if e, ok := token.(xml.StartElement); ok && e.Name.Local == "circle" {
 			points++
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/runfile"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/partition/idx"
@@ -37,9 +38,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	finished := finishedRun(t)
 	example, err := filepath.Abs(filepath.Join("..", "..", "examples", "flchain"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
@@ -92,31 +91,21 @@ pategan: {labels: 64, queries: 16, student: {generator_steps: 5, step: 0.01}}
 // folder, which scripts copy.
 func finishedRun(t *testing.T) func() string {
 	dir, err := os.MkdirTemp("", "cmd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return sync.OnceValue(func() string {
 		example := filepath.Join(dir, "example")
-		if err := os.CopyFS(example, flchain.Files); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.CopyFS(example, flchain.Files))
 		path := filepath.Join(example, "small.yaml")
-		if err := os.WriteFile(path, []byte(smallRun), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(smallRun), 0o644))
 		spec, err := runfile.Load(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		out := filepath.Join(dir, "out")
 		if _, err := local.Run(t.Context(), spec, local.Options{Out: out}); err != nil {
 			t.Fatal(err)
 		}
 		// The cluster's state is not part of what a script looks at.
-		if err := os.RemoveAll(filepath.Join(out, "state")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.RemoveAll(filepath.Join(out, "state")))
 		return out
 	})
 }

@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestInterruptedReportSaysSo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	test, err := filepath.Abs(filepath.Join("..", "..", "examples", "flchain", "test.csv.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c := command()
 	c.SilenceErrors, c.SilenceUsage = true, true
 	out := filepath.Join(t.TempDir(), "out")

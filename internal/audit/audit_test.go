@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // full audits every case with a thousand runs in each world.
@@ -56,9 +57,7 @@ func auditOnce(t *testing.T, name string, runs int) string {
 		}
 	}
 	results, err := Run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if len(results) != 1 || results[0].Case != name || results[0].Runs != runs || calls != 2*runs {
 		t.Fatalf("%d runs in each world and %d in all, want %d: %+v", results[0].Runs, calls, runs, results)
 	}
@@ -80,13 +79,9 @@ func TestClaimIsTheLedgers(t *testing.T) {
 	o := DefaultOptions()
 	o.Runs = MinRuns
 	results, err := Run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	cases, err := scenarios(Cases(), o.budget())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	wanted := map[string]*scenario{}
 	for _, s := range cases {
 		wanted[s.name] = s

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // By summing up the binomial distribution itself.
@@ -83,9 +85,7 @@ func TestFalseAlarms(t *testing.T) {
 	alarms, blind := 0, 0
 	for range 2000 {
 		b, err := LowerBound(coins(r, 1000, p), 0, 0.9)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if b.Epsilon > 1 {
 			alarms++
 		}
@@ -111,9 +111,7 @@ func TestFalseAlarmsWithDelta(t *testing.T) {
 	alarms := 0
 	for range 2000 {
 		b, err := LowerBound(coins(r, 1000, p), delta, 0.9)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if b.Epsilon > 1 {
 			alarms++
 		}
@@ -131,9 +129,7 @@ func TestViolationIsFound(t *testing.T) {
 	for _, p := range [][2]float64{{high, 1 - high}, {1 - high, high}} {
 		for range 50 {
 			b, err := LowerBound(coins(r, 1000, p), 0, DefaultOptions().Confidence)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if b.Epsilon < 1.3 || b.Epsilon > 2 {
 				t.Errorf("coins of %v: the bound is %v", p, b.Epsilon)
 			}

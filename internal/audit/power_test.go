@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -25,9 +26,7 @@ func (s *scenario) simulated(t *testing.T, src *gnmax.Source, runs int, share fl
 	case privacy.LNMax:
 		answers, err = gnmax.NewLNMax(m.Lambda/share, whole)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for world := range trials {
 		for range runs {
 			var releases []*conclavev1.Release
@@ -35,9 +34,7 @@ func (s *scenario) simulated(t *testing.T, src *gnmax.Source, runs int, share fl
 				releases = append(releases, s.answered(t, src, answers, int64(world), share))
 			}
 			x, err := s.statistic(releases)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			trials[world] = append(trials[world], x)
 		}
 	}
@@ -51,17 +48,13 @@ func (s *scenario) answered(t *testing.T, src *gnmax.Source, m gnmax.Mechanism, 
 	if s.kind == privacy.Laplace {
 		counts := []int64{(s.units[0] - world) * countScale, s.units[1] * countScale}
 		noisy, err := gnmax.LaplaceCounts(src, counts, countScale, s.planned.Mechanism.Epsilon/share)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return &conclavev1.Release{Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: noisy}}}
 	}
 	votes := &conclavev1.NoisyVotes{}
 	for range s.queries {
 		a, err := m.Answer(src, []int64{s.votes[0] - world, s.votes[1] + world})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		votes.Labels = append(votes.Labels, int32(a.Winner))
 		if s.planned.Variant == privacy.Histogram {
 			if !a.Answered {
@@ -83,21 +76,15 @@ func TestPower(t *testing.T) {
 	}
 	o := DefaultOptions()
 	cases, err := scenarios(Cases(), o.budget())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	src := gnmax.NewSourceFrom(rand.NewChaCha8([32]byte{1})) // no failures by chance
 	for _, s := range cases {
 		claim, err := privacy.Account(s.events(), o.Delta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		found := func(share float64) (n int) {
 			for range repeats {
 				b, err := LowerBound(s.simulated(t, src, runs, share), o.Delta, o.Confidence)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				if b.Epsilon > claim.Epsilon {
 					n++
 				}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -27,9 +28,7 @@ func TestNewSaysWhatTheLedgerSays(t *testing.T) {
 		t.Errorf("mechanisms (-want +got):\n%s", diff)
 	}
 	verified, err := ledger.VerifyStrict(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	// The smallest proof of all, so never above the running figure of the entries.
 	price := verified.Runs[run].Price
 	if c.Epsilon != 1 || c.Delta != 1e-5 || c.EpsilonSpent != price.Epsilon || c.Accountant != price.Accountant ||
@@ -75,13 +74,9 @@ func TestMechanismsHaveTheirParameters(t *testing.T) {
 		{Kind: privacy.Exponential, Epsilon: 1, Count: 2},
 	} {
 		raw, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var fields map[string]any
-		if err := json.Unmarshal(raw, &fields); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(raw, &fields))
 		for _, name := range []string{"kind", "count", "asked"} {
 			delete(fields, name)
 		}
@@ -123,13 +118,9 @@ func TestCertificateRoundTrip(t *testing.T) {
 	path := filepath.Join(dir, "certificate.json")
 	for _, votes := range []string{"", VotesCoin} {
 		c.Votes = votes
-		if err := c.WriteFile(path); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.WriteFile(path))
 		got, err := Read(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if diff := cmp.Diff(c, got); diff != "" {
 			t.Errorf("votes %q (-written +read):\n%s", votes, diff)
 		}
@@ -139,9 +130,7 @@ func TestCertificateRoundTrip(t *testing.T) {
 		t.Errorf("files left: %v, %v", files, err)
 	}
 	c.Mechanisms, c.EpsilonSpent = nil, 0
-	if err := c.WriteFile(path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.WriteFile(path))
 	if raw, _ := os.ReadFile(path); !strings.Contains(string(raw), `"mechanisms": []`) {
 		t.Errorf("no mechanisms are not written as an empty list:\n%s", raw)
 	}
@@ -156,9 +145,7 @@ func TestCertificateRoundTrip(t *testing.T) {
 func TestWriteFileKeepsTheOldOneOnFailure(t *testing.T) {
 	_, c, _ := example(t)
 	path := filepath.Join(t.TempDir(), "certificate.json")
-	if err := c.WriteFile(path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.WriteFile(path))
 	before, _ := os.ReadFile(path)
 	c.EpsilonSpent = 2
 	if err := c.WriteFile(path); !errors.Is(err, ErrOverspent) {
@@ -237,13 +224,9 @@ func validText(t testing.TB) string {
 			Mechanisms: []Mechanism{{Kind: privacy.GNMax, Parameters: map[string]float64{"sigma": 3}, Count: 1}}},
 		LedgerHead: sha, Rows: 6000, Created: "2026-03-01T12:05:00Z", Software: "conclave 0.1.0", Teachers: 200}
 	path := filepath.Join(t.TempDir(), "c.json")
-	if err := c.WriteFile(path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.WriteFile(path))
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return strings.Replace(string(raw), "1e-05", "0.00001", 1)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // stagedLedger is one of a run and of stages that went on from it.
@@ -30,22 +31,16 @@ func stagedLedger(t *testing.T) []byte {
 func TestACertificateCoversEarlierRuns(t *testing.T) {
 	raw := stagedLedger(t)
 	verified, err := ledger.Verify(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	f := facts()
 	f.Run, f.Earlier = run+".pgb", []string{run}
 	c, err := New(f, verified)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	// mu squared of a query is 2/sigma squared.
 	both, err := privacy.FilterGDP.Epsilon(
 		[]privacy.Event{{Kind: privacy.Gaussian, Sigma: 1 / math.Sqrt(64*2e-4+8*2./200/200), Sensitivity: 1,
 			Count: 1}}, 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if math.Abs(c.EpsilonSpent-both) > 1e-9 || c.Epsilon != 10 || c.Accountant != "gdp" || len(c.Mechanisms) != 2 {
 		t.Errorf("certificate %+v; both runs cost %v of 10", c, both)
 	}
@@ -53,9 +48,7 @@ func TestACertificateCoversEarlierRuns(t *testing.T) {
 		t.Error(err)
 	}
 	canonical, err := c.canonical()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if again, err := Parse(canonical); err != nil || !slices.Equal(again.Earlier, c.Earlier) {
 		t.Errorf("read again: %v, %v", again.Earlier, err)
 	}

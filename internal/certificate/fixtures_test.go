@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -29,13 +30,9 @@ func writeLedger(t *testing.T, entries ...ledger.Entry) []byte {
 		e := entries[i]
 		e.Time = ledger.FormatTime(time.Date(2026, 3, 1, 12, 0, i, 0, time.UTC))
 		e.Dataset = "flchain"
-		if err := e.Seal(previous); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, e.Seal(previous))
 		line, err := e.Canonical()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		out.Write(append(line, '\n'))
 		previous = &e
 	}
@@ -69,9 +66,7 @@ func releases(t *testing.T, name string, perRound ...[]privacy.Event) (entries [
 	for i, events := range perRound {
 		all = append(all, events...)
 		price, err := privacy.Running(all, 1e-5)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		round := uint64(i)
 		spent = price.Epsilon
 		e := ledger.Entry{Type: ledger.EntryRelease, Run: name, Round: &round,
@@ -128,13 +123,9 @@ func makeExample(t *testing.T) (raw []byte, c Certificate, last float64) {
 		ledger.Entry{Type: ledger.EntryClose, Run: run, Charge: ledger.Charge{EpsilonSpent: spent}})
 	raw = writeLedger(t, entries...)
 	verified, err := ledger.Verify(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c, err = New(facts(), verified)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return raw, c, spent
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // A certificate says the planned number of teachers, and how many took part at
@@ -13,9 +14,7 @@ import (
 func TestTheLeastNumberOfTeachersIsStated(t *testing.T) {
 	raw, _, _ := example(t)
 	verified, err := ledger.Verify(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for least, want := range map[int]int{0: 0, 120: 120, 199: 199, 200: 0} {
 		f := facts()
 		f.TeachersLeast = least

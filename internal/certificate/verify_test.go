@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestVerify(t *testing.T) {
@@ -137,13 +138,9 @@ func TestVerifyInALedgerOfSeveralRuns(t *testing.T) {
 		ledger.Entry{Type: ledger.EntryClose, Run: run, Charge: ledger.Charge{EpsilonSpent: spent}})
 	short := writeLedger(t, entries...)
 	verified, err := ledger.Verify(bytes.NewReader(short))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c, err := New(facts(), verified)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	second, _ := releases(t, "second", []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: 64}})
 	entries = append(entries, opening("second", 2)[1])
 	entries = append(entries, second...) // and it is still open

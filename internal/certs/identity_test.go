@@ -75,19 +75,13 @@ func TestPeerIdentityNeedsVerification(t *testing.T) {
 
 func TestPeerRecordNamesTheCertificate(t *testing.T) {
 	dir := t.TempDir()
-	if err := authority.Create(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, authority.Create(dir))
 	seen := map[string]bool{}
 	for _, site := range []string{"north", "south"} {
-		if err := authority.Issue(dir, certs.RoleNode, site, nil, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, authority.Issue(dir, certs.RoleNode, site, nil, time.Hour))
 		files := certs.IssuedFiles(dir, certs.RoleNode, site)
 		pair, err := pemfile.LoadPair(files.Cert, files.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		name, certificate := certs.PeerName(tls.ConnectionState{PeerCertificates: []*x509.Certificate{pair.Leaf}})
 		if name != "node/"+site || len(certificate) != 64 || seen[certificate] {
 			t.Errorf("%s is recorded as %s, %s", site, name, certificate)

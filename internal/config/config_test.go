@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 type sample struct {
@@ -30,9 +32,7 @@ type Nested struct {
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "role.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -40,9 +40,7 @@ func TestLoadKeepsDefaultsAndPrefersTheEnvironment(t *testing.T) {
 	t.Setenv("CONCLAVE_TLS_CA", "other.crt")
 	t.Setenv("CONCLAVE_WAIT", "3s")
 	got := sample{Name: "default", Count: 7}
-	if err := Load(write(t, "wait: 1m\nlist: [a, b]\ntls: {ca: ca.crt}\n"), &got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Load(write(t, "wait: 1m\nlist: [a, b]\ntls: {ca: ca.crt}\n"), &got))
 	want := sample{Name: "default", Count: 7, Wait: 3 * time.Second, List: []string{"a", "b"}}
 	want.TLS.CA = "other.crt"
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -93,9 +91,7 @@ func TestLoadForgivesAByteOrderMark(t *testing.T) {
 func TestLoadOfAnEmptyFileKeepsTheDefaults(t *testing.T) {
 	for _, text := range []string{"", "# nothing set\n"} {
 		got := sample{Name: "default", Count: 7}
-		if err := Load(write(t, text), &got); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, Load(write(t, text), &got))
 		if diff := cmp.Diff(sample{Name: "default", Count: 7}, got); diff != "" {
 			t.Errorf("%q: %s", text, diff)
 		}
@@ -161,9 +157,7 @@ func TestTheEnvironmentIsCheckedForEveryKind(t *testing.T) {
 		t.Setenv("CONCLAVE_"+name, value)
 	}
 	var got kinds
-	if err := Load(write(t, "flag: false\nsmall: 9\n"), &got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Load(write(t, "flag: false\nsmall: 9\n"), &got))
 	if diff := cmp.Diff(kinds{Flag: true, Wait: 3 * time.Second, Small: 4, Real: 0.5}, got); diff != "" {
 		t.Error(diff)
 	}

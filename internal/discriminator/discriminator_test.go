@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/internal/nn/losses"
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func rng(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
@@ -41,16 +42,12 @@ func specs() map[string]Spec {
 func made(t *testing.T, s Spec) (d *Discriminator, x []float32, classes []int) {
 	t.Helper()
 	d, err := New(s, rng(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	w, r := d.Weights(), rng(2)
 	for i := range w {
 		w[i] = float32(r.NormFloat64()) / 3
 	}
-	if err := d.SetWeights(w); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, d.SetWeights(w))
 	classes = []int{2, 0, 1, 1}
 	x = make([]float32, len(classes)*s.Features)
 	for i := range x {
@@ -58,9 +55,7 @@ func made(t *testing.T, s Spec) (d *Discriminator, x []float32, classes []int) {
 	}
 	if s.Standard {
 		units, err := scaling.New(x, classes, s.Features, s.Classes, s.Numbers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		// Units of one record would be narrow: wide ones keep all within reach.
 		mean, scale := units.Units()
 		for i := range scale {
@@ -126,12 +121,8 @@ func TestWeightsTravel(t *testing.T) {
 	for name, s := range specs() {
 		d, x, classes := made(t, s)
 		again, err := New(s, rng(9))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := again.SetWeights(d.Weights()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
+		testkit.Must(t, again.SetWeights(d.Weights()))
 		again.SetUnits(d.Units())
 		if !slices.Equal(d.Scores(x, classes), again.Scores(x, classes)) {
 			t.Errorf("%s: the same weights score otherwise", name)
@@ -204,9 +195,7 @@ func TestReachBoundsGradients(t *testing.T) {
 		s := base
 		change(&s)
 		d, err := New(s, rng(1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		const choices = 3 // columns 2, 3 to 5 and 6
 		reach, longest, r := s.Reach(choices), 0.0, rng(4)
 		for range 2000 {

@@ -8,8 +8,9 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/embedding"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 const mixed = `name: mixed
@@ -27,10 +28,7 @@ columns:
 
 func encoder(t testing.TB, text string) *encode.Encoder {
 	t.Helper()
-	s, err := partition.ParseSchema([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := partitiontest.Schema(t, text)
 	return encode.New(s)
 }
 
@@ -83,9 +81,7 @@ func norm(t testing.TB, f *embedding.Features, x []float32) float64 {
 func TestNorm(t *testing.T) {
 	e := encoder(t, mixed)
 	f, err := embedding.New(e, 3, everything)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if want := math.Sqrt(0.25 + 1 + 4 + 1.5*1.5 + 0.49); math.Abs(f.Norm()-want) > 1e-12 {
 		t.Errorf("norm %v, want %v", f.Norm(), want)
 	}
@@ -123,9 +119,7 @@ func TestNorm(t *testing.T) {
 func TestSlope(t *testing.T) {
 	e := encoder(t, mixed)
 	f, err := embedding.New(e, 3, everything)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rng := rand.New(rand.NewPCG(2, 2))
 	weights := make([]float32, 3*f.Count())
 	for j := range weights {
@@ -199,9 +193,7 @@ func TestSlope(t *testing.T) {
 func TestEmpty(t *testing.T) {
 	e := encoder(t, mixed)
 	f, err := embedding.New(e, 1, everything)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rng := rand.New(rand.NewPCG(3, 3))
 	x := randomRecord(e, rng)
 	x[1], x[2] = 0.5, 1
@@ -238,9 +230,7 @@ func TestEmpty(t *testing.T) {
 func TestSum(t *testing.T) {
 	e := encoder(t, mixed)
 	f, err := embedding.New(e, 3, everything)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rng := rand.New(rand.NewPCG(4, 4))
 	var x []float32
 	var classes []int
@@ -272,9 +262,7 @@ func TestSum(t *testing.T) {
 func TestOneColumn(t *testing.T) {
 	e := encoder(t, "name: one\ncolumns: [{name: a, kind: continuous, lower: 0, upper: 1}]\n")
 	f, err := embedding.New(e, 1, everything)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if want := 1 + 7 + 2*20 + 2*12; f.Count() != want {
 		t.Errorf("%d numbers, want %d", f.Count(), want)
 	}
@@ -327,10 +315,7 @@ func TestPairsOfTooManyColumns(t *testing.T) {
 	for i := range 2049 {
 		fmt.Fprintf(&b, "  - {name: c%d, kind: binary}\n", i)
 	}
-	s, err := partition.ParseSchema([]byte(b.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := partitiontest.Schema(t, b.String())
 	if _, err := embedding.New(encode.New(s), 1,
 		[]embedding.Part{{Kind: embedding.Pairs, Weight: 1, Bins: 2, Count: 1}}); err == nil ||
 		!strings.Contains(err.Error(), "leave pairs out") {
@@ -344,18 +329,13 @@ func TestChoicesOfOneValue(t *testing.T) {
 		"categorical, categories: [only]}\n" +
 		"  - {name: b, kind: binary}\n  - {name: h, kind: categorical, categories: [only], nullable: true}\n  - " +
 		"{name: i, kind: categorical, categories: [only]}\n"
-	s, err := partition.ParseSchema([]byte(with))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := partitiontest.Schema(t, with)
 	e := encode.New(s)
 	f, err := embedding.New(e, 1, []embedding.Part{
 		{Kind: embedding.Ones, Weight: 1}, {Kind: embedding.Columns, Weight: 1, Bins: 4},
 		{Kind: embedding.Pairs, Weight: 1, Bins: 3}, {Kind: embedding.Fourier, Weight: 1, Count: 9, Spread: 1},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rng := rand.New(rand.NewPCG(7, 7))
 	x := make([]float32, 50*e.Width())
 	for i := range x {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/embedding"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 const digits = `name: digits
@@ -65,9 +66,7 @@ func TestNormOfImages(t *testing.T) {
 			{Kind: embedding.Ones, Weight: 0.1},
 			{Kind: embedding.Fourier, Weight: 1, Count: 200, Spread: spread, Seed: 1},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for i, x := range extremes() {
 			if n := norm(t, f, x); n > f.Norm()*(1+1e-6) || n < f.Norm()*(1-1e-5) {
 				t.Errorf("spread %v: image %d has a vector of norm %v, want %v", spread, i, n, f.Norm())
@@ -81,9 +80,7 @@ func TestSlopeOfImages(t *testing.T) {
 	e := encoder(t, digits)
 	f, err := embedding.New(e, 2,
 		[]embedding.Part{{Kind: embedding.Fourier, Weight: 1, Count: 100, Spread: 0.1, Seed: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rng := rand.New(rand.NewPCG(6, 6))
 	weights := make([]float32, 2*f.Count())
 	for i := range weights {
@@ -125,9 +122,7 @@ func BenchmarkImages(b *testing.B) {
 	e := encoder(b, digits)
 	f, err := embedding.New(e, 10,
 		[]embedding.Part{{Kind: embedding.Fourier, Weight: 1, Count: 1000, Spread: 0.1, Seed: 1}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	rng := rand.New(rand.NewPCG(7, 7))
 	const n = 200
 	x, classes := make([]float32, n*e.Width()), make([]int, n)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -24,9 +26,7 @@ func TestMain(m *testing.M) {
 func runEtcd(t testing.TB, dir string) *Server {
 	t.Helper()
 	e, err := Start(context.Background(), Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)

@@ -30,9 +30,7 @@ const damagedEnv = "CONCLAVE_TEST_ETCDSERVER_DIR"
 
 func TestEmbeddedStartsPrivately(t *testing.T) {
 	dir := t.TempDir() // open to other users
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o755))
 	e := runEtcd(t, dir)
 	socket, ok := strings.CutPrefix(e.Endpoints()[0], "unix://")
 	if !ok || !filepath.IsAbs(socket) {
@@ -59,9 +57,7 @@ func listeningPorts(t *testing.T) (ports []string) {
 	}
 	mine := make(map[string]bool)
 	fds, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, fd := range fds {
 		if link, err := os.Readlink(fd); err == nil {
 			if inode, ok := strings.CutPrefix(link, "socket:["); ok {
@@ -89,9 +85,7 @@ func TestListeningPortsSeesTCP(t *testing.T) {
 		t.Skip("reads /proc")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	if len(listeningPorts(t)) != 1 {
 		t.Error("a listening socket was not found")
@@ -109,9 +103,7 @@ func TestEmbeddedLongPath(t *testing.T) {
 		t.Errorf("socket's folder: %v, %v", info, err)
 	}
 	answers(t, e)
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, e.Close())
 	if _, err := os.Stat(filepath.Dir(socket)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket's folder was left: %v", err)
 	}
@@ -119,9 +111,7 @@ func TestEmbeddedLongPath(t *testing.T) {
 
 func TestEmbeddedRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, nil, 0o600))
 	for name, dir := range map[string]string{"no folder": "", "a file": file} {
 		e, err := Start(testkit.Within(t), Config{Dir: dir})
 		if err == nil {
@@ -150,12 +140,8 @@ func TestEmbeddedDamagedFolder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := runEtcd(t, dir).Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err := damage(dir); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, runEtcd(t, dir).Close())
+			testkit.Must(t, damage(dir))
 			// In another process, because a failed start leaves goroutines of
 			// etcd behind that nothing can end.
 			cmd := exec.CommandContext(testkit.Within(t), os.Args[0])

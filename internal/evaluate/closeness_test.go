@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -43,9 +44,7 @@ func TestCompareClosenessByHand(t *testing.T) {
 		}
 	}
 	weighted, _, err := CompareCloseness(train, test, synthetic, []float64{2, 1, 0, 1, 0}, ClosenessOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	twice, _, err := CompareCloseness(train, test, synthetic.Subset([]int{0, 0, 1, 3}), nil, ClosenessOptions{})
 	if err != nil || *weighted != *twice {
 		t.Errorf("weights give %+v, rows repeated %+v; %v", *weighted, *twice, err)
@@ -58,9 +57,7 @@ func TestCompareClosenessTellsCopiesFromSamples(t *testing.T) {
 	}
 	train, test := shared(t, "flchain")
 	remembered, notes, err := CompareCloseness(train, test, train, nil, ClosenessOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if remembered.CopiesTrain < 0.2 || remembered.CloserToTrain < 0.6 || remembered.MembershipAUROC < 0.9 {
 		t.Errorf("training rows as synthetic ones: %+v", remembered)
 	}
@@ -70,9 +67,7 @@ func TestCompareClosenessTellsCopiesFromSamples(t *testing.T) {
 		t.Errorf("notes %q", notes)
 	}
 	fresh, _, err := CompareCloseness(train, test, shuffled(t, train, 4000, 1), nil, ClosenessOptions{Seed: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if math.Abs(fresh.CloserToTrain-0.5) > 0.05 || math.Abs(fresh.MembershipAUROC-0.5) > 0.05 {
 		t.Errorf("shuffled rows: %+v", fresh)
 	}
@@ -102,17 +97,13 @@ func TestCompareClosenessOfEmptyCellsAndZeros(t *testing.T) {
 	s := schemaOf(t, pairSchema)
 	train, test := tableOf(t, s, []float64{0, 0, 0, 0}), tableOf(t, s, []float64{100, 0, 0, 0})
 	c, _, err := CompareCloseness(train, test, tableOf(t, s, []float64{math.NaN(), 0, 0, 0}), nil, ClosenessOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if c.DistanceTrain != 0.25 || c.DistanceTest != 0.25 {
 		t.Errorf("an empty cell is %v and %v away, want 0.25", c.DistanceTrain, c.DistanceTest)
 	}
 	c, _, err = CompareCloseness(train, test, tableOf(t, s, []float64{math.Copysign(0, -1), 0, 0, 0}), nil,
 		ClosenessOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if c.CopiesTrain != 1 || c.DistanceTrain != 0 {
 		t.Errorf("-0 is no copy of 0: %+v", *c)
 	}
@@ -127,9 +118,7 @@ func TestCompareClosenessSaysThatTestRowsWereTrainedOn(t *testing.T) {
 		says bool
 	}{{train, true}, {tableOf(t, s, a, c), true}, {tableOf(t, s, a, c, c), false}} {
 		_, notes, err := CompareCloseness(train, x.test, train, nil, ClosenessOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if got := strings.Contains(strings.Join(notes, "\n"), "of the test rows equal a training row"); got != x.says {
 			t.Errorf("%d test rows: notes %q", x.test.Len(), notes)
 		}

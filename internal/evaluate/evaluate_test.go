@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
@@ -48,17 +49,11 @@ func TestEvaluateTellsGoodFromBad(t *testing.T) {
 	train, test := drawn(t, 1, 600), drawn(t, 2, 400)
 	good, err := Evaluate(ctx, Input{Synthetic: drawn(t, 3, 600), Test: test, Train: train,
 		CoinFlips: shuffledLabels(t, train), Models: quick})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	copied, err := Evaluate(ctx, Input{Synthetic: train, Test: test, Train: train, Models: quick})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	bad, err := Evaluate(ctx, Input{Synthetic: shuffledLabels(t, train), Test: test, Train: train, Models: quick})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if good.Privacy != NotPrivate || good.Rows != (Rows{600, 400, 600}) || len(good.Utility) != 3 ||
 		len(good.Columns) != 4 || len(good.Pairs) != 6 || len(good.Marginals) != 3 {
 		t.Errorf("evaluation %+v", good)
@@ -93,9 +88,7 @@ func shuffledLabels(t *testing.T, from *partition.Table) *partition.Table {
 	for i := range from.Len() {
 		cells := slices.Clone(from.Cells(i))
 		cells[3] = from.Cells(order[i])[3]
-		if err := out.Append(cells, ""); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, out.Append(cells, ""))
 	}
 	return out
 }
@@ -105,9 +98,7 @@ func TestEvaluateIsTheSameWhateverGOMAXPROCS(t *testing.T) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 		e, err := Evaluate(context.Background(),
 			Input{Synthetic: drawn(t, 3, 300), Test: drawn(t, 2, 200), Train: drawn(t, 1, 300)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return e
 	}
 	one := run(1)
@@ -123,9 +114,7 @@ func TestEvaluateIsTheSameWhateverGOMAXPROCS(t *testing.T) {
 func withWeights(t *testing.T, rows *partition.Table, weights []float64) *partition.Table {
 	t.Helper()
 	table, err := rows.WithWeights(weights)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return table
 }
 
@@ -137,20 +126,14 @@ func TestEvaluateWeighsRows(t *testing.T) {
 	for i := range rows.Len() {
 		weights = append(weights, float64(i%3))
 		for range i % 3 {
-			if err := twice.Append(rows.Cells(i), ""); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, twice.Append(rows.Cells(i), ""))
 		}
 	}
 	a, err := Evaluate(context.Background(),
 		Input{Synthetic: withWeights(t, rows, weights), Test: test, Models: quick[:2]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	b, err := Evaluate(context.Background(), Input{Synthetic: twice, Test: test, Models: quick[:2]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if w := a.Weights; w == nil || math.Abs(w.EffectiveSampleSize-72) > 1e-9 || math.Abs(w.Largest-2) > 1e-12 ||
 		w.Zero != 40 || b.Weights != nil {
 		t.Errorf("weights %+v, and without them %+v", w, b.Weights) // 40 of 0, 40 of 1, 40 of 2: 120^2/200
@@ -219,15 +202,11 @@ func TestEvaluateRefuses(t *testing.T) {
 		}
 		// As any column of numbers, which nobody has looked at.
 		var text strings.Builder
-		if err := tabular.WriteCSV(&text, rows,
-			partition.ExtraColumn{Name: partition.WeightColumn, Values: weights}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, tabular.WriteCSV(&text, rows,
+			partition.ExtraColumn{Name: partition.WeightColumn, Values: weights}))
 		table, err := tabular.DecodeCSV(rows.Schema(), strings.NewReader(text.String()), "rows",
 			tabular.Options{Extra: []string{partition.WeightColumn}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return table
 	}
 	for name, c := range map[string]struct {
@@ -267,9 +246,7 @@ func BenchmarkEvaluate(b *testing.B) {
 			}
 			read := func(file string) *partition.Table {
 				table, err := tabular.ReadCSV(schema, filepath.Join(dir, file), tabular.Options{})
-				if err != nil {
-					b.Fatal(err)
-				}
+				testkit.Must(b, err)
 				return table
 			}
 			in := Input{Synthetic: read("train.csv.gz"), Test: read("test.csv.gz")}

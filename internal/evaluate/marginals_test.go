@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestCompareMarginalsByHand(t *testing.T) {
@@ -33,13 +35,9 @@ func TestCompareMarginalsByHand(t *testing.T) {
 		t.Errorf("more columns cannot be closer: %+v", got)
 	}
 	weighted, _, err := CompareMarginals(real, synthetic, []float64{2, 1}, MarginalOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	twice, _, err := CompareMarginals(real, synthetic.Subset([]int{0, 0, 1}), nil, MarginalOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for k := range twice {
 		if math.Abs(weighted[k].Mean-twice[k].Mean) > 1e-12 || math.Abs(weighted[k].Worst-twice[k].Worst) > 1e-12 {
 			t.Errorf("a weight of 2 gives %+v, the row twice %+v", weighted[k], twice[k])
@@ -51,9 +49,7 @@ func TestCompareMarginalsSamplesSets(t *testing.T) {
 	train, test := shared(t, "flchain")
 	o := MarginalOptions{Sets: 20, Seed: 7}
 	first, notes, err := CompareMarginals(test, train, nil, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if first[0].Sets != 9 || first[1].Sets != 20 || first[2].Sets != 20 || len(notes) != 2 ||
 		!strings.Contains(notes[1], "20 of the 84 sets") {
 		t.Errorf("%+v, %q", first, notes)
@@ -115,9 +111,7 @@ func TestCompareMarginalsOfASampleOfSets(t *testing.T) {
 	s := schemaOf(t, pairSchema)
 	real, synthetic := tableOf(t, s, []float64{0, -10, 0, 0}), tableOf(t, s, []float64{100, 10, 1, 1})
 	marginals, _, err := CompareMarginals(real, synthetic, nil, MarginalOptions{Sets: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, m := range marginals {
 		if m.Sets != 2 || m.Mean != 1 || m.Worst != 1 {
 			t.Errorf("tables without a common value: %+v", m)

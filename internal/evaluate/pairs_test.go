@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -76,13 +77,9 @@ func TestComparePairsCountsAWeightOfTwoTwice(t *testing.T) {
 	once := tableOf(t, s, rows...)
 	twice := tableOf(t, s, rows[0], rows[1], rows[1], rows[2])
 	got, _, err := ComparePairs(real, once, []float64{3, 6, 3, 0}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want, _, err := ComparePairs(real, twice, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for k := range want {
 		close(t, strings.Join(want[k].Columns[:], " and "), got[k].Score, *want[k].Score)
 	}
@@ -98,9 +95,7 @@ func TestComparePairsWithoutACorrelation(t *testing.T) {
 	} {
 		for _, tables := range [][2]*partition.Table{{real, synthetic}, {synthetic, real}} {
 			pairs, notes, err := ComparePairs(tables[0], tables[1], nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if p := pairOf(t, pairs, "x", "y"); p.Score != nil || len(notes) != 1 ||
 				!strings.Contains(notes[0], "1 pairs of numbers have no correlation") {
 				t.Errorf("%s: %+v, notes %q", name, p, notes)

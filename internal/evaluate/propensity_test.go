@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/evaluate/weighted"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -60,9 +61,7 @@ func TestComparePropensityByHand(t *testing.T) {
 
 func TestPropensityScoresEqualThoseOfScikitLearn(t *testing.T) {
 	text, err := os.ReadFile("measure/testdata/reference.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var all struct {
 		Propensity []struct {
 			Synthetic          []bool
@@ -71,9 +70,7 @@ func TestPropensityScoresEqualThoseOfScikitLearn(t *testing.T) {
 			X                  [][]float64
 		}
 	}
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(text, &all))
 	for _, c := range all.Propensity {
 		rows := &sparse{width: 3, start: []int{0}}
 		ones := make([]float64, len(c.X))
@@ -116,16 +113,12 @@ columns:
 		out := partition.NewTable(s)
 		for range 200 {
 			v := float64(random.IntN(3))
-			if err := out.Append([]float64{v, v, 12 - v}, ""); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, out.Append([]float64{v, v, 12 - v}, ""))
 		}
 		return out
 	}
 	got, _, err := ComparePropensity(table(), table(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	// (k-1) (1-c)^2 c / N with k = 3, c = 1/2 and N = 400.
 	if want := got.PMSE / (2 * 0.125 / 400); math.Abs(got.Ratio-want) > 1e-9*want {
 		t.Errorf("ratio %v, want %v of three parameters", got.Ratio, want)
@@ -145,9 +138,7 @@ func TestPropensityOfEqualDistributions(t *testing.T) {
 		for range n {
 			cells := []float64{float64(random.IntN(100)), random.Float64() * 3, float64(random.IntN(3)),
 				float64(random.IntN(2))}
-			if err := out.Append(cells, ""); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, out.Append(cells, ""))
 		}
 		return out
 	}
@@ -164,9 +155,7 @@ func TestPropensityOfEqualDistributions(t *testing.T) {
 		mean := 0.0
 		for range times {
 			p, _, err := ComparePropensity(table(n), table(n), w)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			mean += p.Ratio * (1 - c) / times
 		}
 		t.Logf("c = %.3f: mean ratio times 1-c is %.3f", c, mean)
@@ -180,9 +169,7 @@ func TestPropensityStatesTheRatioOfEqualDistributions(t *testing.T) {
 	s := schemaOf(t, flagSchema)
 	one, other := []float64{0, 0}, []float64{1, 1}
 	p, _, err := ComparePropensity(tableOf(t, s, one, other), tableOf(t, s, one, one, other, other, one, other), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if p.RatioOfEqual != 4 { // of synthetic rows there are three quarters
 		t.Errorf("ratio %v, want 4", p.RatioOfEqual)
 	}

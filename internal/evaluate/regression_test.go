@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -27,9 +28,7 @@ func line(t *testing.T, s *partition.Schema, n int, intercept, slope, step float
 	out := partition.NewTable(s)
 	for range n {
 		x, c := random.Float64()*10, float64(random.IntN(2))
-		if err := out.Append([]float64{x, c, math.NaN(), intercept + slope*x + step*c}, ""); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, out.Append([]float64{x, c, math.NaN(), intercept + slope*x + step*c}, ""))
 	}
 	return out
 }
@@ -61,13 +60,9 @@ func TestCompareRegressionsByHand(t *testing.T) {
 	// A row of weight 0 is not there, and one of weight 2 is there twice.
 	mixed := partition.NewTable(s)
 	for i := range synthetic.Len() {
-		if err := mixed.Append(synthetic.Cells(i), ""); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, mixed.Append(synthetic.Cells(i), ""))
 	}
-	if err := mixed.Append([]float64{5, 0, math.NaN(), 99}, ""); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, mixed.Append([]float64{5, 0, math.NaN(), 99}, ""))
 	w := make([]float64, mixed.Len())
 	for i := range synthetic.Len() {
 		w[i] = 1
@@ -79,9 +74,7 @@ func TestCompareRegressionsByHand(t *testing.T) {
 	w[len(w)-1] = 2
 	rows := append(count(mixed.Len()), mixed.Len()-1)
 	twice, _, err := CompareRegressions(nil, test, mixed.Subset(rows), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if weighted, _, err := CompareRegressions(nil, test, mixed, w, nil); err != nil ||
 		math.Abs(weighted[0].RMSESynthetic-twice[0].RMSESynthetic) > 1e-9 {
 		t.Errorf("a weight of 2 gives %+v, the row twice %+v; %v", weighted, twice, err)

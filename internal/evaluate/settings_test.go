@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -24,9 +25,7 @@ func TestSettingCTestsOnRowsThatWereNotTrainedOn(t *testing.T) {
 	}
 	made := tableOf(t, schemaOf(t, tinySchema), rows...)
 	e, err := Evaluate(context.Background(), Input{Synthetic: made, Test: made, Models: []string{"decision tree"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if u := e.Utility[0]; u.B.AUROC != 1 || u.C.AUROC > 0.7 {
 		t.Errorf("B on its own rows %v, C %v", *u.B, *u.C)
 	}
@@ -75,13 +74,9 @@ func TestCompareImportanceWeighsRows(t *testing.T) {
 	}
 	made := tableOf(t, s, rows...)
 	plain, _, err := CompareImportance(real, made, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	weighted, _, err := CompareImportance(real, made, weight)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if *plain == 1 || *weighted != 1 {
 		t.Errorf("agreement %v without weights, %v with them", *plain, *weighted)
 	}
@@ -103,9 +98,7 @@ func TestEveryPartLeavesOutRowsWithoutWeight(t *testing.T) {
 	}
 	run := func(made *partition.Table) *Evaluation {
 		e, err := Evaluate(context.Background(), Input{Synthetic: made, Test: test, Train: train})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		e.Rows, e.Weights, e.Notes = Rows{}, nil, nil
 		return e
 	}

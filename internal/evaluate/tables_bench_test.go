@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -38,9 +39,7 @@ func shuffled(t testing.TB, from *partition.Table, rows int, seed uint64) *parti
 		for j := range cells {
 			cells[j] = from.Cells(random.IntN(from.Len()))[j]
 		}
-		if err := out.Append(cells, ""); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, out.Append(cells, ""))
 	}
 	return out
 }
@@ -52,9 +51,7 @@ func BenchmarkTableMeasures(b *testing.B) {
 		for measure, run := range measures(train, test, synthetic, nil) {
 			b.Run(name+"/"+measure, func(b *testing.B) {
 				for b.Loop() {
-					if err := run(); err != nil {
-						b.Fatal(err)
-					}
+					testkit.Must(b, run())
 				}
 			})
 		}

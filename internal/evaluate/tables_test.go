@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -39,9 +39,7 @@ func TestEqualTablesHavePerfectScoresAndShuffledOnesDoNot(t *testing.T) {
 func everything(t *testing.T, real, synthetic *partition.Table) (pairs, marginal, ratio float64) {
 	t.Helper()
 	columns, _, err := CompareColumns(real, synthetic, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, c := range columns {
 		limit := 0.9
 		if real == synthetic {
@@ -53,9 +51,7 @@ func everything(t *testing.T, real, synthetic *partition.Table) (pairs, marginal
 		}
 	}
 	trends, _, err := ComparePairs(real, synthetic, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	n := 0.0
 	for _, p := range trends {
 		if p.Score != nil {
@@ -64,9 +60,7 @@ func everything(t *testing.T, real, synthetic *partition.Table) (pairs, marginal
 		}
 	}
 	marginals, _, err := CompareMarginals(real, synthetic, nil, MarginalOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, m := range marginals {
 		marginal = max(marginal, m.Worst)
 	}

@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
@@ -27,10 +29,7 @@ columns:
 
 func schemaOf(t *testing.T, text string) *partition.Schema {
 	t.Helper()
-	s, err := partition.ParseSchema([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := partitiontest.Schema(t, text)
 	return s
 }
 
@@ -38,9 +37,7 @@ func tableOf(t *testing.T, s *partition.Schema, rows ...[]float64) *partition.Ta
 	t.Helper()
 	table := partition.NewTable(s)
 	for _, cells := range rows {
-		if err := table.Append(cells, ""); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, table.Append(cells, ""))
 	}
 	return table
 }
@@ -53,14 +50,10 @@ func shared(t testing.TB, name string) (train, test *partition.Table) {
 		t.Skipf("the data set is not here: %v", err)
 	}
 	schema, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	read := func(file string) *partition.Table {
 		table, err := tabular.ReadCSV(schema, filepath.Join(dir, file), tabular.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return table
 	}
 	return read("train.csv.gz"), read("test.csv.gz")
@@ -87,9 +80,7 @@ func TestTrainTestReachesTheKnownCeilings(t *testing.T) {
 			}
 			train, test := shared(t, c.data)
 			rows, err := TrainTest(t.Context(), train, test)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			for k, want := range []float64{c.logistic, c.boosting} {
 				t.Logf("%s: AUROC %.4f, average precision %.4f", rows[k].Classifier, rows[k].AUROC,
 					rows[k].AveragePrecision)
@@ -110,9 +101,7 @@ func TestTrainTestUsesTheModelsGiven(t *testing.T) {
 	}
 	table := tableOf(t, s, rows...)
 	got, err := TrainTest(t.Context(), table, table, classify.NewLogistic(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := Utility{Classifier: "logistic regression", AUROC: 1, AveragePrecision: 1, InterpolatedPrecision: 1,
 		Accuracy: 1}
 	if len(got) != 1 || got[0] != want {
@@ -159,9 +148,7 @@ func TestColumnShapeByHand(t *testing.T) {
 	synthetic := tableOf(t, s,
 		[]float64{10, empty, 0, 1}, []float64{10, empty, 1, 1})
 	got, err := ColumnShape(real, synthetic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	quarter, half := 0.25, 0.5
 	want := []Shape{
 		{"age", KSComplement, &quarter, 1},                            // at 10: 1/4 against 1
@@ -194,9 +181,7 @@ func TestColumnShapeByHand(t *testing.T) {
 func mustShape(t *testing.T, real, synthetic *partition.Table) []Shape {
 	t.Helper()
 	shapes, err := ColumnShape(real, synthetic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return shapes
 }
 

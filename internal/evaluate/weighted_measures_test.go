@@ -9,6 +9,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -18,9 +19,7 @@ func twice(t *testing.T, rows *partition.Table, weights []float64) *partition.Ta
 	out := partition.NewTable(rows.Schema())
 	for i, w := range weights {
 		for range int(w) {
-			if err := out.Append(rows.Cells(i), ""); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, out.Append(rows.Cells(i), ""))
 		}
 	}
 	return out
@@ -42,9 +41,7 @@ func TestTransportOfTables(t *testing.T) {
 	}
 	w := wholeWeights(made.Len())
 	a, _, err := CompareTransport(real, made, w, TransportOptions{Rows: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	b, _, err := CompareTransport(real, twice(t, made, w), nil, TransportOptions{Rows: 1000})
 	if err != nil || math.Abs(a.Columns-b.Columns) > 1e-9 || math.Abs(a.Joint-b.Joint) > 1e-9 {
 		t.Errorf("%+v with weights, %+v repeated, %v", a, b, err)
@@ -85,9 +82,7 @@ func TestTransportOfTables(t *testing.T) {
 // The table of the reference is laid out as a schema of numbers in [0,1].
 func TestLabelBetaMSEAgainstScikitLearn(t *testing.T) {
 	text, err := os.ReadFile("classify/testdata/regressors.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var r struct {
 		X, Test          [][]float64
 		Y, Weight, Truth []float64
@@ -95,9 +90,7 @@ func TestLabelBetaMSEAgainstScikitLearn(t *testing.T) {
 			BetaMSE float64 `json:"beta_mse"`
 		}
 	}
-	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(text, &r))
 	s := schemaOf(t,
 		"label: y\ncolumns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: b, kind: continuous, "+
 			"lower: 0, upper: 1}\n"+
@@ -139,9 +132,7 @@ func TestRegressorsOfTables(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	plain, _, err := CompareRegressions(train, test, made, wholeWeights(200), []string{column})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got[0].Model != "linear regression" ||
 		math.Abs(got[0].RMSESynthetic-plain[0].RMSESynthetic) > 1e-4*plain[0].RMSESynthetic ||
 		math.Abs(*got[0].RMSEReal-*plain[0].RMSEReal) > 1e-4**plain[0].RMSEReal {
@@ -196,9 +187,7 @@ func TestPropensityTree(t *testing.T) {
 		low, high float64
 	}{{"same", same, nil, 0.85, 1.15}, {"same with weights", same, uneven, 0.85, 1.15}, {"other", other, nil, 1.3, 5}} {
 		p, err := ComparePropensityTree(real, c.made, c.weight, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Logf("%s: %+v", c.name, *p)
 		if !(p.Ratio >= c.low && p.Ratio <= c.high) || p.RatioOfEqual != 1 {
 			t.Errorf("%s: %+v", c.name, *p)

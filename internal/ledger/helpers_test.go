@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // closeTo fails unless got is within a relative tolerance of want.
@@ -20,9 +21,7 @@ func closeTo(t *testing.T, what string, got, want, tolerance float64) {
 func mustAccount(t *testing.T, events []privacy.Event, delta float64) privacy.Price {
 	t.Helper()
 	price, err := privacy.Account(events, delta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return price
 }
 
@@ -80,8 +79,6 @@ func releaseOf(plan privacy.Plan, round uint64, e privacy.Event) Entry {
 func planFor(t testing.TB, b privacy.Budget, releases int64) privacy.Plan {
 	t.Helper()
 	sigma, err := privacy.SampledSigma(b, 0.02, releases, []privacy.Event{shares})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return planned(shares, sampled(0.02, sigma, releases))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func (w *writer) openPlanned(run string, budget privacy.Budget, plan privacy.Plan) {
@@ -40,9 +41,7 @@ func TestVerifyAPlannedRun(t *testing.T) {
 	}
 	plan := planFor(t, byPLD, 10)
 	price, err := plan.Check(byPLD)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, dataset := range []privacy.Budget{byPLD, {Epsilon: 2, Delta: 1e-6, Filter: privacy.FilterPLD},
 		{Epsilon: 3, Delta: 1e-5, Filter: privacy.FilterRDP}, {Epsilon: 60, Delta: 1e-5}} {
 		for _, releases := range []int{1, 10} {

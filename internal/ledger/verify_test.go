@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
-	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"pgregory.net/rapid"
 )
 
@@ -138,9 +138,7 @@ func verifyStrict(ledger []byte) (Verification, error) { return VerifyStrict(byt
 func TestVerify(t *testing.T) {
 	w := goodLedger(t)
 	v, err := verify(w.bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if v.Entries != 10 || v.Head != w.entries[9].Hash || v.Dataset != "flchain" || v.Unit != "record" ||
 		v.Budget.Epsilon != 3 {
 		t.Errorf("verification is %+v", v)
@@ -378,9 +376,7 @@ func TestVerifyASumsLedger(t *testing.T) {
 	for i := range w.entries {
 		if len(w.entries[i].Events) == 1 && w.entries[i].Events[0].Kind == privacy.Gaussian {
 			w.entries[i].Events = []privacy.Event{{Kind: privacy.Gaussian, Sigma: 10, Sensitivity: 1, Count: 1}}
-			if err := w.entries[i].Seal(&w.entries[i-1]); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, w.entries[i].Seal(&w.entries[i-1]))
 			w.entries = w.entries[:i+1]
 			break
 		}
@@ -511,9 +507,7 @@ func TestSeal(t *testing.T) {
 	}
 	// The form is part of the format: auditors recompute it with other programs.
 	line, err := first.Canonical()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := `{"seq":1,"time":"2026-01-02T03:04:00.005Z","type":"open","dataset":"flchain",` +
 		`"budget":{"epsilon":3,"delta":0.00001},` +
 		`"unit":"record","neighbouring":"add-or-remove-one-unit","epsilon_spent":0,"fence":7,"previous":"",` +
@@ -525,9 +519,7 @@ func TestSeal(t *testing.T) {
 	release := releaseOf(unlimited(), 0, labels)
 	release.Time, release.Dataset, release.Run, release.EpsilonSpent = first.Time, "d", "r", 0.1
 	good := release
-	if err := good.Seal(&first); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, good.Seal(&first))
 	for name, change := range map[string]func(e *Entry){
 		"unknown type":          func(e *Entry) { e.Type = "grant" },
 		"local time":            func(e *Entry) { e.Time = "2026-01-02T03:04:05.000+01:00" },
@@ -578,13 +570,9 @@ func FuzzVerify(f *testing.F) {
 		var out bytes.Buffer
 		for _, line := range bytes.Split(bytes.TrimSuffix(ledger, []byte("\n")), []byte("\n")) {
 			e, err := parseEntry(line)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			canonical, err := e.Canonical()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			out.Write(append(canonical, '\n'))
 		}
 		if !bytes.Equal(out.Bytes(), ledger) {

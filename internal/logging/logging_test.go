@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // logged returns what a logger of this configuration writes to standard error,
@@ -15,9 +17,7 @@ import (
 func logged(t *testing.T, c Config) string {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer r.Close()
 	stderr := os.Stderr
 	os.Stderr = w
@@ -32,9 +32,7 @@ func logged(t *testing.T, c Config) string {
 	log.Error("bad")
 	w.Close()
 	text, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(text)
 }
 
@@ -82,9 +80,7 @@ func TestWhatIsUnknownIsRefused(t *testing.T) {
 // A level that is changed counts from the next line on.
 func TestTheLevelCanBeChanged(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer r.Close()
 	stderr := os.Stderr
 	os.Stderr = w
@@ -101,9 +97,7 @@ func TestTheLevelCanBeChanged(t *testing.T) {
 	log.Warn("quiet")
 	w.Close()
 	text, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got := string(text); strings.Contains(got, "before") || !strings.Contains(got, "after") ||
 		strings.Contains(got, "quiet") {
 		t.Errorf("the log is %q", got)

@@ -14,6 +14,8 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,9 +46,7 @@ func watch(t *testing.T, registry *prometheus.Registry) *watched {
 		},
 		Metrics: registry, Level: &w.level, Log: zap.New(core),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		w.client.CloseIdleConnections()
 		if err := w.server.Close(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 	"github.com/conclave-dp/conclave/internal/nn/losses"
 	"github.com/conclave-dp/conclave/internal/nn/nntest"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // criticNets are networks of every layer with one output, of random sizes.
@@ -37,17 +38,13 @@ func someUnits(rng *rand.Rand, n int) (units []int) {
 func newSteps(t testing.TB, net *nn.Network, clip float64, bound int64) *nn.ClippedSteps {
 	t.Helper()
 	c, err := nn.NewClippedSteps(net, clip, bound)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return c
 }
 
 func addSteps(t testing.TB, c *nn.ClippedSteps, x []float32, units []int, loss losses.Loss) {
 	t.Helper()
-	if err := c.Add(x, units, nil, loss); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Add(x, units, nil, loss))
 }
 
 // spoil makes records that no table has.

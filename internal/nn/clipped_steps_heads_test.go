@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // A record's head alone is its score: the sum is that of networks whose only output is the
@@ -15,18 +16,14 @@ func TestStepsOfHeadsAreThoseOfTheirOutputs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(71, 72))
 	const in, hidden, out, n, bound = 6, 9, 3, 40, 1 << 12
 	heads, err := nn.NewNetwork(rng, nn.Vector(in), nn.Dense{Out: hidden}, nn.LeakyReLU(0.2), nn.Dense{Out: out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	x := make([]float32, n*in)
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
 	}
 	for head := range out {
 		one, err := nn.NewNetwork(rng, nn.Vector(in), nn.Dense{Out: hidden}, nn.LeakyReLU(0.2), nn.Dense{Out: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		from, to := heads.Params(), one.Params()
 		copy(to[0].Value, from[0].Value)
 		copy(to[1].Value, from[1].Value)
@@ -39,9 +36,7 @@ func TestStepsOfHeadsAreThoseOfTheirOutputs(t *testing.T) {
 		want := newSteps(t, one, 0.3, bound)
 		addSteps(t, want, x, units, nil)
 		got := newSteps(t, heads, 0.3, bound)
-		if err := got.Add(x, units, slices.Repeat([]int{head}, n), nil); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, got.Add(x, units, slices.Repeat([]int{head}, n), nil))
 		first := in*hidden + hidden
 		for i, v := range got.Sum() {
 			var w int64
@@ -67,9 +62,7 @@ func TestStepsOfHeadsAreThoseOfTheirOutputs(t *testing.T) {
 func TestHeadsAreChecked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(73, 74))
 	net, err := nn.NewNetwork(rng, nn.Vector(2), nn.Dense{Out: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c, x := newSteps(t, net, 1, 100), make([]float32, 4)
 	for name, heads := range map[string][]int{"none": nil, "too few": {0}, "too large": {0, 3}, "negative": {-1, 0}} {
 		if err := c.Add(x, []int{1, 1}, heads, nil); err == nil || !strings.Contains(err.Error(), "head") {

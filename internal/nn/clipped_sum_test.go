@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/internal/nn/nntest"
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // gradsOf returns the gradients of one record, from a network that sees no other.
@@ -75,9 +76,7 @@ func TestClippedSumIsThatOfALoop(t *testing.T) {
 			net.Forward(tn.X, tn.N)
 			dout := slices.Clone(tn.Dout)
 			c, err := net.ClippedSum(tn.Dout, bound)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if !slices.Equal(dout, tn.Dout) {
 				t.Fatalf("%v: the caller's gradient was changed", tn)
 			}
@@ -183,18 +182,14 @@ func TestNoRecordAddsMoreThanTheBound(t *testing.T) {
 			}
 			tn.Net.Forward(tn.X, tn.N)
 			first, err := tn.Net.ClippedSum(tn.Dout, 1e30)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			norms := slices.Clone(first.Norms)
 			for _, bound := range []float64{norms[0] * 0.999999, norms[1] / 3, norms[2] * 1e-4, norms[3], 1e-6} {
 				if !(bound >= nn.LeastClip && bound < 1e38) {
 					continue
 				}
 				c, err := tn.Net.ClippedSum(tn.Dout, bound)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				for i := range tn.N {
 					got := nn.Contribution(tn.Net, i)
 					worst = math.Max(worst, got/bound)
@@ -258,9 +253,7 @@ func TestClippedSumLeavesOutWhatIsNotFinite(t *testing.T) {
 			clear32(tn.Net.Params())
 			tn.Net.Forward(tn.X, tn.N)
 			c, err := tn.Net.ClippedSum(tn.Dout, 0.1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if c.LeftOut != 3 || c.Scales[0] != 0 || c.Scales[1] == 0 || c.Norms[4] < 1e37 {
 				t.Errorf("%s, %v: %+v", name, tn, c)
 			}
@@ -301,9 +294,7 @@ func TestNoRecordAddsMoreThanTheBoundOfTheSmallestNumbers(t *testing.T) {
 		}
 		tn.Net.Forward(tn.X, n)
 		c, err := tn.Net.ClippedSum(tn.Dout, bound)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		kept := 0
 		for i := range n {
 			if c.Scales[i] > 0 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 const leak = 0.2
@@ -23,9 +24,7 @@ func waves(out []float32) (value float64, grad []float32) {
 func TestBackwardWithoutParamsLeavesTheirGradients(t *testing.T) {
 	m, err := nn.NewNetwork(rand.New(rand.NewPCG(1, 2)), nn.Vector(3), nn.Dense{Out: 4}, nn.LeakyReLU(leak),
 		nn.Dense{Out: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, grad := waves(m.Forward([]float32{1, 2, 3}, 1))
 	m.Backward(grad, false, true)
 	for _, p := range m.Params() {
@@ -40,9 +39,7 @@ func TestBackwardWithoutParamsLeavesTheirGradients(t *testing.T) {
 // Until the decay is reached, step t keeps (1+t)/(10+t) of the average.
 func TestAverageBeginsWithAShortMemory(t *testing.T) {
 	m, err := nn.NewNetwork(rand.New(rand.NewPCG(1, 2)), nn.Vector(1), nn.Dense{Out: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	w := m.Params()[0].Value
 	w[0] = 1
 	a := nn.NewAverage(m, 0.3)
@@ -59,9 +56,7 @@ func TestAverageBeginsWithAShortMemory(t *testing.T) {
 
 func TestAverageForgetsTheStartAndFollows(t *testing.T) {
 	m, err := nn.NewNetwork(rand.New(rand.NewPCG(1, 2)), nn.Vector(1), nn.Dense{Out: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	w := m.Params()[0].Value
 	w[0] = 100
 	a := nn.NewAverage(m, 0.9)

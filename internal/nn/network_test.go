@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/nntest"
 	"github.com/conclave-dp/conclave/internal/nn/optimizer"
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestNetworkAgreesWithDefinitions(t *testing.T) {
@@ -215,9 +216,7 @@ func TestLargeDenseNetworkIsTheSameWhateverTheWorkers(t *testing.T) {
 		rng := rand.New(rand.NewPCG(15, 16))
 		net, err := nn.NewNetwork(rng, nn.Vector(784), nn.Dense{Out: 300}, nn.LeakyReLU(leak),
 			nn.Dense{Out: 784}, nn.Tanh)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		net.SetWorkers(workers)
 		y = net.Forward(nntest.Normals(rng, n*784), n)
 		dx = net.Backward(nntest.Normals(rng, n*784), true, true)

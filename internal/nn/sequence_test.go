@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/internal/nn/nntest"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // randomChain draws layers in which units, rectifiers and other activations follow
@@ -99,9 +100,7 @@ func TestSequencesOfCallsAgreeWithDefinitions(t *testing.T) {
 			case 4:
 				call = "clipped sum"
 				c, err := net.ClippedSum(tn.Dout, 0.5)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				for i := range tn.N {
 					slopes, _ := slopes(t, tn, net, i, i+1)
 					norm := normOf(slopes)

@@ -12,9 +12,7 @@ import (
 )
 
 func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
-	if err := smallConfig(t, 4).Validate(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, smallConfig(t, 4).Validate())
 	for want, spoil := range map[string]func(*Config){
 		"aggregator: missing":         func(c *Config) { c.Aggregator = "" },
 		"aggregator: \"host\"":        func(c *Config) { c.Aggregator = "host" },

@@ -64,9 +64,7 @@ func TestANodeRemembersTheLedger(t *testing.T) {
 	f.setLedger(headAt(5, 5))
 	j = said(headAt(5, 5))
 	ask(4, headAt(6, 6))
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, stop())
 	site, err := NewSite(c, table, kinds.All())
 	testkit.Must(t, err)
 	if got := site.Hello().GetLedger(); !proto.Equal(got, headAt(6, 6)) {

@@ -14,9 +14,7 @@ import (
 func mustDataDependent(t testing.TB, events []VotedEvent, delta float64) Claim {
 	t.Helper()
 	claim, err := DataDependent(events, delta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return claim
 }
 
@@ -35,9 +33,7 @@ func TestDataDependentAddsUp(t *testing.T) {
 	best, plain := math.Inf(1), make([]privacy.Event, len(events))
 	for i, v := range events {
 		e, err := v.Resolve()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		plain[i] = e
 	}
 	for _, alpha := range privacy.Orders() {
@@ -62,9 +58,7 @@ func TestDataDependentAddsUp(t *testing.T) {
 		t.Error("the moments accountant of PATE-GAN took part beside other mechanisms")
 	}
 	all, err := privacy.Account(plain, delta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if independent := *all.ByAccountant[privacy.AccountantRDP]; *claim.RDP > independent*(1+1e-12) {
 		t.Errorf("epsilon %v, for all votes %v", *claim.RDP, independent)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestParseEventsWithVotes(t *testing.T) {
@@ -140,15 +141,11 @@ func TestParseEventsRefusesOtherFiles(t *testing.T) {
 // Events as a ledger has them can be read, but for counts that it leaves out.
 func TestParseEventsOfALedger(t *testing.T) {
 	raw, err := json.Marshal(validEvents)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	// A ledger leaves a zero out; in a file it must be said.
 	said := strings.Replace(string(raw), `"asked":10}`, `"asked":10,"answered":0}`, 1)
 	back, err := ParseEvents(strings.NewReader(said))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i, v := range back {
 		if diff := cmp.Diff(VotedEvent{Event: validEvents[i]}, v); diff != "" {
 			t.Error(diff)

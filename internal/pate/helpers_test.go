@@ -51,17 +51,11 @@ func loadGroup[T any](t *testing.T, name string) []T {
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("../shared/reference/privacy.json is not here; the figures in numbers_test.go are tested all the same")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var groups map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &groups); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(raw, &groups))
 	var rows []T
-	if err := json.Unmarshal(groups[name], &rows); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(groups[name], &rows))
 	if len(rows) == 0 {
 		t.Fatalf("group %s is empty", name)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // The figures follow from the tails by hand: 2.326 = Phi^-1(0.99).
@@ -24,9 +25,7 @@ func TestTeachersToSurvive(t *testing.T) {
 		{privacy.Event{Kind: privacy.LNMax, Lambda: 0.1}, 2, 0.95, 37},
 	} {
 		got, err := TeachersToSurvive(c.query, c.classes, c.probability)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if c.query.Kind == privacy.LNMax {
 			lost := func(n float64) float64 { return (2 + 0.1*n) / 4 * math.Exp(-0.1*n) }
 			if lost(float64(got)) > 0.05 || lost(float64(got-1)) <= 0.05 {

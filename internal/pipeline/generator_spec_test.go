@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 // What Check accepts can be built, what it refuses is refused by NewGenerator too.
@@ -14,10 +15,7 @@ func TestGeneratorSpecCheck(t *testing.T) {
 	spec := func(kind string, hidden, layers int) GeneratorSpec {
 		return GeneratorSpec{Kind: kind, Noise: 4, Hidden: hidden, Layers: layers, Classes: 2}
 	}
-	table, err := partition.ParseSchema([]byte(testSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := partitiontest.Schema(t, testSchema)
 	mnist := imageSchema(t, 28, 28, 1)
 	for _, c := range []struct {
 		schema *partition.Schema

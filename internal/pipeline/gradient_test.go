@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/discriminator"
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -52,9 +53,7 @@ func TestDiscriminatorReleases(t *testing.T) {
 		}
 	}
 	got, err := a.Read(release(30, 1<<16, 1<<16, -1<<15, 1<<36), 3, 1.5, 40)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := &DiscriminatorAnswer{Sum: []float32{3, -1.5, 3 << 20}, Noise: 4.5, Share: 0.75, Receipt: "hash",
 		Teachers: 30, EpsilonSpent: 0.5}
 	if diff := cmp.Diff(want, got); diff != "" {

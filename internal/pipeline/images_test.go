@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/partition/idx"
@@ -21,18 +22,12 @@ columns:
   - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: %d}
   - {name: digit, kind: categorical, categories: ["0", "1", "2", "3"]}
 `, side, side, side*side))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	g, err := NewGenerator(encode.New(s), GeneratorSpec{Noise: 16, Hidden: 64, Layers: 2, Classes: 4},
 		rand.New(rand.NewPCG(1, 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	m, err := NewNetwork(s, g, []float64{0.25, 0.25, 0.25, 0.25})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return m
 }
 
@@ -40,21 +35,13 @@ columns:
 // saved, and images of one class where that is asked for.
 func TestAModelOfImages(t *testing.T) {
 	m, dir := imageModel(t, 28), filepath.Join(t.TempDir(), "model")
-	if err := m.Save(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Save(dir))
 	loaded, err := loaded(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	table, err := loaded.Sample(50, []Condition{{"digit", "=", "3"}}, rand.New(rand.NewPCG(2, 2)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	x, err := idx.FromTable(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	seen := map[byte]bool{}
 	for i := range x.Len() {
 		for j, p := range x.Image(i) {

@@ -14,22 +14,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 // testLearner is a learner of a small table, with a moving average or without.
 func testLearner(t *testing.T, hidden int, average bool) *Learner {
 	t.Helper()
-	s, err := partition.ParseSchema([]byte(testSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := partitiontest.Schema(t, testSchema)
 	g, err := NewGenerator(encode.New(s), GeneratorSpec{Noise: 3, Hidden: hidden, Layers: 1, Classes: 2},
 		rand.New(rand.NewPCG(1, 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l := NewLearner(g, 0.01)
 	if average {
 		l.KeepAverage(0.9)
@@ -104,9 +100,7 @@ func TestDiverged(t *testing.T) {
 func TestLearnerUnits(t *testing.T) {
 	l := testLearner(t, 6, false)
 	units, err := l.Units(2, []int{0}, rand.New(rand.NewPCG(1, 5)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	const n = 2000
 	w, classes := l.Generator.Width(), slices.Repeat([]int{1}, n)
 	x := make([]float32, n*w)
@@ -196,12 +190,8 @@ func TestLearned(t *testing.T) {
 func saveTo(t *testing.T, path string, source *rand.PCG, l *Learner, learned Learned, done int) {
 	t.Helper()
 	c, set, err := NewCheckpoint("run", source, l, nil, learned, done)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := SaveCheckpoint(path, "test", c, set); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, SaveCheckpoint(path, "test", c, set))
 }
 
 func restoreFrom(path, identity string, source *rand.PCG, l *Learner) (c Checkpoint, err error) {
@@ -227,9 +217,7 @@ func TestCheckpoint(t *testing.T) {
 		saveTo(t, path, source, l, learned, 1)
 		again, source2 := testLearner(t, 6, average), rand.NewPCG(9, 9)
 		c, err := restoreFrom(path, "run", source2, again)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if diff := cmp.Diff(learned, c.Learned); diff != "" || c.Done != 1 {
 			t.Errorf("%d rounds %s", c.Done, diff)
 		}
@@ -278,24 +266,16 @@ func TestCheckpointsThatDoNotFitAreRefused(t *testing.T) {
 
 	saveTo(t, path, source, l, good, 1)
 	set, err := safetensors.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	set.Metadata["test"] = "{"
-	if err := errors.Join(set.Seal(), safetensors.Save(path, set)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(set.Seal(), safetensors.Save(path, set)))
 	if _, err := restoreFrom(path, "run", source, l); !errors.Is(err, ErrDamaged) {
 		t.Errorf("no JSON: %v", err)
 	}
 	delete(set.Metadata, "test")
-	if err := errors.Join(set.Seal(), safetensors.Save(path, set)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(set.Seal(), safetensors.Save(path, set)))
 	refused("another pipeline", "run", l)
-	if err := os.WriteFile(path, []byte("nothing"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte("nothing"), 0o600))
 	if _, err := restoreFrom(path, "run", source, l); !errors.Is(err, ErrDamaged) ||
 		!strings.Contains(err.Error(), "remove the file and run again") {
 		t.Errorf("no file of tensors: %v", err)

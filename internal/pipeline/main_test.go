@@ -5,8 +5,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 const testSchema = `
@@ -21,10 +23,7 @@ columns:
 
 func testModel(t *testing.T, shares ...float64) *NetworkModel {
 	t.Helper()
-	s, err := partition.ParseSchema([]byte(testSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := partitiontest.Schema(t, testSchema)
 	return modelOf(t, s, GeneratorSpec{Noise: 4, Hidden: 8, Layers: 2, Classes: 2}, shares...)
 }
 
@@ -40,9 +39,7 @@ columns:
   - {name: label, kind: categorical, categories: [a, b]}
   - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: %d}
 `, height, width, channels, height*width*channels))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return s
 }
 
@@ -58,12 +55,8 @@ func loaded(dir string) (*NetworkModel, error) {
 func modelOf(t testing.TB, s *partition.Schema, spec GeneratorSpec, shares ...float64) *NetworkModel {
 	t.Helper()
 	g, err := NewGenerator(encode.New(s), spec, rand.New(rand.NewPCG(1, 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	m, err := NewNetwork(s, g, shares)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return m
 }

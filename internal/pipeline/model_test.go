@@ -3,6 +3,8 @@ package pipeline
 import (
 	"errors"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestConditions(t *testing.T) {
@@ -46,9 +48,7 @@ func TestConditions(t *testing.T) {
 	}
 	for _, text := range []string{"b=1", "who=1000", "c>x", "c=q", "a=abc", "a>2", "label=maybe"} {
 		c, err := ParseCondition(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if _, _, err := c.On(schema); !errors.Is(err, ErrCondition) {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -11,18 +11,15 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // A convolutional model that was saved and loaded draws the same images to the bit.
 func TestSavedConvolutionDrawsTheSameImages(t *testing.T) {
 	m, dir := smallConvolution(t), filepath.Join(t.TempDir(), "model")
-	if err := m.Save(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Save(dir))
 	loaded, err := loaded(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if loaded.Generator.spec != m.Generator.spec {
 		t.Errorf("%+v became %+v", m.Generator.spec, loaded.Generator.spec)
 	}
@@ -49,13 +46,9 @@ func TestLoadModelRefusesDamagedConvolutions(t *testing.T) {
 		{`"classes": 2`, `"classes": 3`, "has shape"},
 	} {
 		dir := filepath.Join(t.TempDir(), "model")
-		if err := m.Save(dir); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, m.Save(dir))
 		raw, err := os.ReadFile(filepath.Join(dir, modelFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		damaged := strings.Replace(string(raw), c.old, c.new, 1)
 		if damaged == string(raw) {
 			t.Fatalf("%s has no %s", raw, c.old)
@@ -72,13 +65,9 @@ func TestLoadModelRefusesDamagedConvolutions(t *testing.T) {
 // docs/formats.md says.
 func TestConvolutionFileIsAsDocumented(t *testing.T) {
 	m, dir := smallConvolution(t), filepath.Join(t.TempDir(), "model")
-	if err := m.Save(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Save(dir))
 	file, err := safetensors.Load(filepath.Join(dir, weightsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rng := rand.New(rand.NewPCG(4, 4))
 	in := make([]float32, m.Generator.Net.In())
 	for i := range in {

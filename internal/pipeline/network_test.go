@@ -14,32 +14,25 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 func csvOf(t *testing.T, m *NetworkModel, rows, class int, seed uint64) string {
 	t.Helper()
 	table, err := m.sample(rows, class, rand.New(rand.NewPCG(seed, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var b bytes.Buffer
-	if err := tabular.WriteCSV(&b, table); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, tabular.WriteCSV(&b, table))
 	return b.String()
 }
 
 // A model that was saved and loaded draws the same rows, to the byte.
 func TestSavedModelDrawsTheSameRows(t *testing.T) {
 	m, dir := testModel(t, 0.7, 0.3), filepath.Join(t.TempDir(), "model")
-	if err := m.Save(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Save(dir))
 	loaded, err := loaded(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if a, b := csvOf(t, m, 1500, anyClass, 3), csvOf(t, loaded, 1500, anyClass, 3); a != b {
 		t.Error("the loaded model draws other rows")
 	}
@@ -51,13 +44,9 @@ func TestSavedModelDrawsTheSameRows(t *testing.T) {
 // Of a dense generator model.json says what it always said, without a kind.
 func TestDenseModelFileIsAsBefore(t *testing.T) {
 	m, dir := testModel(t, 0.7, 0.3), filepath.Join(t.TempDir(), "model")
-	if err := m.Save(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Save(dir))
 	raw, err := os.ReadFile(filepath.Join(dir, modelFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	const want = `"generator": {
     "noise": 4,
     "hidden": 8,
@@ -73,13 +62,9 @@ func TestDenseModelFileIsAsBefore(t *testing.T) {
 // weights of shape [outputs, inputs], leaky rectifiers between layers.
 func TestWeightsFileIsAsDocumented(t *testing.T) {
 	m, dir := testModel(t, 0.7, 0.3), filepath.Join(t.TempDir(), "model")
-	if err := m.Save(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Save(dir))
 	file, err := safetensors.Load(filepath.Join(dir, weightsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rng := rand.New(rand.NewPCG(4, 4))
 	in := make([]float32, m.Generator.Net.In())
 	x := make([]float64, len(in))
@@ -119,9 +104,7 @@ func TestSampledRowsFitTheSchema(t *testing.T) {
 	const rows = 4000
 	text := csvOf(t, m, rows, anyClass, 1)
 	path := filepath.Join(t.TempDir(), "rows.csv")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	if table, err := tabular.ReadCSV(m.Schema(), path, tabular.Options{}); err != nil || table.Len() != rows {
 		t.Fatalf("the rows cannot be read again: %v", err)
 	}
@@ -167,9 +150,7 @@ func TestNetworksTakeTheLabel(t *testing.T) {
 		var where []Condition
 		for _, text := range c.where {
 			condition, err := ParseCondition(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			where = append(where, condition)
 		}
 		_, err := m.Sample(3, where, rand.New(rand.NewPCG(1, 1)))
@@ -182,11 +163,9 @@ func TestNetworksTakeTheLabel(t *testing.T) {
 // A model of a kind that no pipeline of the program has is refused by name.
 func TestLoadModelNamesAnUnknownKind(t *testing.T) {
 	dir := t.TempDir()
-	if err := SaveModel(dir, "tree", testModel(t, 1, 0).Schema(), safetensors.New(), func(h ModelHeader) any {
+	testkit.Must(t, SaveModel(dir, "tree", testModel(t, 1, 0).Schema(), safetensors.New(), func(h ModelHeader) any {
 		return h
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if _, err := loaded(dir); err == nil ||
 		!strings.Contains(err.Error(), `a model of kind "tree" is not known to this program, which knows network`) {
 		t.Errorf("error %v", err)
@@ -221,9 +200,7 @@ func TestLoadModelRefusesDamage(t *testing.T) {
 	model := func(format int, spec, shares string) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
 			weights, err := os.ReadFile(filepath.Join(dir, weightsFile))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			write(t, dir, modelFile,
 				fmt.Sprintf(`{"format": %d, "generator": %s, "class_shares": %s, "schema_sha256": %q, `+
 					`"weights_sha256": %q}`,
@@ -263,17 +240,13 @@ func TestLoadModelRefusesDamage(t *testing.T) {
 		{"no weights", "generator.safetensors: the file was changed", file(weightsFile, "")},
 		{"other weights", "generator.safetensors: the file was changed", func(t *testing.T, dir string) {
 			raw, err := os.ReadFile(filepath.Join(dir, weightsFile))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			raw[len(raw)-1] ^= 1
 			write(t, dir, weightsFile, string(raw))
 		}},
 	} {
 		dir := filepath.Join(t.TempDir(), "model")
-		if err := m.Save(dir); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, m.Save(dir))
 		c.damage(t, dir)
 		_, err := loaded(dir)
 		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
@@ -284,12 +257,8 @@ func TestLoadModelRefusesDamage(t *testing.T) {
 		t.Errorf("an empty folder: %v", err)
 	}
 	dir := filepath.Join(t.TempDir(), "model")
-	if err := m.Save(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, weightsFile)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Save(dir))
+	testkit.Must(t, os.Remove(filepath.Join(dir, weightsFile)))
 	if _, err := loaded(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a folder without weights: %v", err)
 	}
@@ -297,7 +266,5 @@ func TestLoadModelRefusesDamage(t *testing.T) {
 
 func write(t *testing.T, dir, name, content string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 }

@@ -7,8 +7,9 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 // stepping is a start that takes steps of its own size.
@@ -37,15 +38,10 @@ func (c *counting) ClassCounts(_ context.Context, round uint64, classes int) (*C
 // A start takes the place of the class counts, and leaves the learner's step size as it was:
 // that is not kept in a checkpoint, so that a restored student would go on with another.
 func TestBegin(t *testing.T) {
-	s, err := partition.ParseSchema([]byte(testSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := partitiontest.Schema(t, testSchema)
 	rng := rand.New(rand.NewPCG(1, 1))
 	g, err := NewGenerator(encode.New(s), GeneratorSpec{Noise: 2, Hidden: 2, Layers: 1, Classes: 2}, rng)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	nothing := func() error { return nil }
 	l, oracle, over := NewLearner(g, 0.25), new(counting), errors.New("over")
 	for _, want := range []error{nil, over} {

@@ -6,8 +6,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
@@ -75,9 +77,7 @@ func TestGeneratorsWithAWarp(t *testing.T) {
 	e := encode.New(schema)
 	spec := GeneratorSpec{Kind: KindDense, Noise: 3, Hidden: 6, Layers: 1, Classes: 2, Warp: 2}
 	g, err := NewGenerator(e, spec, rand.New(rand.NewPCG(1, 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	classes := []int{0, 1, 1}
 	sample := func() []float32 {
 		x := make([]float32, 3*64)
@@ -118,26 +118,16 @@ func TestGeneratorsWithAWarp(t *testing.T) {
 	}
 
 	m, err := NewNetwork(schema, g, []float64{0.5, 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dir := t.TempDir()
-	if err := m.Save(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Save(dir))
 	loaded, err := loaded(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	csv := func(m *NetworkModel) []byte {
 		table, err := m.sample(20, anyClass, rand.New(rand.NewPCG(4, 4)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var b bytes.Buffer
-		if err := tabular.WriteCSV(&b, table); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, tabular.WriteCSV(&b, table))
 		return b.Bytes()
 	}
 	if !bytes.Equal(csv(m), csv(loaded)) {
@@ -164,9 +154,6 @@ func TestWarpIsChecked(t *testing.T) {
 
 func mustParse(t *testing.T) *partition.Schema {
 	t.Helper()
-	s, err := partition.ParseSchema([]byte(testSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := partitiontest.Schema(t, testSchema)
 	return s
 }

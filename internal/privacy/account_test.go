@@ -136,9 +136,7 @@ func TestAccountPureAndMixed(t *testing.T) {
 func TestClaimJSON(t *testing.T) {
 	price := mustAccount(t, []Event{{Kind: Gaussian, Sigma: 1e9, Sensitivity: 1, Count: 1}}, 0.5)
 	raw, err := json.Marshal(price)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := `{"delta":0.5,"epsilon":0,"accountant":"gdp","by_accountant":{"gdp":0,"pld":0,"pure":null,"rdp":0}}`
 	if string(raw) != want {
 		t.Errorf("price is %s, want %s", raw, want)

@@ -8,6 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestNewBudget(t *testing.T) {
@@ -38,9 +40,7 @@ func TestAdmit(t *testing.T) {
 	spent := []Event{{Kind: GNMax, Sigma: 80, Count: 100}}
 	next := []Event{{Kind: GNMax, Sigma: 80, Count: 10}}
 	price, err := b.Admit(spent, next)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	together := mustAccount(t, []Event{{Kind: GNMax, Sigma: 80, Count: 110}}, 1e-5)
 	closeTo(t, "price", price.Epsilon, together.Epsilon, 1e-12)
 	if spent[0].Count != 100 || len(next) != 1 {
@@ -208,9 +208,7 @@ func TestCalibratedRunUsesItsBudget(t *testing.T) {
 	b := Budget{Epsilon: 1, Delta: 1e-5}
 	share := Event{Kind: Laplace, Epsilon: 0.05, Count: 1}
 	sigma, err := GNMaxSigma(b, 3200, []Event{share})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var spent []Event
 	charge := func(e Event) {
 		t.Helper()
@@ -260,9 +258,7 @@ func TestRoom(t *testing.T) {
 	dataset := Budget{Epsilon: 2, Delta: 1e-5}
 	run := Budget{Epsilon: 1, Delta: 1e-5}
 	sigma, err := GNMaxSigma(run, 1000, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var spent []Event
 	runs := 0
 	for ; dataset.Room(spent, run) == nil; runs++ {

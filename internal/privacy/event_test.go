@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 var validEvents = []Event{
@@ -127,9 +129,7 @@ func TestMergeDoesNotChangeTheClaim(t *testing.T) {
 
 func TestEventJSON(t *testing.T) {
 	raw, err := json.Marshal(validEvents)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := `[{"kind":"gaussian","sigma":2,"sensitivity":1,"count":3},{"kind":"gnmax","sigma":40,"count":320},` +
 		`{"kind":"confident-gnmax","threshold":150,"sigma1":60,"sigma2":40,"asked":10,"answered":4},` +
 		`{"kind":"confident-gnmax","sigma1":60,"sigma2":40,"asked":10},{"kind":"lnmax","lambda":0.05,"count":1},` +

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // orderOf is the order alpha that the two neighbours of b.order stand for.
@@ -104,9 +106,7 @@ func TestNoBudgetIsWorseThanASmallerOne(t *testing.T) {
 		{Kind: ConfidentGNMax, Threshold: 10, Sigma1: 1, Sigma2: 1, Asked: 2, Answered: 2},
 	}
 	needed, err := FilterRDP.Epsilon(events, 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for k := range 2000 {
 		b := Budget{needed * (1 + 1e-9 + float64(k)/1000), 1e-5, FilterRDP}
 		if _, err := b.admit(nil, events); err != nil {

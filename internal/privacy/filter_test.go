@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestUnknownFilter(t *testing.T) {
@@ -165,9 +167,7 @@ func TestCalibrationUnderTheRDPFilter(t *testing.T) {
 	b := Budget{Epsilon: 2, Delta: 1e-6, Filter: FilterRDP}
 	share := []Event{{Kind: Laplace, Epsilon: 0.05, Count: 1}}
 	sigma, err := GNMaxSigma(b, 500, share)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	votes := Event{Kind: GNMax, Sigma: sigma, Count: 500}
 	if _, err := b.Admit(share, []Event{votes}); err != nil {
 		t.Errorf("the calibrated noise is refused: %v", err)
@@ -196,9 +196,7 @@ func TestAdmits(t *testing.T) {
 		{Kind: ConfidentGNMax, Threshold: 10, Sigma1: 300, Sigma2: 100}, {Kind: GNMax, Sigma: 1},
 	} {
 		n, err := b.Admits(share, next)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if n > 0 {
 			if _, err := b.Admit(share, []Event{next.Times(n)}); err != nil {
 				t.Errorf("%s: %d are not admitted: %v", next.Kind, n, err)

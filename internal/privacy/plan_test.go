@@ -28,9 +28,7 @@ func sampled(rate, sigma float64, count int64) Event {
 func planFor(t testing.TB, b Budget, releases int64) Plan {
 	t.Helper()
 	sigma, err := SampledSigma(b, 0.02, releases, []Event{shares})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return planned(shares, sampled(0.02, sigma, releases))
 }
 
@@ -243,9 +241,7 @@ func TestSpending(t *testing.T) {
 	}
 	plan := planFor(t, b, 300)
 	price, err := plan.Check(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p := Spending{Budget: b, Plan: plan, PlanEpsilon: price.Epsilon}
 	first, cost, err := p.Use(Use{0, 1, 1})
 	if err != nil || !slices.Equal(cost, []Event{shares}) || !slices.Equal(first.Used, []int64{1, 0}) || p.Used != nil {
@@ -256,9 +252,7 @@ func TestSpending(t *testing.T) {
 		t.Errorf("after the class shares: %v, %v; before: %v", spent, err, p.Spent)
 	}
 	last, _, err := first.Use(Use{1, 300, 300})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	// Formulas would ask for more than the budget at the end of the plan.
 	if spent, err := last.EpsilonSpent(); err != nil || spent != price.Epsilon {
 		t.Errorf("at the end: %v, %v; want %v", spent, err, price.Epsilon)
@@ -270,9 +264,7 @@ func TestSpending(t *testing.T) {
 	gdp := Spending{Budget: Budget{Epsilon: 1, Delta: 1e-5},
 		Plan: append(planned(shares), Planned{Kind: "votes", Mechanism: labels.parameters()})}
 	after, _, err := gdp.Use(Use{0, 1, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, _, err := after.Use(Use{0, 1, 1}); !errors.Is(err, ErrOverBudget) ||
 		!strings.Contains(err.Error(), "used up") {
 		t.Errorf("a second use of one: %v", err)
@@ -356,17 +348,11 @@ func TestPLDCalibration(t *testing.T) {
 	b := Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterPLD}
 	other := []Event{shares}
 	gnmax, err := GNMaxSigma(b, 1000, other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	gauss, err := GaussianSigma(b, 1000, other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	lambda, err := LNMaxLambda(b, 100, other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, e := range []Event{{Kind: GNMax, Sigma: gnmax, Count: 1000},
 		{Kind: Gaussian, Sigma: gauss, Sensitivity: 1, Count: 1000}, {Kind: LNMax, Lambda: lambda, Count: 100}} {
 		price := mustAccount(t, append(other[:1:1], e), b.Delta)
@@ -390,9 +376,7 @@ func TestSampledSigma(t *testing.T) {
 		{Budget{Epsilon: 0.2, Delta: 1e-6, Filter: FilterPLD}, 0.1, 100},
 	} {
 		sigma, err := SampledSigma(c.b, c.rate, c.releases, []Event{shares})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Logf("rate %v, %d releases, epsilon %v: %v", c.rate, c.releases, c.b.Epsilon, sigma)
 		at := mustAccount(t, []Event{shares, sampled(c.rate, sigma, c.releases)}, c.b.Delta)
 		below := mustAccount(t, []Event{shares, sampled(c.rate, sigma*(1-3e-6), c.releases)}, c.b.Delta)
@@ -403,13 +387,9 @@ func TestSampledSigma(t *testing.T) {
 	// Everybody takes part: the exact answer for Gaussian noise.
 	b := Budget{Epsilon: 1, Delta: 1e-5}
 	sigma, err := SampledSigma(b, 1, 50, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	exact, err := GaussianSigma(b, 50, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	closeTo(t, "sigma at rate 1", sigma, exact, 1e-7)
 	if _, err := SampledSigma(b, 0.1, 5, []Event{{Kind: Laplace, Epsilon: 1.5, Count: 1}}); !errors.Is(err,
 		ErrOverBudget) {
@@ -431,9 +411,7 @@ func TestSampledSigma(t *testing.T) {
 func mustRunning(t testing.TB, events []Event, delta float64) float64 {
 	t.Helper()
 	price, err := Running(events, delta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return price.Epsilon
 }
 
@@ -446,9 +424,7 @@ func TestPlansOfUnlikeEventsCompose(t *testing.T) {
 	price := func(events ...Event) float64 {
 		t.Helper()
 		c, err := (Budget{Epsilon: 100, Delta: delta, Filter: FilterPLD}).Admit(nil, events)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return c.Epsilon
 	}
 	all, sum := price(plan...), 0.0

@@ -19,22 +19,16 @@ func loadReference(t *testing.T) map[string]json.RawMessage {
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("../shared/reference/privacy.json is not here; the figures in account_test.go are tested all the same")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var groups map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &groups); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(raw, &groups))
 	return groups
 }
 
 func loadGroup[T any](t *testing.T, name string) []T {
 	t.Helper()
 	var rows []T
-	if err := json.Unmarshal(loadReference(t)[name], &rows); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(loadReference(t)[name], &rows))
 	if len(rows) == 0 {
 		t.Fatalf("group %s is empty", name)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func gaussianOf(sigma float64, count int64) []Event {
@@ -22,9 +24,7 @@ func TestWhatIsLeftBesideRunsByHand(t *testing.T) {
 	}
 	// The dataset has what the first run spent and what a closed run did.
 	r, err := Reserve(Merge(append(gaussianOf(4, 1), gaussianOf(2, 1)...)), open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := gdpEpsilon(math.Sqrt(square(mu(2))+square(mu(1))+0.25), 1e-5)
 	if got, err := b.Taken(r); err != nil || math.Abs(got-want) > 1e-6 {
 		t.Errorf("taken %v, %v; want %v", got, err, want)
@@ -42,9 +42,7 @@ func TestWhatIsLeftBesideRunsByHand(t *testing.T) {
 func TestNothingIsLeft(t *testing.T) {
 	b := Budget{Epsilon: 1, Delta: 1e-5}
 	r, err := Reserve(nil, []Spending{{Budget: b}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if left, err := b.Left(r, 1e-5); err != nil || left != 0 {
 		t.Errorf("%v, %v is left beside a run that may spend all", left, err)
 	}
@@ -64,9 +62,7 @@ func TestPLDIsAllOrNothing(t *testing.T) {
 	b := Budget{Epsilon: 3, Delta: 1e-5, Filter: FilterPLD}
 	plan := planned(sampled(0.1, 2, 10))
 	none, err := Reserve(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := b.RoomBeside(none, b, plan); err != nil {
 		t.Errorf("the only run: %v", err)
 	}
@@ -74,9 +70,7 @@ func TestPLDIsAllOrNothing(t *testing.T) {
 		t.Errorf("left %v, %v", left, err)
 	}
 	one, err := Reserve(nil, []Spending{{Budget: b, Plan: plan}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := b.RoomBeside(one, b, plan); !errors.Is(err, ErrPlan) {
 		t.Errorf("a second run: %v", err)
 	}

@@ -22,15 +22,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func plainDisplay(t *testing.T) (*Display, func() string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return New(f), func() string {
 		raw, err := os.ReadFile(f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return string(raw)
 	}
 }

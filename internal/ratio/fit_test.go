@@ -135,9 +135,7 @@ func TestFitMinimizes(t *testing.T) {
 		fitted := testkit.Value(Fit(t.Context(), p, exactly(width, units...)))
 		best, err := optimize.Minimize(objective(p, units), make([]float64, width),
 			&optimize.Settings{GradientThreshold: 1e-8 * clip}, &optimize.BFGS{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if far := floats.Distance(fitted, best.X, 2); far > 3e-8*clip/p.Lambda {
 			t.Errorf("width %d, lambda %v: %v, the reference has %v", width, p.Lambda, fitted, best.X)
 		}

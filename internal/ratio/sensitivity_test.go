@@ -121,9 +121,7 @@ func TestSensitivityOfWholeSteps(t *testing.T) {
 		steps := make([][]int64, 2)
 		for i := range steps {
 			fitted, err := Fit(t.Context(), p, inSteps(s, units[i:]...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			steps[i] = lattice.Round(fitted)
 		}
 		l1, squares := int64(0), int64(0)

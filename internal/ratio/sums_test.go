@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // What one unit adds is bounded in whole numbers for any records and coefficients, and
@@ -87,13 +89,9 @@ func TestUnitsAddUp(t *testing.T) {
 	a, b := []float64{1, 0.5}, []float64{0.1, 2, 1, -1}
 	sum := func(units ...[]float64) (g, h []int64) { // the gradient with the number of units, and the Hessian
 		pass, err := NewPass(s, beta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, unit := range units {
-			if err := pass.Add(unit); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, pass.Add(unit))
 		}
 		sums := pass.Sums()
 		return sums[:s.Width+1], sums[s.Width+1:]

@@ -59,9 +59,7 @@ func newToy(t *testing.T) toy {
 		}
 		return sum.Decode(pass.Sums())
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c.l2 = testkit.Value(c.problem.Sensitivity())
 	c.lattice = testkit.Value(ratio.LatticeFor(c.l2, c.width))
 	c.steps = c.lattice.Round(fitted)
@@ -111,16 +109,12 @@ func TestDebiasedWeightsAreUnbiased(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			src = gnmax.NewSourceFrom(rand.NewChaCha8([32]byte{1}))
-			if err := kind.noise.Check(c.x, c.width); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, kind.noise.Check(c.x, c.width))
 			target := c.mean(testkit.Value(ratio.Weights(c.lattice.Values(c.steps), c.x, ratio.Noise{})))
 			var debiased, noised []float64
 			for range 1000 {
 				steps, err := kind.draw()
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				beta := c.lattice.Values(steps)
 				debiased = append(debiased, c.mean(testkit.Value(ratio.Weights(beta, c.x, kind.noise))))
 				noised = append(noised, c.mean(testkit.Value(ratio.Weights(beta, c.x, ratio.Noise{}))))

@@ -23,6 +23,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 var screenshots = flag.String("screenshots", "", "folder for pictures of the pages, as the browser test sees them")
@@ -96,9 +97,7 @@ func (c *complaints) listen(t *testing.T, ctx context.Context, own string) {
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }
 
 // visit opens a page and gives its faults.
@@ -133,9 +132,7 @@ func TestPagesInABrowser(t *testing.T) {
 	}{{"full", full, []string{"light", "dark"}}, {"wide", widePage(t, 100), []string{"light"}},
 		{"stages", stagesPage(t), []string{"light", "dark"}}, {"plain", plain, []string{"dark"}}} {
 		path := filepath.Join(t.TempDir(), p.name+".html")
-		if err := os.WriteFile(path, []byte(write(t, p.page)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(write(t, p.page)), 0o644))
 		for _, scheme := range p.schemes {
 			for _, width := range []int64{1280, 390} {
 				t.Run(fmt.Sprintf("%s/%s/%d", p.name, scheme, width), func(t *testing.T) {
@@ -163,26 +160,18 @@ func look(t *testing.T, ctx context.Context, path, media, scheme string, width i
 		})
 		return errors.Join(size, colours)
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	faults, err := visit(tab, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, f := range append(faults, heard.take()...) {
 		t.Error(f)
 	}
 	if *screenshots != "" {
 		picture, err := chromedp.Run(tab, chromedp.FullScreenshot(100))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		name := strings.ReplaceAll(strings.TrimPrefix(t.Name(), "TestPagesInABrowser/"), "/", "-") + ".png"
-		if err := errors.Join(os.MkdirAll(*screenshots, 0o755),
-			os.WriteFile(filepath.Join(*screenshots, name), picture, 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(os.MkdirAll(*screenshots, 0o755),
+			os.WriteFile(filepath.Join(*screenshots, name), picture, 0o644)))
 	}
 }
 
@@ -193,15 +182,11 @@ func TestTheBrowserTestSeesFaults(t *testing.T) {
 	text := `<!doctype html><title>bad</title><style>p{color:#aaa;background:#fff}</style><h1>x</h1><h3>y</h3>
 <p>pale</p><div style="width:5000px">wide</div><svg width="50" height="20"><text x="30" y="15">cut label</text></svg>
 <img src="missing.png"/><script>console.error("said"); throw new Error("thrown")</script>`
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o644))
 	var heard complaints
 	heard.listen(t, ctx, address(path))
 	faults, err := visit(ctx, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	all := strings.Join(append(faults, heard.take()...), "\n")
 	for _, want := range []string{"wider than the window", "contrast", "cut off", "no name", "heading",
 		"no alternative", "console", "exception", "request: file://"} {

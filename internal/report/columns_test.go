@@ -5,15 +5,14 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
 func TestColumns(t *testing.T) {
 	synthetic, real := clinic(t, 800, 1, 0.1), clinic(t, 500, 2, 0)
 	columns, err := picture.Columns(synthetic.Schema(), synthetic, real)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if len(columns) != 6 {
 		t.Fatalf("%d columns, want 6", len(columns))
 	}
@@ -50,9 +49,7 @@ func TestColumnsOfOddTables(t *testing.T) {
 	nothing := math.NaN()
 	constant := partition.NewTable(schema)
 	for range 3 {
-		if err := constant.Append([]float64{50, nothing, 1, 3, 2000, 1}, ""); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, constant.Append([]float64{50, nothing, 1, 3, 2000, 1}, ""))
 	}
 	for name, tables := range map[string][2]*partition.Table{
 		"no synthetic rows": {empty, full}, "no real rows": {full, empty}, "constant": {constant, constant},
@@ -66,9 +63,7 @@ func TestColumnsOfOddTables(t *testing.T) {
 		write(t, Page{Certificate: c, Columns: columns})
 	}
 	columns, err := picture.Columns(schema, constant, constant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if age := columns[0]; len(age.Bars) != 1 || age.Bars[0].Label != "50" || age.Bars[0].Synthetic != 1 {
 		t.Errorf("a constant column has bars %+v", columns[0].Bars)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func some(v float64) *float64 { return &v }
@@ -61,8 +62,6 @@ func squares(t *testing.T, width, height int) []byte {
 		}
 	}
 	var out bytes.Buffer
-	if err := png.Encode(&out, canvas); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, png.Encode(&out, canvas))
 	return out.Bytes()
 }

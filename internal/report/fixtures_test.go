@@ -8,7 +8,9 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 const (
@@ -27,9 +29,7 @@ func example(t *testing.T) (c certificate.Certificate, rounds []Round) {
 		Answered: 31})
 	for i, event := range perRound {
 		claim, err := privacy.Running(perRound[:i+1], 1e-5)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		r := Round{
 			Round: uint64(i), EpsilonSpent: claim.Epsilon,
 			Queries: event.Count + event.Asked, Answered: event.Count + event.Answered,
@@ -43,9 +43,7 @@ func example(t *testing.T) (c certificate.Certificate, rounds []Round) {
 		rounds = append(rounds, r)
 	}
 	claim, err := privacy.Account(perRound, 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return certificate.Certificate{
 		Run: run, SchemaSHA256: strings.Repeat("ab", 32), Pipeline: "pategan",
 		Privacy: certificate.Privacy{
@@ -72,10 +70,7 @@ columns:
 
 func clinic(t *testing.T, rows int, seed uint64, shift float64) *partition.Table {
 	t.Helper()
-	s, err := partition.ParseSchema([]byte(clinicSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := partitiontest.Schema(t, clinicSchema)
 	r := rand.New(rand.NewPCG(seed, 1))
 	table := partition.NewTable(s)
 	for range rows {
@@ -88,9 +83,7 @@ func clinic(t *testing.T, rows int, seed uint64, shift float64) *partition.Table
 			float64(min(2, r.IntN(4))), math.Floor(14 * r.Float64() * r.Float64()),
 			float64(1995 + r.IntN(9)), float64(r.IntN(3) / 2),
 		}
-		if err := table.Append(cells, ""); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, table.Append(cells, ""))
 	}
 	return table
 }

@@ -11,14 +11,13 @@ import (
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func markdownOf(t *testing.T, p Page) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := WriteMarkdown(&out, p); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, WriteMarkdown(&out, p))
 	text := out.String()
 	// Rows of a table have as many cells as its head.
 	cells := 0
@@ -68,9 +67,7 @@ func TestMarkdownWithoutRealRows(t *testing.T) {
 	c, rounds := example(t)
 	synthetic := clinic(t, 50, 1, 0)
 	columns, err := picture.Columns(synthetic.Schema(), synthetic, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	text := markdownOf(t, Page{Certificate: c, Rounds: rounds, Columns: columns})
 	if strings.Contains(text, "NOT PRIVATE") || !strings.Contains(text, "may travel with the synthetic rows") {
 		t.Error("a text without real rows is marked")
@@ -87,13 +84,9 @@ func TestMarkdownWithoutRealRows(t *testing.T) {
 func TestJSONSaysWhatItIs(t *testing.T) {
 	p := fullPage(t)
 	var out bytes.Buffer
-	if err := WriteJSON(&out, p); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, WriteJSON(&out, p))
 	f, err := ReadJSON(out.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if f.Privacy != evaluate.NotPrivate || f.Evaluation.Privacy != evaluate.NotPrivate {
 		t.Errorf("privacy %q, of the evaluation %q", f.Privacy, f.Evaluation.Privacy)
 	}
@@ -106,13 +99,9 @@ func TestJSONSaysWhatItIs(t *testing.T) {
 	}
 
 	out.Reset()
-	if err := WriteJSON(&out, Page{Certificate: p.Certificate, Columns: p.Columns}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, WriteJSON(&out, Page{Certificate: p.Certificate, Columns: p.Columns}))
 	var fields map[string]any
-	if err := json.Unmarshal(out.Bytes(), &fields); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(out.Bytes(), &fields))
 	if fields["privacy"] != ReleasesOnly || fields["evaluation"] != nil ||
 		strings.Contains(out.String(), "NOT PRIVATE") {
 		t.Errorf("without an evaluation: %s", out.String())

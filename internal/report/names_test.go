@@ -8,7 +8,9 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 // wideTable has numbers, some of them alike, and a category after every four.
@@ -30,10 +32,7 @@ func wideTable(t *testing.T, columns, rows int) *partition.Table {
 		fmt.Fprintf(&text, "  - {name: \"measured_quantity_%03d_%s\", kind: continuous, lower: -100, upper: 100}\n", j,
 			strings.Repeat("x", j%40))
 	}
-	schema, err := partition.ParseSchema([]byte(text.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := partitiontest.Schema(t, text.String())
 	r := rand.New(rand.NewPCG(5, 5))
 	table := partition.NewTable(schema)
 	for range rows {
@@ -44,9 +43,7 @@ func wideTable(t *testing.T, columns, rows int) *partition.Table {
 				cells[j] = float64(r.IntN(50))
 			}
 		}
-		if err := table.Append(cells, ""); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, table.Append(cells, ""))
 	}
 	return table
 }
@@ -57,9 +54,7 @@ func widePage(t *testing.T, columns int) Page {
 	c, rounds := example(t)
 	table := wideTable(t, columns, 400)
 	summaries, err := picture.Columns(table.Schema(), table, table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p := Page{Title: strings.Repeat("AVeryLongName", 12), Certificate: c, Rounds: rounds, Columns: summaries,
 		Correlations: picture.NewCorrelations(table)}
 	e := evaluation()

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func fullPage(t *testing.T) Page {
@@ -21,9 +22,7 @@ func fullPage(t *testing.T) Page {
 	c, rounds := example(t)
 	synthetic, real := clinic(t, 800, 1, 0.1), clinic(t, 500, 2, 0)
 	columns, err := picture.Columns(synthetic.Schema(), synthetic, real)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return Page{
 		Title: `Clinic <script>alert("x")</script>`, Certificate: c, Columns: columns, Rounds: rounds,
 		Correlations: picture.NewCorrelations(synthetic), Evaluation: evaluation(),
@@ -37,9 +36,7 @@ func fullPage(t *testing.T) Page {
 func write(t *testing.T, p Page) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := WriteHTML(&out, p); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, WriteHTML(&out, p))
 	checkMarkup(t, out.String())
 	return out.String()
 }
@@ -127,9 +124,7 @@ func TestRealFiguresAreMarked(t *testing.T) {
 	}
 	synthetic := clinic(t, 300, 1, 0)
 	columns, err := picture.Columns(synthetic.Schema(), synthetic, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p.Columns, p.Evaluation, p.Images = columns, nil, p.Images[:1]
 	page := write(t, p)
 	if strings.Contains(page, "NOT PRIVATE") || strings.Contains(page, `class="outline"`) ||

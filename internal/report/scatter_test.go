@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // points is a panel of numbers in [-5, 5]^2.
@@ -100,9 +101,7 @@ func TestScatterInMarkdownAndJSON(t *testing.T) {
 		t.Errorf("the text lacks %q", want)
 	}
 	var out bytes.Buffer
-	if err := WriteJSON(&out, p); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, WriteJSON(&out, p))
 	f, err := ReadJSON(out.Bytes())
 	if err != nil || len(f.Points) != 4 {
 		t.Fatalf("%d panels, %v", len(f.Points), err)

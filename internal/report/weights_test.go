@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/internal/report/text"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -20,9 +21,7 @@ func weightedRows(t *testing.T) (weighted, repeated *partition.Table) {
 		"  - {name: age, kind: integer, lower: 0, upper: 100}\n" +
 		"  - {name: dose, kind: continuous, lower: 0, upper: 1, nullable: true}\n" +
 		"  - {name: colour, kind: categorical, categories: [red, green, blue]}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rows := partition.NewTable(schema)
 	repeated = partition.NewTable(schema)
 	var weights []float64
@@ -38,9 +37,7 @@ func weightedRows(t *testing.T) (weighted, repeated *partition.Table) {
 			if k == 0 {
 				to = rows
 			}
-			if err := to.Append(cells, ""); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, to.Append(cells, ""))
 		}
 	}
 	if weighted, err = rows.WithWeights(weights); err != nil {
@@ -52,13 +49,9 @@ func weightedRows(t *testing.T) (weighted, repeated *partition.Table) {
 func TestColumnsAndCorrelationsUseWeights(t *testing.T) {
 	weighted, repeated := weightedRows(t)
 	got, err := picture.Columns(weighted.Schema(), weighted, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want, err := picture.Columns(repeated.Schema(), repeated, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for k := range want {
 		g, w := got[k], want[k]
 		if math.Abs(g.Missing-w.Missing) > 1e-12 || len(g.Bars) != len(w.Bars) ||
@@ -83,15 +76,9 @@ func TestEffectiveSampleSizeIsInAllThreeFiles(t *testing.T) {
 	page := Page{Certificate: c, Rounds: rounds, Weights: &evaluate.Weights{EffectiveSampleSize: 1234.5, Largest: 8.25,
 		Zero: 17}}
 	var html, markdown, object bytes.Buffer
-	if err := WriteHTML(&html, page); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteMarkdown(&markdown, page); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteJSON(&object, page); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, WriteHTML(&html, page))
+	testkit.Must(t, WriteMarkdown(&markdown, page))
+	testkit.Must(t, WriteJSON(&object, page))
 	for name, file := range map[string]string{"html": html.String(), "markdown": markdown.String()} {
 		for _, words := range []string{"Effective sample size", text.Figure(1234.5), "worth",
 			"17 rows have the weight 0"} {
@@ -118,9 +105,7 @@ func TestEffectiveSampleSizeIsInAllThreeFiles(t *testing.T) {
 	}
 	page.Evaluation.Weights = &evaluate.Weights{EffectiveSampleSize: 20, Largest: 2}
 	object.Reset()
-	if err := WriteJSON(&object, page); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, WriteJSON(&object, page))
 	var got struct{ Weights *evaluate.Weights }
 	if err := json.Unmarshal(object.Bytes(), &got); err != nil || got.Weights == nil ||
 		got.Weights.EffectiveSampleSize != 20 {

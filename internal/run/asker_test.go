@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -39,9 +40,7 @@ func asked(t *testing.T, s *runfile.Spec, schema *partition.Schema, p *plan.Plan
 	if err == nil {
 		err = startWith(student, s, schema, p, r, func(int, int) {})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	nothing := func() error { return nil }
 	err = student.Learn(t.Context(), r, p.Rounds, nothing, func(pipeline.Progress) {})
 	if !errors.Is(err, errRecorded) {

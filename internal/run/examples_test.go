@@ -19,19 +19,16 @@ import (
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 var clusterDir = filepath.Join("..", "..", "examples", "cluster")
 
 func TestTheDemosRunIsValid(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, flchain.Files); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.CopyFS(dir, flchain.Files))
 	s, err := runfile.Load(filepath.Join(dir, "run.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := run.Prepare(s); err != nil {
 		t.Error(err)
 	}
@@ -43,32 +40,22 @@ func TestTheDemosRunIsValid(t *testing.T) {
 // The files of the example cluster fit together and the loaders take them.
 func TestTheExampleClusterFitsTogether(t *testing.T) {
 	agg, err := aggregator.LoadConfig(filepath.Join(clusterDir, "aggregator.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	learner, err := student.LoadConfig(filepath.Join(clusterDir, "student.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	worker, err := student.LoadConfig(filepath.Join(clusterDir, "worker.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !worker.Queue || worker.Dataset != learner.Dataset || worker.Aggregator != learner.Aggregator ||
 		worker.TLS != learner.TLS || worker.Out == learner.Out {
 		t.Errorf("the worker is %+v, the student %+v", worker, learner)
 	}
 	spec, err := runfile.Load(learner.Run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if want := pategan.DefaultOptions(); !reflect.DeepEqual(*runfile.Section[pategan.Options](spec), want) {
 		t.Errorf("the example's options are %+v, the defaults %+v", runfile.Section[pategan.Options](spec), want)
 	}
 	job, err := run.Prepare(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dataset := agg.Datasets[0]
 	if learner.Dataset != dataset.Name || learner.Aggregator != agg.Listen {
 		t.Errorf("the student asks dataset %s at %s, the aggregator has %s at %s", learner.Dataset, learner.Aggregator,
@@ -81,9 +68,7 @@ func TestTheExampleClusterFitsTogether(t *testing.T) {
 	teachers, end := 0, 0.0
 	for _, site := range []string{"north", "south"} {
 		config, err := node.LoadConfig(filepath.Join(clusterDir, "teacher-"+site+".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if config.Site != site || config.Dataset != dataset.Name || config.Aggregator != agg.Listen ||
 			config.Unit != dataset.Unit {
 			t.Errorf("node %+v does not fit the aggregator", config)
@@ -115,13 +100,9 @@ func TestTheExampleClusterFitsTogether(t *testing.T) {
 // The policy of the example is one, for the example's dataset.
 func TestTheExamplesPolicyIsOne(t *testing.T) {
 	p, err := sitepolicy.Read(filepath.Join(clusterDir, "policy.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	config, err := node.LoadConfig(filepath.Join(clusterDir, "teacher-north.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if p.Dataset(config.Dataset) == nil || config.Policy != "" {
 		t.Errorf("the policy does not name %s, or the node uses it", config.Dataset)
 	}
@@ -130,13 +111,9 @@ func TestTheExamplesPolicyIsOne(t *testing.T) {
 func sameFile(t *testing.T, a, b string) bool {
 	t.Helper()
 	x, err := os.Stat(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	y, err := os.Stat(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return os.SameFile(x, y)
 }
 
@@ -149,9 +126,7 @@ func TestTheExamplesShowEveryField(t *testing.T) {
 		"run.yaml": runfile.FileType(), "policy.yaml": reflect.TypeFor[sitepolicy.Policy](),
 	} {
 		raw, err := os.ReadFile(filepath.Join(clusterDir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, field := range fieldNames(of, reflect.TypeFor[pategan.Teacher](), reflect.TypeFor[pategan.Student]()) {
 			if ok, err := regexp.Match(fmt.Sprintf(`(?m)(^|[ {])%s:`, field), raw); err != nil || !ok {
 				t.Errorf("%s does not show %s (%v)", name, field, err)
@@ -164,9 +139,7 @@ func TestTheExamplesShowEveryField(t *testing.T) {
 // of what comes before and after the training.
 func TestThePageOfARunNamesEveryField(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "run-yaml.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	fields := fieldNames(runfile.FileType())
 	for name := range pipelines.Sections() {
 		if !slices.Contains(fields, name) {

@@ -10,23 +10,18 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runfile"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 func TestForecast(t *testing.T) {
 	s, err := runfile.Load("../../examples/flchain/run.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	schema, err := s.LoadSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	node := Node{Dataset: "flchain", Site: "north", Node: "1", Teachers: s.Teachers / 2}
 	f, err := NewForecast(s, schema, node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if f.Claim.Epsilon > f.Epsilon || f.Claim.Epsilon > f.FilterEpsilon || f.FilterEpsilon > f.Epsilon ||
 		f.FilterEpsilon < 0.99*f.Epsilon {
 		t.Errorf("claim %v, filter %v, budget %v", f.Claim.Epsilon, f.FilterEpsilon, f.Epsilon)

@@ -26,19 +26,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/idx"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
-
-const imageSchema = `name: bars
-label: y
-format: idx
-image: {height: 4, width: 4, channels: 1}
-columns:
-  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 16}
-  - {name: y, kind: categorical, categories: [left, right]}
-`
 
 // bars are images whose bright half is their class.
 func bars(n int) *idx.Images {
@@ -62,11 +55,9 @@ func bars(n int) *idx.Images {
 func imageRun(t *testing.T, more string) (*runfile.Spec, string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "img")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	files := map[string][]byte{"schema.yaml": []byte(imageSchema), "run.yaml": []byte(`name: bars
+	files := map[string][]byte{"schema.yaml": []byte(partitiontest.Bars), "run.yaml": []byte(`name: bars
 schema: schema.yaml
 data:
 - {site: north, file: train-images-idx3-ubyte.gz, share: 0.5}
@@ -80,22 +71,16 @@ embed: {fit: {steps: 50}}
 ` + more)}
 	for name, n := range map[string]int{"train-images-idx3-ubyte.gz": 300, "test-images.idx": 50} {
 		labels, err := idx.LabelsPath(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if files[name], files[labels], err = idx.Encode(bars(n), strings.HasSuffix(name, ".gz")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, raw := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), raw, 0o600))
 	}
 	s, err := runfile.Load(filepath.Join(dir, "run.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return s, dir
 }
 
@@ -127,9 +112,7 @@ func execute(t *testing.T, j *Job, dir, out string) *results.Result {
 		authority.Create(keys), authority.Issue(keys, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour),
 		authority.Issue(keys, certs.RoleStudent, "s", nil, time.Hour),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 	a := aggregator.DefaultConfig()
 	a.Name, a.Listen, a.TLS = "a", "127.0.0.1:0", certs.IssuedFiles(keys, certs.RoleAggregator, "a")
@@ -137,34 +120,26 @@ func execute(t *testing.T, j *Job, dir, out string) *results.Result {
 	a.Datasets = []aggregator.DatasetConfig{{Name: "d", SchemaSHA256: j.Schema.SHA256, Unit: "record",
 		Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}}}
 	server, err := aggregator.New(ctx, a, aggregator.Options{Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(ctx) })
 	for i, part := range j.Spec.Sites(j.Schema) {
 		d := j.Spec.Data[i]
-		if err := authority.Issue(keys, certs.RoleNode, d.Site, nil, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, authority.Issue(keys, certs.RoleNode, d.Site, nil, time.Hour))
 		c := node.DefaultConfig()
 		c.Aggregator, c.Dataset, c.Site, c.Schema, c.Data, c.Share = server.Addr().String(), "d", d.Site, j.Spec.Schema,
 			d.File, part
 		c.Teachers, c.State = j.Spec.Teachers/2, filepath.Join(dir, "node-"+d.Site)
 		c.TLS = certs.IssuedFiles(keys, certs.RoleNode, d.Site)
 		n, err := node.New(c, kinds.All(), zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		group.Go(func() error { return n.Run(ctx) })
 	}
 	c := student.DefaultConfig()
 	c.Aggregator, c.Dataset, c.Run, c.TLS = server.Addr().String(), "d", j.Spec.Path,
 		certs.IssuedFiles(keys, certs.RoleStudent, "s")
 	client, err := student.Dial(c, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer client.Close()
 	result, err := j.Execute(ctx, Options{Client: client, Dataset: "d", Out: out})
 	if err != nil {
@@ -200,24 +175,16 @@ func TestARunOfImages(t *testing.T) {
 		t.Errorf("utility %s (%v)", raw, err)
 	}
 	schema, err := partition.LoadSchema(filepath.Join(out, "model", "schema.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	images, err := tabular.ReadImages(schema, result.Outputs["images"], tabular.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	table, err := tabular.ReadImages(schema, result.Outputs["synthetic"], tabular.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if images.Len() != 60 || !bytes.Equal(images.Pixels, table.Pixels) || !slices.Equal(images.Classes, table.Classes) {
 		t.Error("synthetic.csv and the idx files hold other images")
 	}
 	sheet, err := os.ReadFile(result.Outputs["samples"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if size, err := png.DecodeConfig(bytes.NewReader(sheet)); err != nil || size.Width != 62 || size.Height != 14 {
 		t.Errorf("a sheet of %d x %d (%v)", size.Width, size.Height, err)
 	}
@@ -225,18 +192,14 @@ func TestARunOfImages(t *testing.T) {
 
 	public := filepath.Join(dir, "public")
 	made, err := results.MakeReport(t.Context(), results.ReportOptions{From: out, Out: public})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if made.NotPrivate || made.Utility != nil {
 		t.Errorf("without real images: %+v", made)
 	}
 	checkImageReport(t, made.Outputs, false)
 	made, err = results.MakeReport(t.Context(), results.ReportOptions{From: out, Out: public, Test: s.Evaluate.Test,
 		CoinFlips: result.Outputs["images"]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if u := made.Utility; !made.NotPrivate || len(u) != 1 || u[0].SyntheticAccuracy == nil || u[0].RealAccuracy != nil {
 		t.Errorf("with real images: %+v", made)
 	}
@@ -251,9 +214,7 @@ func checkImageReport(t *testing.T, out map[string]string, real bool) {
 	t.Helper()
 	for _, name := range []string{"report", "report_md", "report_json"} {
 		raw, err := os.ReadFile(out[name])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		text := string(raw)
 		if len(text) > 100_000 || strings.Contains(text, "pixel_3") {
 			t.Errorf("%s has %d bytes; are there pixels as columns?", name, len(text))
@@ -299,18 +260,12 @@ func TestImagesThatCannotWork(t *testing.T) {
 	s, dir := imageRun(t, "")
 	gpate(s)
 	schema, err := s.LoadSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	few := filepath.Join(dir, "few-images")
 	a, b, err := idx.Encode(bars(3), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for path, raw := range map[string][]byte{few: a, filepath.Join(dir, "few-labels"): b} {
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, raw, 0o600))
 	}
 	for _, c := range []struct {
 		e    results.Evaluate

@@ -8,6 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // steps is a student of which only the number of its rounds is asked.
@@ -36,9 +37,7 @@ func TestAKeeperSavesNowAndThen(t *testing.T) {
 	keep := func(done, saved int, forget uint64) {
 		t.Helper()
 		learner.done = done
-		if err := k.keep(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, k.keep())
 		if *saves != saved || k.ask.forget != forget {
 			t.Errorf("after step %d: %d times saved, rounds below %d forgotten; want %d, %d", done, *saves,
 				k.ask.forget, saved, forget)

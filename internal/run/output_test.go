@@ -15,18 +15,15 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func job(t *testing.T) *Job {
 	t.Helper()
 	s, err := load(t, good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	j, err := Prepare(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return j
 }
 
@@ -48,9 +45,7 @@ func TestOutputsAreCheckedBeforeTheRunIsOpen(t *testing.T) {
 	} {
 		out := t.TempDir()
 		for _, dir := range []string{filepath.Join(out, name), results.StateDir(out)} {
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.MkdirAll(dir, 0o755))
 		}
 		if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil ||
 			!strings.Contains(err.Error(), filepath.Join(out, name)+" is a folder") {
@@ -58,9 +53,7 @@ func TestOutputsAreCheckedBeforeTheRunIsOpen(t *testing.T) {
 		}
 	}
 	out := write(t, map[string]string{"model": ""})
-	if err := os.Mkdir(results.StateDir(out), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(results.StateDir(out), 0o755))
 	if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil ||
 		!strings.Contains(err.Error(), "model is a file") {
 		t.Errorf("model is a file: error %v", err)
@@ -86,18 +79,12 @@ func TestForeignResultsStay(t *testing.T) {
 // Making the folder leaves nothing but the folders, and what is there stays.
 func TestMakingTheOutputLeavesWhatIsThere(t *testing.T) {
 	out := write(t, map[string]string{"synthetic.csv": "old", "notes.txt": "mine"})
-	if err := os.Mkdir(results.StateDir(out), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(results.StateDir(out), 0o755))
 	for range 2 {
-		if err := results.MakeOutput(out, nil); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, results.MakeOutput(out, nil))
 	}
 	entries, err := os.ReadDir(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -114,17 +101,13 @@ func TestMakingTheOutputLeavesWhatIsThere(t *testing.T) {
 func TestAStoppedRunSaysHowItGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	for _, err := range []error{authority.Create(dir), authority.Issue(dir, certs.RoleStudent, "s", nil, time.Hour)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 	c := student.DefaultConfig()
 	c.Aggregator, c.Dataset, c.Run = "127.0.0.1:1", "d", "run.yaml"
 	c.TLS = certs.IssuedFiles(dir, certs.RoleStudent, "s")
 	client, err := student.Dial(c, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer client.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -12,24 +12,21 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 // charged is what the ledger will hold when all of a plan's labels are answered.
 func charged(t *testing.T, p *plan.Plan, labels int64) []privacy.Event {
 	t.Helper()
-	if err := p.Drawable(0); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.Drawable(0))
 	return append(p.Training.Worst(labels), p.First().Events()...)
 }
 
 func tinySchema(t *testing.T) *partition.Schema {
 	t.Helper()
-	schema, err := partition.ParseSchema([]byte(schemaText))
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := partitiontest.Schema(t, schemaText)
 	return schema
 }
 
@@ -45,9 +42,7 @@ func TestThePlanUsesTheBudgetAndNoMore(t *testing.T) {
 					runfile.Section[pategan.Options](s).Mechanism,
 						runfile.Section[pategan.Options](s).Labels = mechanism, labels
 					p, err := NewPlan(s, schema)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					budget := privacy.Budget{Epsilon: epsilon, Delta: 1e-5}
 					claim, err := budget.Admit(nil, charged(t, p, int64(labels)))
 					if err != nil {
@@ -74,9 +69,7 @@ func TestThePlanFollowsTheSpec(t *testing.T) {
 		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers = 1, 1e-5, 200
 		change(s)
 		p, err := NewPlan(s, schema)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return p
 	}
 	p := plan(func(s *runfile.Spec) {
@@ -117,9 +110,7 @@ func TestThePlanIsWhatTheAggregatorIsTold(t *testing.T) {
 	s := voteSpec()
 	s.Name, s.Privacy.Epsilon, s.Privacy.Delta, s.Privacy.Unit = "r1", 1, 1e-5, "patient"
 	p, err := NewPlan(s, schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	got := RunSpec(p, s, schema, "data", true)
 	if got.Name != "r1" || got.Dataset != "data" || got.Pipeline != "pategan" || got.SchemaSha256 != schema.SHA256 ||
 		got.Epsilon != 1 || got.Delta != 1e-5 || got.Unit != "patient" || got.Guarantee != "data-independent" ||

@@ -20,7 +20,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/runspec"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 // Options of the stages after training that cannot work are found when the file is read, and
@@ -270,9 +271,7 @@ func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
 	s := voteSpec()
 	s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, runfile.Section[pategan.Options](s).Labels = 1, 1e-5, 200, 320
 	alone, err := NewPlan(s, schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	runfile.Section[pategan.Options](s).Noise = alone.Training.Mechanism.Sigma
 	if _, err := NewPlan(s, schema); err != nil {
 		t.Fatalf("without stages: %v", err)
@@ -319,9 +318,7 @@ func TestSharesLeaveRoom(t *testing.T) {
 				continue // takes long, and is no different
 			}
 			s := runfile.DefaultSpec()
-			if err := s.Parse("pipeline: " + pipeline + "\n" + options); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, s.Parse("pipeline: "+pipeline+"\n"+options))
 			s.Privacy.Epsilon, s.Privacy.Delta = 2, 1e-5
 			if _, err := NewPlan(s, schema); (want == "") != (err == nil) ||
 				err != nil && !strings.Contains(err.Error(), want) {
@@ -393,10 +390,7 @@ func TestFitsThatCannotBe(t *testing.T) {
 		{398, "gaussian", false, "have 401 features and 400 coefficients at most"},
 		{200, "laplace", true, "have 403 features"}, {397, "laplace", false, ""},
 	} {
-		schema, err := partition.ParseSchema([]byte(wide(c.columns)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		schema := partitiontest.Schema(t, wide(c.columns))
 		s := voteSpec()
 		s.Privacy.Epsilon, s.Privacy.Delta, s.Teachers, runfile.Section[pategan.Options](s).Labels = 1, 1e-5, 200, 320
 		s.Weights, runfile.Section[iw.Options](s).Noise, runfile.Section[iw.Options](s).Squares = iw.Debiased, c.noise,

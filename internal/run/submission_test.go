@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/runfile"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -25,19 +26,13 @@ func TestASubmissionIsTheSameRunElsewhere(t *testing.T) {
 		dir := write(t, map[string]string{"schema.yaml": schemaText})
 		here := filepath.Join(dir, "here")
 		for _, folder := range []string{here, filepath.Join(dir, "public")} {
-			if err := os.Mkdir(folder, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(folder, "schema.yaml"), []byte(schemaText), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Mkdir(folder, 0o755))
+			testkit.Must(t, os.WriteFile(filepath.Join(folder, "schema.yaml"), []byte(schemaText), 0o644))
 		}
 		text := "# schema: of nobody\n" + replaced(t, good, "schema: schema.yaml",
 			strings.Replace(line, "ABSOLUTE", filepath.Join(dir, "schema.yaml"), 1)) + "seed: 7\n"
 		path := filepath.Join(here, "run.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o644))
 		s, job, err := NewSubmission(path)
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -49,9 +44,7 @@ func TestASubmissionIsTheSameRunElsewhere(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 		there := filepath.Join(dir, "there", "r1")
-		if err := received.Write(there); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, received.Write(there))
 		again, err := received.Job(there, agreed)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
@@ -107,13 +100,9 @@ func TestSubmissionsThatWereTamperedWith(t *testing.T) {
 	}
 	// Another budget than the one that was agreed on is refused by the worker, too.
 	s, err := ParseSubmission("r1", []byte(good), []byte(schemaText))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dir := t.TempDir()
-	if err := s.Write(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Write(dir))
 	job, err := s.Job(dir, specOf(t, s, dir, func(*conclavev1.RunSpec) {}))
 	if err != nil || job == nil {
 		t.Fatal(err)
@@ -139,13 +128,9 @@ func TestSubmissionsThatWereTamperedWith(t *testing.T) {
 func specOf(t *testing.T, s *Submission, dir string, change func(*conclavev1.RunSpec)) *conclavev1.RunSpec {
 	t.Helper()
 	spec, err := runfile.Load(filepath.Join(dir, "run.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	job, err := Prepare(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p := RunSpec(job.Plan, job.Spec, job.Schema, "d", false)
 	change(p)
 	return p
@@ -156,16 +141,10 @@ func TestBegunRuns(t *testing.T) {
 	for _, name := range []string{"a/state/student.safetensors", "b/state/run.json", "c/state/student.safetensors",
 		"c/report.json", "d.txt", "UPPER/state/student.safetensors", "e/state/student.safetensors"} {
 		path := filepath.Join(out, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testkit.Must(t, os.WriteFile(path, nil, 0o644))
 		if strings.HasPrefix(name, "e/") {
-			if err := os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour)))
 		}
 	}
 	got := Begun(out, 10)
@@ -180,9 +159,7 @@ func TestBegunRuns(t *testing.T) {
 		t.Errorf("in no folder %v", got)
 	}
 	s, err := ParseSubmission("r1", []byte(good), []byte(schemaText))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var path *fs.PathError // by which a worker knows that its disk is the trouble
 	if err := s.Write(filepath.Join(out, "d.txt", "r1")); !errors.As(err, &path) {
 		t.Errorf("written into a file: %v", err)

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 const twoChannels = `name: bars
@@ -17,10 +17,7 @@ columns:
 `
 
 func TestImagesOfTwoChannelsAreRefused(t *testing.T) {
-	two, err := partition.ParseSchema([]byte(twoChannels))
-	if err != nil {
-		t.Fatal(err)
-	}
+	two := partitiontest.Schema(t, twoChannels)
 	if err := DefaultSpec().checkImages(two); err == nil || !strings.Contains(err.Error(), "2 channels") {
 		t.Errorf("two channels: %v", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
-	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -25,9 +25,7 @@ pategan: {queries: 32, student: {memory: 1}}
 `})
 	path := filepath.Join(dir, "run.yaml")
 	got, err := Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := DefaultSpec()
 	want.Name, want.Schema = "r1", filepath.Join(dir, "schema.yaml")
 	want.Privacy.Epsilon, want.Privacy.Delta = 1, 1e-5
@@ -119,18 +117,14 @@ func TestLoadSchemaChecksTheSpecAgainstIt(t *testing.T) {
 	for unit, want := range map[string]string{"record": "", "patient": "", "age": "run.yaml: privacy.unit:",
 		"nobody": "run.yaml: privacy.unit:"} {
 		s, err := load(t, replaced(t, good, "1e-5", "1e-5, unit: "+unit))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		_, err = s.LoadSchema()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("unit %s: error %v, want %q", unit, err, want)
 		}
 	}
 	s, err := load(t, replaced(t, good, "schema: schema.yaml", "schema: none.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := s.LoadSchema(); err == nil || !strings.Contains(err.Error(), "none.yaml") {
 		t.Errorf("a missing schema: error %v", err)
 	}
@@ -140,9 +134,7 @@ func TestSharesOfAFileMustNotOverlap(t *testing.T) {
 	for _, files := range [][2]string{{"a.csv", "a.csv"}, {"a.csv", "x/../a.csv"}} {
 		s, err := load(t, fmt.Sprintf("%sdata: [{site: a, file: %s, share: 0.6}, {site: b, file: %s, share: 0.6}]\n",
 			good, files[0], files[1]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if _, err := s.LoadSchema(); err == nil ||
 			!strings.Contains(err.Error(), "run.yaml: data[1].share: the shares of") {
 			t.Errorf("%v: error %v", files, err)
@@ -232,13 +224,9 @@ func TestASiteColumnNeedsNoShares(t *testing.T) {
 		"run.yaml": "name: r\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\ndata: [{site: north, file: " +
 			"x.csv}, {site: south, file: x.csv}]\n"})
 	s, err := Load(filepath.Join(dir, "run.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	loaded, err := s.LoadSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got, want := s.Sites(loaded), [][2]float64{{0, 1}, {0, 1}}; !cmp.Equal(want, got) {
 		t.Errorf("parts %v, want %v", got, want)
 	}
@@ -252,9 +240,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add("name: [\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		path := filepath.Join(t.TempDir(), "run.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		s, err := Load(path)
 		if err != nil {
 			return

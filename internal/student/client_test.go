@@ -226,9 +226,7 @@ func TestALedgerThatBreaksOffIsReadAnewFromItsStart(t *testing.T) {
 		return nil
 	}}
 	lines, err := connected(t, s).Ledger(testkit.Within(t), "r")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if diff := cmp.Diff([][]byte{[]byte("one"), []byte("two"), []byte("three")}, lines); diff != "" {
 		t.Error(diff)
 	}

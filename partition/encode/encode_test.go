@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 	"github.com/conclave-dp/conclave/partition/tabular"
@@ -40,9 +40,7 @@ func TestEncodeByHand(t *testing.T) {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	table, err := tabular.ReadCSV(s, partitiontest.File("clinic", "visits.csv"), tabular.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	x := e.Encode(table)
 	if x.Width != 12 || e.Width() != 12 || x.Len() != 6 || len(x.Features) != 72 {
 		t.Fatalf("shape: width %d, %d rows, %d features", x.Width, x.Len(), len(x.Features))
@@ -62,9 +60,7 @@ func TestEncodeByHand(t *testing.T) {
 	}
 	for row := range table.Len() {
 		cells, err := e.Decode(x.Row(row), x.Classes[row], table.Unit(row))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if diff := cmp.Diff(table.Cells(row), cells, cmpopts.EquateNaNs()); diff != "" {
 			t.Errorf("row %d comes back as (-want +got):\n%s", row, diff)
 		}
@@ -76,9 +72,7 @@ func TestEncodeRegression(t *testing.T) {
 	s := partitiontest.Schema(t, "label: y\ncolumns:\n  - {name: a, kind: binary}\n  - {name: y, kind: continuous,"+
 		" lower: 0, upper: 50}\n")
 	table := partition.NewTable(s)
-	if err := table.Append([]float64{1, 12.5}, ""); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, table.Append([]float64{1, 12.5}, ""))
 	x := New(s).Encode(table)
 	if diff := cmp.Diff(&Encoded{Width: 2, Features: []float32{1, 0.25}, Classes: []int{0}}, x); diff != "" {
 		t.Errorf("encoded (-want +got):\n%s", diff)
@@ -105,9 +99,7 @@ func TestDecodeAnyFeatures(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cells, err := e.Decode(tc.features, 1, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if diff := cmp.Diff(tc.want, cells, cmpopts.EquateNaNs()); diff != "" {
 				t.Errorf("cells (-want +got):\n%s", diff)
 			}
@@ -272,20 +264,14 @@ func TestSharedRoundTrip(t *testing.T) {
 	for _, name := range []string{"flchain", "adult", "heart_disease", "titanic", "diabetes130"} {
 		t.Run(name, func(t *testing.T) {
 			s, err := partition.LoadSchema(partitiontest.Shared(t, name, "schema.yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			table, err := tabular.ReadCSV(s, partitiontest.Shared(t, name, "test.csv.gz"), tabular.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			e := New(s)
 			x := e.Encode(table)
 			for row := range x.Len() {
 				cells, err := e.Decode(x.Row(row), x.Classes[row], "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				for i, want := range table.Cells(row) {
 					few := math.Round(want*1e4)/1e4 == want
 					near := !few && math.Abs(cells[i]-want) < 1e-5*max(1, s.Columns[i].Upper/10)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
@@ -16,9 +17,7 @@ columns:
   - {name: b, kind: continuous, lower: 2, upper: 6}
   - {name: c, kind: integer, lower: 0, upper: 3, scale: log}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	e := encode.New(s)
 	if got := e.Values(0, 5); !slices.Equal(got, []float32{0, 0.25, 0.5, 0.75, 1}) {
 		t.Errorf("values %v of 2 to 6", got)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
@@ -26,9 +27,7 @@ func someImages(channels int) *Images {
 func idxFiles(t *testing.T, x *Images, zip bool) (images, labels string) {
 	t.Helper()
 	var a, b bytes.Buffer
-	if err := Write(&a, &b, x); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Write(&a, &b, x))
 	images, labels = filepath.Join(t.TempDir(), "images"), filepath.Join(t.TempDir(), "labels")
 	for path, raw := range map[string][]byte{images: a.Bytes(), labels: b.Bytes()} {
 		if zip {
@@ -38,9 +37,7 @@ func idxFiles(t *testing.T, x *Images, zip bool) (images, labels string) {
 			_ = w.Close()
 			raw = z.Bytes()
 		}
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, raw, 0o600))
 	}
 	return images, labels
 }
@@ -55,9 +52,7 @@ func TestIDXRoundTrip(t *testing.T) {
 			want := someImages(channels)
 			images, labels := idxFiles(t, want, zip)
 			got, err := Read(partitiontest.Schema(t, text), images, labels)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%d channels, gzip %v: %s", channels, zip, diff)
 			}
@@ -100,12 +95,8 @@ func TestReadIDXRefuses(t *testing.T) {
 				continue
 			}
 			raw, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, damage(raw), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
+			testkit.Must(t, os.WriteFile(path, damage(raw), 0o600))
 		}
 		if _, err := Read(schema, images, labels); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.says)
@@ -124,14 +115,10 @@ func TestReadsMNIST(t *testing.T) {
 		t.Skipf("the data set is not here: %v", err)
 	}
 	schema, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	x, err := Read(schema, filepath.Join(dir, schema.Files["test"].Images),
 		filepath.Join(dir, schema.Files["test"].Labels))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if x.Len() != 10000 || x.Classes[0] != 7 || len(x.Pixels) != 10000*784 {
 		t.Errorf("%d images, the first of class %d", x.Len(), x.Classes[0])
 	}
@@ -139,9 +126,7 @@ func TestReadsMNIST(t *testing.T) {
 
 func FuzzDecodeIDX(f *testing.F) {
 	var images, labels bytes.Buffer
-	if err := Write(&images, &labels, someImages(1)); err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, Write(&images, &labels, someImages(1)))
 	f.Add(images.Bytes())
 	f.Add(labels.Bytes())
 	f.Fuzz(func(t *testing.T, raw []byte) {

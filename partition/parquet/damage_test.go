@@ -14,16 +14,14 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 	"pgregory.net/rapid"
 
-	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // bodies tells which bytes of a file are those of pages, behind their headers.
 func bodies(t *testing.T, b []byte) []bool {
 	t.Helper()
 	f, err := Open(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	in := make([]bool, len(b))
 	for _, g := range f.file.Metadata().RowGroups {
 		for i := range g.Columns {
@@ -31,9 +29,7 @@ func bodies(t *testing.T, b []byte) []bool {
 			at := chunkStart(meta)
 			for end := at + meta.TotalCompressedSize; at < end; {
 				h, taken, err := f.pageHeader(at, end)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				for at += taken; h.CompressedPageSize > 0; at++ {
 					in[at] = true
 					h.CompressedPageSize--
@@ -51,9 +47,7 @@ func TestDamageIsAnError(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		whole := small(t, pq.DataPageVersion(version), pq.MaxRowsPerRowGroup(25))
 		_, want, err := readAll(whole, -1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		in := bodies(t, whole)
 		noticed, others := 0, 0
 		for at := 0; at < len(whole); at += 3 { // not every bit, for time's sake
@@ -96,9 +90,7 @@ func made(t testing.TB, element format.SchemaElement, codec format.CompressionCo
 		}}}}},
 	}
 	footer, err := thrift.Marshal(&compact, meta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return file(append([]byte(Magic), pages...), footer)
 }
 
@@ -112,9 +104,7 @@ func file(pages, footer []byte) []byte {
 func header(t testing.TB, h format.PageHeader, body string) []byte {
 	t.Helper()
 	raw, err := thrift.Marshal(&compact, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return append(raw, body...)
 }
 
@@ -142,9 +132,7 @@ func TestHostileClaims(t *testing.T) {
 	flat := []format.SchemaElement{{Name: "rows", NumChildren: thrift.New[int32](1)}}
 	nested := slices.Repeat(flat, 100)
 	deep, err := thrift.Marshal(&compact, format.FileMetaData{Version: 2, Schema: append(nested, number)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name, b := range map[string][]byte{
 		"a list of 2^31 items": file([]byte(Magic), []byte{0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07}),
 		"a list of 2^62 items": file([]byte(Magic), []byte{0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
@@ -209,9 +197,7 @@ func TestHostileClaims(t *testing.T) {
 func TestWhatTheDiskSaysStays(t *testing.T) {
 	b := small(t)
 	f, err := Open(broken{bytes.NewReader(b), 1 << 20}, int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	f.r = broken{bytes.NewReader(b), 0}
 	for _, err := range f.Rows(nil) {
 		if !errors.Is(err, errBroken) || errors.Is(err, ErrDamaged) {
@@ -259,17 +245,13 @@ func bare(t testing.TB) (files [][]byte) {
 			node := pq.Compressed(pq.Encoded(pq.Optional(c.typ), e), codecs[i%len(codecs)])
 			b := write(t, node, written...)
 			f, err := Open(bytes.NewReader(b), int64(len(b)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			meta := &f.file.Metadata().RowGroups[0].Columns[0].MetaData
 			at := chunkStart(meta)
 			var pages []byte
 			for end := at + meta.TotalCompressedSize; at < end; {
 				h, taken, err := f.pageHeader(at, end)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				at += taken
 				h.CRC = 0
 				body := b[at : at+int64(h.CompressedPageSize)]

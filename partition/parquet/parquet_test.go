@@ -13,6 +13,8 @@ import (
 	"github.com/parquet-go/parquet-go/compress"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,9 +49,7 @@ func write(t testing.TB, node pq.Node, values ...pq.Value) []byte {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -121,9 +121,7 @@ func TestOtherFormsAreRefused(t *testing.T) {
 		if _, err := w.WriteRows([]pq.Row{{pq.NullValue().Level(0, 0, 0), y}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, w.Close())
 		f, _, err := readAll(b.Bytes(), -1)
 		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), `row group 1, column "x": `) ||
 			!strings.Contains(err.Error(), want) {

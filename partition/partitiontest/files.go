@@ -66,3 +66,37 @@ columns:
   - {name: p, kind: integer, lower: 0, upper: 255, repeat: 6}
   - {name: y, kind: categorical, categories: [cat, dog]}
 `
+
+// Texts of schemas that tests of several packages learn.
+const (
+	// Mixed has a column of each kind, one of them with empty cells.
+	Mixed = `
+name: test
+label: label
+columns:
+  - {name: a, kind: continuous, lower: 0, upper: 1}
+  - {name: b, kind: continuous, lower: 0, upper: 1, nullable: true}
+  - {name: c, kind: categorical, categories: [x, y, z]}
+  - {name: d, kind: binary}
+  - {name: label, kind: binary}
+`
+	// Wide has six features in two classes.
+	Wide = `name: wide
+label: label
+columns:
+  - {name: a, kind: continuous, lower: 0, upper: 1}
+  - {name: b, kind: integer, lower: 0, upper: 120}
+  - {name: c, kind: categorical, categories: [x, y, z]}
+  - {name: d, kind: binary}
+  - {name: label, kind: binary}
+`
+	// Bars are images in two classes.
+	Bars = `name: bars
+label: y
+format: idx
+image: {height: 4, width: 4, channels: 1}
+columns:
+  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 16}
+  - {name: y, kind: categorical, categories: [left, right]}
+`
+)

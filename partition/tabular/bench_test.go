@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
@@ -12,13 +13,9 @@ import (
 
 func benchmarkRead(b *testing.B, name string) {
 	s, err := partition.LoadSchema(partitiontest.Shared(b, name, "schema.yaml"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	raw, err := os.ReadFile(partitiontest.Shared(b, name, "train.csv.gz"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := DecodeCSV(s, bytes.NewReader(raw), "train.csv.gz", Options{}); err != nil {
@@ -33,13 +30,9 @@ func BenchmarkReadCredit(b *testing.B)  { benchmarkRead(b, "credit") }  // 60,29
 func creditTable(b *testing.B) *partition.Table {
 	b.Helper()
 	s, err := partition.LoadSchema(partitiontest.Shared(b, "credit", "schema.yaml"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	t, err := ReadCSV(s, partitiontest.Shared(b, "credit", "train.csv.gz"), Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	return t
 }
 
@@ -78,17 +71,13 @@ func BenchmarkWriteCredit(b *testing.B) {
 	var out bytes.Buffer
 	for b.Loop() {
 		out.Reset()
-		if err := WriteCSV(&out, t); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, WriteCSV(&out, t))
 	}
 }
 
 func BenchmarkLoadSchemaIsolet(b *testing.B) { // 618 columns
 	raw, err := os.ReadFile(partitiontest.Shared(b, "isolet", "schema.yaml"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	for b.Loop() {
 		if _, err := partition.ParseSchema(raw); err != nil {
 			b.Fatal(err)

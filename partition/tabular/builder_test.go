@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
@@ -119,9 +120,7 @@ func TestKindsOfCellsThatCannotBe(t *testing.T) {
 func TestTableTooLarge(t *testing.T) {
 	s := partitiontest.Schema(t, "columns: [{name: x, kind: binary}]")
 	b, err := NewBuilder(s, "t", FromSQL, []SourceColumn{{Name: "x", Kind: TruthValues}}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if b.most != maxTableBytes/8 {
 		t.Errorf("%d rows at most", b.most)
 	}
@@ -144,20 +143,12 @@ func TestTableTooLarge(t *testing.T) {
 func TestUnitsHaveOneLineBreak(t *testing.T) {
 	s := partitiontest.Schema(t, "columns: [{name: who, role: unit}, {name: x, kind: binary}]")
 	want, err := DecodeCSV(s, strings.NewReader("who,x\n\"a\r\nb\",1\n"), "t.csv", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	b, err := NewBuilder(s, "t", FromSQL, namedColumns([]string{"who", "x"}), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Add([]string{"a\r\nb", "1"}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, b.Add([]string{"a\r\nb", "1"}))
 	got, err := b.Table()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	partitiontest.SameTables(t, want, got)
 	if got.Unit(0) != "a\nb" {
 		t.Errorf("unit %q", got.Unit(0))

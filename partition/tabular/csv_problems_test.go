@@ -6,20 +6,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
 func TestAllProblemsOfATableAreNamed(t *testing.T) {
 	s, err := partition.ParseSchema([]byte("columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n  - {name:" +
 		" c, kind: categorical, categories: [p, q]}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	path := filepath.Join(t.TempDir(), "t.csv")
 	write := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write("x,c\n0.5,p\nsecret,secret\n0.5\n0.5,q\n0.5,r\n")
 	problems := CSVProblems(s, path, Options{}, 10)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
@@ -26,18 +27,14 @@ func zipped(t testing.TB, text string) []byte {
 	if _, err := w.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.Close())
 	return b.Bytes()
 }
 
 func TestReadCSV(t *testing.T) {
 	s := partitiontest.Clinic(t)
 	table, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	e := math.NaN()
 	cells, units := partitiontest.Rows(table)
 	want := [][]float64{
@@ -63,13 +60,9 @@ func TestReadCSV(t *testing.T) {
 func TestSameTableFromOtherSpellings(t *testing.T) {
 	s := partitiontest.Clinic(t)
 	raw, err := os.ReadFile(partitiontest.File("clinic", "visits.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	text := string(raw)
 	crlf := strings.ReplaceAll(text, "\n", "\r\n")
 	const mark = "\ufeff"
@@ -90,9 +83,7 @@ func TestSameTableFromOtherSpellings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := DecodeCSV(s, bytes.NewReader(file), name, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			partitiontest.SameTables(t, want, got)
 		})
 	}
@@ -212,9 +203,7 @@ func TestErrorForm(t *testing.T) {
 func TestBrokenGzip(t *testing.T) {
 	s := partitiontest.Clinic(t)
 	raw, err := os.ReadFile(partitiontest.File("clinic", "visits.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	whole := zipped(t, string(raw))
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)-6] ^= 1 // in the checksum
@@ -263,9 +252,7 @@ func TestUnreadableTables(t *testing.T) {
 		t.Errorf("a folder: %v", err)
 	}
 	closed := filepath.Join(t.TempDir(), "closed.csv")
-	if err := os.WriteFile(closed, []byte("a\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(closed, []byte("a\n"), 0))
 	if os.Geteuid() != 0 { // root may read everything
 		if _, err := ReadCSV(s, closed, Options{}); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("no permission: %v", err)
@@ -284,9 +271,7 @@ func TestUnreadableTables(t *testing.T) {
 func TestSites(t *testing.T) {
 	s := partitiontest.Clinic(t)
 	north, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), Options{Site: "north"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, units := partitiontest.Rows(north)
 	if diff := cmp.Diff([]string{"p1", "p1", "p3"}, units); diff != "" {
 		t.Errorf("rows of north: %s", diff)
@@ -328,20 +313,14 @@ func TestReadOptionErrors(t *testing.T) {
 func TestExtraColumnsAndNoUnits(t *testing.T) {
 	s := partitiontest.Clinic(t)
 	table, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	weights := []float64{1, 0.5, 2, 1e-9, 3e22, 0}
 	free := partition.NewTable(s)
 	for row := range table.Len() {
-		if err := free.Append(table.Cells(row), ""); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, free.Append(table.Cells(row), ""))
 	}
 	var b bytes.Buffer
-	if err := WriteCSV(&b, free, partition.ExtraColumn{Name: "weight", Values: weights}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, WriteCSV(&b, free, partition.ExtraColumn{Name: "weight", Values: weights}))
 	if !strings.HasPrefix(b.String(),
 		"patient,ward,age,dose,marker,grade,smoker,outcome,weight\n,north,0,,0,1,,0,1\n") {
 		t.Errorf("written as\n%s", b.String())
@@ -353,9 +332,7 @@ func TestExtraColumnsAndNoUnits(t *testing.T) {
 	}
 	o := Options{IgnoreUnit: true, Extra: []string{"other", "weight"}}
 	got, err := DecodeCSV(s, strings.NewReader(text), "t.csv", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	partitiontest.SameTables(t, free, got)
 	if diff := cmp.Diff(weights, got.Extra("weight")); diff != "" || got.Extra("other") != nil {
 		t.Errorf("weights: %s, other: %v", diff, got.Extra("other"))
@@ -372,14 +349,10 @@ func TestExtraColumnsAndNoUnits(t *testing.T) {
 	}
 	o.From, o.To = 0, 0.5
 	first, err := DecodeCSV(s, strings.NewReader(text), "t.csv", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	o.From, o.To = 0.5, 1
 	second, err := DecodeCSV(s, strings.NewReader(text), "t.csv", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if first.Len()+second.Len() != 6 {
 		t.Errorf("shares of records without units: %d and %d of 6", first.Len(), second.Len())
 	}
@@ -397,9 +370,7 @@ func TestExtraColumnsAndNoUnits(t *testing.T) {
 func TestWriteCSVRefuses(t *testing.T) {
 	s := partitiontest.Schema(t, "columns:\n  - {name: a, kind: binary}\n")
 	table := partition.NewTable(s)
-	if err := table.Append([]float64{1}, ""); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, table.Append([]float64{1}, ""))
 	for name, extra := range map[string]partition.ExtraColumn{
 		"schema's name": {Name: "a", Values: []float64{1}},
 		"no name":       {Name: "", Values: []float64{1}},
@@ -469,15 +440,11 @@ func TestSharedTables(t *testing.T) {
 		"diabetes130", "epileptic_seizure", "flchain", "heart_disease", "iris", "isolet", "titanic"} {
 		t.Run(name, func(t *testing.T) {
 			s, err := partition.LoadSchema(partitiontest.Shared(t, name, "schema.yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			for _, split := range []string{"train", "test"} {
 				file := s.Files[split]
 				table, err := ReadCSV(s, partitiontest.Shared(t, name, file.Path), Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				if table.Len() != file.Rows {
 					t.Errorf("%s: %d rows, the schema says %d", split, table.Len(), file.Rows)
 				}
@@ -489,14 +456,10 @@ func TestSharedTables(t *testing.T) {
 func FuzzDecodeCSV(f *testing.F) {
 	s := partitiontest.Schema(f, badSchema)
 	raw, err := os.ReadFile(partitiontest.File("clinic", "schema.yaml"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, err)
 	other := partitiontest.Schema(f, string(raw))
 	visits, err := os.ReadFile(partitiontest.File("clinic", "visits.csv"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, err)
 	f.Add(visits)
 	f.Add([]byte("who,ward,age,dose,smoker,marker\n1,north,50,1.5,,3\n"))
 	f.Add([]byte("\ufeffwho,ward,age,dose,smoker,marker\r\n1,\"north\",-0,1e-3,,1e300\r\n"))
@@ -527,9 +490,7 @@ func FuzzDecodeCSV(f *testing.F) {
 				}
 			}
 			var b bytes.Buffer
-			if err := WriteWeightedCSV(&b, copied, weights); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, WriteWeightedCSV(&b, copied, weights))
 			again, err := DecodeCSV(s, &b, "again.csv", Options{Weights: true})
 			if err != nil {
 				t.Fatalf("does not read back: %v", err)

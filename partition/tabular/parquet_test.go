@@ -92,9 +92,7 @@ func writeParquet(t testing.TB, columns map[string]parquetColumn, header []strin
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -148,13 +146,9 @@ func TestParquetIsTheSameAsCSV(tb *testing.T) {
 func TestTheExampleAsParquet(t *testing.T) {
 	dir := filepath.Join("..", "..", "examples", "flchain")
 	s, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want, err := Read(s, filepath.Join(dir, "train.csv.gz"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	header, rows := partitiontest.Texts(want)
 	columns := map[string]parquetColumn{}
 	for i := range s.Columns {
@@ -166,13 +160,9 @@ func TestTheExampleAsParquet(t *testing.T) {
 	raw := writeParquet(t, columns, header, rows, writer.MaxRowsPerRowGroup(1000))
 	for _, o := range []Options{{}, {From: 0.5, To: 1}} {
 		want, err := Read(s, filepath.Join(dir, "train.csv.gz"), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		got, err := decodeParquet(s, raw, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		partitiontest.SameTables(t, want, got)
 		a, b := manifestOf(t, want, partition.UnitRecord), manifestOf(t, got, partition.UnitRecord)
 		if diff := cmp.Diff(a, b); diff != "" {
@@ -197,19 +187,13 @@ func TestReadParquetByContentAndName(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"visits.parquet", "visits", "visits.csv", "VISITS.PARQUET"} {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, raw, 0o600))
 		got, err := Read(s, path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		partitiontest.SameTables(t, want, got)
 	}
 	text := filepath.Join(dir, "text.parquet")
-	if err := os.WriteFile(text, []byte("a,b\n1,2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(text, []byte("a,b\n1,2\n"), 0o600))
 	if _, err := Read(s, text, Options{}); err == nil || !strings.Contains(err.Error(),
 		"text.parquet: cannot read the table: the Parquet file is damaged") {
 		t.Errorf("a CSV file by the name of a Parquet file: %v", err)
@@ -217,9 +201,7 @@ func TestReadParquetByContentAndName(t *testing.T) {
 	// A column of that name makes no CSV file one of Parquet.
 	par := partitiontest.Schema(t, "columns: [{name: PAR1, kind: binary}]")
 	path := filepath.Join(dir, "par.csv")
-	if err := os.WriteFile(path, []byte("PAR1\n1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte("PAR1\n1\n"), 0o600))
 	if table, err := Read(par, path, Options{}); err != nil || table.Len() != 1 {
 		t.Errorf("a CSV file that begins like Parquet: %v", err)
 	}
@@ -229,9 +211,7 @@ func TestParquetImagesAndWeights(t *testing.T) {
 	s := partitiontest.Schema(t, partitiontest.ImageSchema)
 	x := someImages(1)
 	table, err := x.Table(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	header, rows := partitiontest.Texts(table)
 	columns := map[string]parquetColumn{}
 	for i := range s.Columns {
@@ -239,9 +219,7 @@ func TestParquetImagesAndWeights(t *testing.T) {
 	}
 	columns[s.Columns[s.LabelColumn()].Name] = asText
 	path := filepath.Join(t.TempDir(), "images.parquet")
-	if err := os.WriteFile(path, writeParquet(t, columns, header, rows), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, writeParquet(t, columns, header, rows), 0o600))
 	if got, err := ReadImages(s, path, Options{}); err != nil || cmp.Diff(x, got) != "" {
 		t.Errorf("images: %v", err)
 	}
@@ -371,16 +349,12 @@ func TestParquetWholeNumbers(t *testing.T) {
 		{"1", fmt.Sprint(math.MinInt64), "18446744073709551615"}}
 	got, err := decodeParquet(s, writeParquet(t, map[string]parquetColumn{"who": unsigned, "n": asInt64, "c": unsigned},
 		header, rows), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	text := strings.Join(header, ",") + "\n"
 	for _, row := range rows {
 		text += strings.Join(row, ",") + "\n"
 	}
 	want, err := DecodeCSV(s, strings.NewReader(text), "t.csv", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	partitiontest.SameTables(t, want, got)
 }

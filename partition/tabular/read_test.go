@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/idx"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
@@ -22,17 +23,11 @@ func imageFolder(t *testing.T, x *idx.Images, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	labels, err := idx.LabelsPath(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	a, b, err := idx.Encode(x, strings.HasSuffix(name, ".gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for path, raw := range map[string][]byte{path: a, labels: b} {
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, raw, 0o600))
 	}
 	return path
 }
@@ -81,9 +76,7 @@ func TestImagesAndTablesAreTheSame(t *testing.T) {
 		}
 		s, x := partitiontest.Schema(t, text), someImages(1)
 		table, err := Read(s, imageFolder(t, x, "train-images-idx3-ubyte.gz"), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if table.Len() != 4 || table.Label(0) != 1 || table.Label(1) != 0 {
 			t.Errorf("label first %v: a table of %d rows", labelFirst, table.Len())
 		}
@@ -93,24 +86,16 @@ func TestImagesAndTablesAreTheSame(t *testing.T) {
 			}
 		}
 		back, err := idx.FromTable(table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if diff := cmp.Diff(x, back); diff != "" {
 			t.Errorf("label first %v: %s", labelFirst, diff)
 		}
 		var file bytes.Buffer
-		if err := WriteCSV(&file, table); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, WriteCSV(&file, table))
 		path := filepath.Join(t.TempDir(), "images.CSV")
-		if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, file.Bytes(), 0o600))
 		again, err := Read(s, path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		partitiontest.SameTables(t, table, again)
 		if got, err := ReadImages(s, path, Options{}); err != nil || cmp.Diff(x, got) != "" {
 			t.Errorf("images of a CSV file: %+v (%v)", got, err)
@@ -124,25 +109,17 @@ func TestSharesOfImagesAreThoseOfTheTable(t *testing.T) {
 	s, x := partitiontest.Schema(t, partitiontest.ImageSchema), manyImages(500)
 	path := imageFolder(t, x, "images")
 	whole, err := x.Table(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	total := 0
 	for _, share := range [][2]float64{{0, 0.3}, {0.3, 0.5}, {0.5, 1}} {
 		o := Options{Site: "any", From: share[0], To: share[1]}
 		want, err := selectRows(whole, "t", o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		got, err := Read(s, path, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		partitiontest.SameTables(t, want, got)
 		a, err := partition.Assign(partition.Key{1}, got, 3, partition.UnitRecord)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if _, err := partition.BuildManifest(partition.Key{1}, "d", "s", "0",
 			got, a, partition.UnitRecord); err != nil {
 			t.Error(err)
@@ -169,19 +146,13 @@ func TestReadRefuses(t *testing.T) {
 	good := imageFolder(t, someImages(1), "train-images-idx3-ubyte")
 	alone := filepath.Join(t.TempDir(), "t10k-images-idx3-ubyte.gz")
 	raw, err := os.ReadFile(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	nameless := filepath.Join(t.TempDir(), "train-idx3-ubyte")
 	for _, path := range []string{alone, nameless} {
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, raw, 0o600))
 	}
 	short := filepath.Join(t.TempDir(), "rows.csv")
-	if err := os.WriteFile(short, []byte("p_0,y\n1,cat\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(short, []byte("p_0,y\n1,cat\n"), 0o600))
 	for path, want := range map[string]string{
 		alone:                                   "t10k-labels-idx1-ubyte.gz: cannot read the labels",
 		nameless:                                `no "images" in the file's name`,
@@ -241,18 +212,12 @@ func TestConversionsRefuse(t *testing.T) {
 
 func TestReadsMNISTAsATable(t *testing.T) {
 	s, err := partition.LoadSchema(partitiontest.Shared(t, "mnist", "schema.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	path := partitiontest.Shared(t, "mnist", s.Files["test"].Images)
 	table, err := Read(s, path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	half, err := Read(s, path, Options{To: 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if table.Len() != 10000 || table.Label(0) != 7 || half.Len() < 4800 || half.Len() > 5200 {
 		t.Errorf("%d images, the first of class %d, %d in one half", table.Len(), table.Label(0), half.Len())
 	}
@@ -261,17 +226,13 @@ func TestReadsMNISTAsATable(t *testing.T) {
 // Bytes from outside give images that make a table, or an error.
 func FuzzImagesTable(f *testing.F) {
 	var images, labels bytes.Buffer
-	if err := idx.Write(&images, &labels, someImages(1)); err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, idx.Write(&images, &labels, someImages(1)))
 	f.Add(images.Bytes(), labels.Bytes())
 	s := partitiontest.Schema(f, partitiontest.ImageSchema)
 	f.Fuzz(func(t *testing.T, images, labels []byte) {
 		dir := t.TempDir()
 		for name, raw := range map[string][]byte{"images": images, "labels": labels} {
-			if err := os.WriteFile(filepath.Join(dir, name), raw, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(filepath.Join(dir, name), raw, 0o600))
 		}
 		table, err := Read(s, filepath.Join(dir, "images"), Options{})
 		if err != nil {
@@ -291,13 +252,9 @@ func FuzzImagesTable(f *testing.F) {
 // An idx file under the schema of a table is called what it is.
 func TestAnIDXFileIsNoTable(t *testing.T) {
 	s, err := partition.ParseSchema([]byte("columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	path := filepath.Join(t.TempDir(), "images.idx")
-	if err := os.WriteFile(path, []byte{0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 7}, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte{0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 7}, 0o600))
 	if _, err := Read(s, path, Options{}); err == nil || !strings.Contains(err.Error(), "an idx file of images") {
 		t.Errorf("got %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
@@ -20,9 +21,7 @@ func pairs(t testing.TB, rows int) *partition.Table {
 	t.Helper()
 	table := partition.NewTable(partitiontest.Schema(t, pair))
 	for i := range rows {
-		if err := table.Append([]float64{float64(i % 10), float64(i % 2)}, ""); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, table.Append([]float64{float64(i % 10), float64(i % 2)}, ""))
 	}
 	return table
 }

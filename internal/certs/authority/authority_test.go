@@ -44,9 +44,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 		t.Error("files changed")
 	}
 	// A key alone is reason enough.
-	if err := os.Remove(filepath.Join(dir, "ca.crt")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(filepath.Join(dir, "ca.crt")))
 	if err := Create(dir); !errors.Is(err, certs.ErrExists) {
 		t.Errorf("with ca.key alone: %v, want %v", err, certs.ErrExists)
 	}
@@ -111,9 +109,7 @@ func TestHostsThatCanBeDialled(t *testing.T) {
 	dir := newCA(t)
 	hosts := []string{"agg", "agg.example.org", "*.example.org", "my_agg", "3com.example", "xn--gre-6ka8i.example",
 		"10.0.0.7", "::1", "fd00::7"}
-	if err := Issue(dir, certs.RoleAggregator, "all", hosts, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Issue(dir, certs.RoleAggregator, "all", hosts, time.Hour))
 	pair := testkit.Value(pemfile.LoadPair(filepath.Join(dir, "aggregator-all.crt"),
 		filepath.Join(dir, "aggregator-all.key")))
 	if len(pair.Leaf.DNSNames) != 6 || len(pair.Leaf.IPAddresses) != 3 {

@@ -60,9 +60,7 @@ func TestApprovedCertificates(t *testing.T) {
 		}
 		files, err := request.Install(site, tc.role, tc.name, issued.PEM,
 			testkit.Value(os.ReadFile(filepath.Join(dir, "ca.crt"))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		use := certs.Files{CA: files.CA, Cert: files.Cert, Key: files.Key, Revoked: certs.RevokedFile(dir)}
 		if tc.role == certs.RoleAggregator {
 			_, err = tlsconfig.Server(use)
@@ -82,9 +80,7 @@ func TestAKeyIsForOneName(t *testing.T) {
 	first := approved(t, dir, site, certs.RoleNode, "west", nil, request.FirstKey, time.Hour)
 	files := certs.FilesAtSite(site, certs.RoleNode, "west")
 	other := certs.FilesAtSite(site, certs.RoleStudent, "west")
-	if err := os.Link(files.Key, other.Key); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Link(files.Key, other.Key))
 	q := testkit.Value(request.New(site, certs.RoleStudent, "west", nil, request.SameKey))
 	if _, err := Approve(dir, q, time.Hour); err == nil || !strings.Contains(err.Error(), `node "west"`) {
 		t.Errorf("a second name for a key: %v", err)
@@ -104,9 +100,7 @@ func TestInventory(t *testing.T) {
 	now := time.Now()
 	for name, validity := range map[string]time.Duration{"ends": time.Hour, "long": 100 * 24 * time.Hour,
 		"short": 9 * 24 * time.Hour} {
-		if err := issue(dir, certs.Identity{Role: certs.RoleNode, Name: name}, nil, validity, now); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, issue(dir, certs.Identity{Role: certs.RoleNode, Name: name}, nil, validity, now))
 	}
 	testkit.Value(revoke(dir, Revocation{Name: "lab", Reason: certs.ReasonLeft}, now))
 	testkit.Value(revoke(dir, Revocation{Serial: "AB:cd:01"}, now))
@@ -145,24 +139,18 @@ func TestRegisterOnDisk(t *testing.T) {
 	dir := newCA(t)
 	path := registerFile(dir)
 	before := testkit.Value(os.ReadFile(path))
-	if err := os.WriteFile(path, append(before, []byte(`{"time":"2026-`)...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, append(before, []byte(`{"time":"2026-`)...), 0o600))
 	if n := len(testkit.Value(Inventory(dir))); n != 3 {
 		t.Errorf("%d certificates", n)
 	}
-	if err := Issue(dir, certs.RoleNode, "south", nil, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Issue(dir, certs.RoleNode, "south", nil, time.Hour))
 	after := testkit.Value(os.ReadFile(path))
 	if !strings.HasPrefix(string(after), string(before)) || strings.Count(string(after), "\n") != 4 {
 		t.Errorf("the register is\n%s", after)
 	}
 	for _, bad := range []string{"{}\n", "nonsense\n", `{"event":"forgotten","serial":"1"}` + "\n",
 		`{"event":"issued","serial":"-1"}` + "\n", "\n"} {
-		if err := os.WriteFile(path, append([]byte(bad), before...), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, append([]byte(bad), before...), 0o600))
 		_, err := Revoke(dir, Revocation{Name: "north"})
 		if !errors.Is(err, certs.ErrMalformed) || !strings.Contains(err.Error(), "line 1") {
 			t.Errorf("%q: %v", bad, err)
@@ -206,13 +194,9 @@ func TestRegisterIsForOneAtATime(t *testing.T) {
 
 func TestRevokeErrors(t *testing.T) {
 	dir := newCA(t)
-	if err := Issue(dir, certs.RoleStudent, "north", nil, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Issue(dir, certs.RoleStudent, "north", nil, time.Hour))
 	old := filepath.Join(t.TempDir(), "ca")
-	if err := create(old, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, create(old, time.Now()))
 	without(t, old)
 	for name, tc := range map[string]struct {
 		dir  string
@@ -234,9 +218,7 @@ func TestRevokeErrors(t *testing.T) {
 	testkit.Value(Revoke(dir, Revocation{Name: "north", Role: certs.RoleStudent}))
 
 	// With the right it goes, and what was issued before stays good.
-	if err := Renew(old); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Renew(old))
 	testkit.Value(Revoke(old, Revocation{Serial: "1"}))
 	f := certs.IssuedFiles(old, certs.RoleNode, "north")
 	f.Revoked = certs.RevokedFile(old)
@@ -252,13 +234,7 @@ func without(t *testing.T, dir string) {
 	template := *pair.Leaf
 	template.KeyUsage = x509.KeyUsageCertSign
 	der := testkit.Value(x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key))
-	if err := pemfile.Replace(certFile, "CERTIFICATE", der); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(certs.RevokedFile(dir)); err != nil {
-		t.Fatal(err)
-	}
-	if err := Issue(dir, certs.RoleNode, "north", nil, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, pemfile.Replace(certFile, "CERTIFICATE", der))
+	testkit.Must(t, os.Remove(certs.RevokedFile(dir)))
+	testkit.Must(t, Issue(dir, certs.RoleNode, "north", nil, time.Hour))
 }

@@ -25,9 +25,7 @@ import (
 // that names the identity shown, is no authority, and names nothing else.
 func FuzzParseRequest(f *testing.F) {
 	dir := filepath.Join(f.TempDir(), "ca")
-	if err := Create(dir); err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, Create(dir))
 	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	basicConstraints := pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: []byte{48, 3, 1, 1, 255}}
 	node, student := testkit.Value(url.Parse("conclave://node/north")),
@@ -67,9 +65,7 @@ func FuzzParseRequest(f *testing.F) {
 				t.Fatalf("accepted and not signed: %v", err)
 			}
 			c, err := x509.ParseCertificate(der)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			id, err := certs.IdentityOf(c)
 			if err != nil || id != q.Identity || c.IsCA || len(c.URIs) != 1 || len(c.EmailAddresses) > 0 ||
 				len(c.DNSNames)+len(c.IPAddresses) != len(q.Hosts) {

@@ -34,9 +34,7 @@ func csr(t testing.TB, q *x509.CertificateRequest, key any) []byte {
 		}
 	}
 	der, err := x509.CreateCertificateRequest(rand.Reader, q, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: pemfile.CertificateRequest, Bytes: der})
 }
 
@@ -58,9 +56,7 @@ func sans(t testing.TB, names ...asn1.RawValue) pkix.Extension {
 		names[i].Class = asn1.ClassContextSpecific
 	}
 	value, err := asn1.Marshal(names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return pkix.Extension{Id: oidSubjectAltName, Value: value}
 }
 
@@ -70,9 +66,7 @@ func uriName(text string) asn1.RawValue { return asn1.RawValue{Tag: 6, Bytes: []
 func attributed(t testing.TB, attributes ...asn1.RawValue) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	block, _ := pem.Decode(csr(t, &x509.CertificateRequest{URIs: uris("conclave://node/north")}, key))
 	var whole struct {
 		Info struct {
@@ -88,19 +82,13 @@ func attributed(t testing.TB, attributes ...asn1.RawValue) []byte {
 	}
 	whole.Info.Attributes = append(whole.Info.Attributes, attributes...)
 	info, err := asn1.Marshal(whole.Info)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	digest := sha256Sum(info)
 	signature, err := ecdsa.SignASN1(rand.Reader, key, digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	whole.Signature = asn1.BitString{Bytes: signature, BitLength: 8 * len(signature)}
 	der, err := asn1.Marshal(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: pemfile.CertificateRequest, Bytes: der})
 }
 
@@ -113,15 +101,11 @@ func attribute(t testing.TB, id asn1.ObjectIdentifier, values ...any) asn1.RawVa
 	a.ID = id
 	for _, v := range values {
 		der, err := asn1.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		a.Values = append(a.Values, asn1.RawValue{FullBytes: der})
 	}
 	der, err := asn1.Marshal(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return asn1.RawValue{FullBytes: der}
 }
 
@@ -129,13 +113,9 @@ func attribute(t testing.TB, id asn1.ObjectIdentifier, values ...any) asn1.RawVa
 func TestRequestsAskForAnIdentityAndNothingElse(t *testing.T) {
 	north := uris("conclave://node/north")
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p224, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	good := csr(t, &x509.CertificateRequest{URIs: north}, nil)
 	extension := func(id ...int) *x509.CertificateRequest {
 		return &x509.CertificateRequest{URIs: north, ExtraExtensions: []pkix.Extension{{Id: id, Value: []byte{5, 0}}}}

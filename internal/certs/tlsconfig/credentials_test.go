@@ -39,9 +39,7 @@ func listed(dir string, role certs.Role, name string) certs.Files {
 func peerOf(t testing.TB, f certs.Files) *Peer {
 	t.Helper()
 	pair, err := pemfile.LoadPair(f.Cert, f.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return NewPeer(pair.Leaf)
 }
 
@@ -68,19 +66,13 @@ func TestListsFailClosed(t *testing.T) {
 	}
 	write := func(raw []byte) func() {
 		return func() {
-			if err := pemfile.Replace(list, pemfile.RevocationList, raw); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, pemfile.Replace(list, pemfile.RevocationList, raw))
 		}
 	}
 	put := func(raw []byte) func() {
 		return func() {
-			if err := os.WriteFile(list+".new", raw, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(list+".new", list); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(list+".new", raw, 0o600))
+			testkit.Must(t, os.Rename(list+".new", list))
 		}
 	}
 	for _, tc := range []struct {
@@ -148,9 +140,7 @@ func TestListsOfSeveralAuthorities(t *testing.T) {
 	f := listed(dir, certs.RoleAggregator, "agg")
 	f.CA, f.Revoked = filepath.Join(t.TempDir(), "both.crt"), filepath.Join(t.TempDir(), "both.crl")
 	write := func(path string, raw []byte) {
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, raw, 0o600))
 	}
 	write(f.CA, both(filepath.Join(dir, "ca.crt"), filepath.Join(other, "ca.crt")))
 	write(f.Revoked, testkit.Value(os.ReadFile(certs.RevokedFile(dir))))
@@ -273,10 +263,8 @@ func TestTheOwnCertificateIsLookedAtToo(t *testing.T) {
 		t.Errorf("without a list: %v", err)
 	}
 
-	if err := errors.Join(os.Remove(f.Cert), os.Remove(f.Key), authority.Issue(dir, certs.RoleAggregator, "agg",
-		[]string{"localhost"}, time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(os.Remove(f.Cert), os.Remove(f.Key), authority.Issue(dir, certs.RoleAggregator, "agg",
+		[]string{"localhost"}, time.Hour)))
 	for name, credentials := range map[string]*Credentials{"running": server, "begun": again} {
 		if err := credentials.Reload(); err != nil {
 			t.Errorf("%s, with another certificate: %v", name, err)
@@ -317,20 +305,14 @@ func TestCheckEndsWithTheCertificate(t *testing.T) {
 // that was written later forgets one, also where the register was lost.
 func TestTheListIsWhatWasRevoked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ca")
-	if err := authority.Create(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, authority.Create(dir))
 	var files []certs.Files
 	for i := range 6 {
 		name := fmt.Sprintf("site-%d", i)
-		if err := authority.Issue(dir, certs.RoleNode, name, nil, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, authority.Issue(dir, certs.RoleNode, name, nil, time.Hour))
 		files = append(files, certs.IssuedFiles(dir, certs.RoleNode, name))
 	}
-	if err := authority.Issue(dir, certs.RoleAggregator, "agg", []string{"h"}, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, authority.Issue(dir, certs.RoleAggregator, "agg", []string{"h"}, time.Hour))
 	register := filepath.Join(dir, "issued.jsonl")
 	registered := testkit.Value(os.ReadFile(register))
 	rapid.Check(t, func(t *rapid.T) {
@@ -383,9 +365,7 @@ func TestCheckWhileTheListChanges(t *testing.T) {
 	dir := certstest.New(t)
 	credentials := testkit.Value(NewServerCredentials(listed(dir, certs.RoleAggregator, "agg")))
 	testkit.Value(authority.Revoke(dir, authority.Revocation{Name: "north"}))
-	if err := credentials.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, credentials.Reload())
 	north, lab := peerOf(t, certs.IssuedFiles(dir, certs.RoleNode, "north")), peerOf(t,
 		certs.IssuedFiles(dir, certs.RoleStudent, "lab"))
 	var wg sync.WaitGroup
@@ -502,13 +482,9 @@ func certificateOf(t *testing.T, dir string, change func(*x509.Certificate)) cer
 // BenchmarkCheck is what a message costs.
 func BenchmarkCheck(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "ca")
-	if err := authority.Create(dir); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, authority.Create(dir))
 	for _, role := range []certs.Role{certs.RoleAggregator, certs.RoleNode} {
-		if err := authority.Issue(dir, role, "x", []string{"h"}, time.Hour); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, authority.Issue(dir, role, "x", []string{"h"}, time.Hour))
 	}
 	// A thousand that left.
 	register := testkit.Value(os.OpenFile(filepath.Join(dir, "issued.jsonl"), os.O_WRONLY|os.O_APPEND, 0))
@@ -522,38 +498,26 @@ func BenchmarkCheck(b *testing.B) {
 	for name, f := range map[string]certs.Files{"without a list": certs.IssuedFiles(dir, certs.RoleAggregator, "x"),
 		"1000 revoked": listed(dir, certs.RoleAggregator, "x")} {
 		credentials, err := NewServerCredentials(f)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, err)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := credentials.Check(north); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Must(b, credentials.Check(north))
 			}
 		})
 	}
 	credentials, err := NewServerCredentials(listed(dir, certs.RoleAggregator, "x"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	b.Run("looking at the file each time", func(b *testing.B) {
 		for b.Loop() {
-			if err := credentials.revoked.refresh(credentials.loaded.authorities); err != nil {
-				b.Fatal(err)
-			}
-			if err := credentials.Check(north); err != nil {
-				b.Fatal(err)
-			}
+			testkit.Must(b, credentials.revoked.refresh(credentials.loaded.authorities))
+			testkit.Must(b, credentials.Check(north))
 		}
 	})
 	b.Run("the file was replaced", func(b *testing.B) {
 		for b.Loop() {
 			credentials.revoked.read = nil
-			if err := credentials.revoked.refresh(credentials.loaded.authorities); err != nil {
-				b.Fatal(err)
-			}
+			testkit.Must(b, credentials.revoked.refresh(credentials.loaded.authorities))
 		}
 	})
 }

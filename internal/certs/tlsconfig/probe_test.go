@@ -22,9 +22,7 @@ import (
 func listen(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -169,18 +167,14 @@ func TestProbe(t *testing.T) {
 // newNode issues a node "north" and returns its files.
 func newNode(t *testing.T, dir string) certs.Files {
 	t.Helper()
-	if err := authority.Issue(dir, certs.RoleNode, "north", nil, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, authority.Issue(dir, certs.RoleNode, "north", nil, time.Hour))
 	return certs.IssuedFiles(dir, certs.RoleNode, "north")
 }
 
 func TestProbeServerDown(t *testing.T) {
 	client := testkit.Value(Client(certs.IssuedFiles(certstest.New(t), certs.RoleNode, "north"), "127.0.0.1"))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	closed := l.Addr().String()
 	l.Close()
 	for _, address := range []string{closed, "nowhere.invalid:1", "no port"} {

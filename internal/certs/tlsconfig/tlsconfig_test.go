@@ -27,9 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState, serverErr, clientErr error) {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer listener.Close()
 	done := make(chan error, 1)
 	go func() {
@@ -166,9 +164,7 @@ func TestLoadErrors(t *testing.T) {
 	dir, other := certstest.New(t), certstest.New(t)
 	agg, node := certs.IssuedFiles(dir, certs.RoleAggregator, "agg"), certs.IssuedFiles(dir, certs.RoleNode, "north")
 	garbage := filepath.Join(t.TempDir(), "garbage.crt")
-	if err := os.WriteFile(garbage, []byte("not PEM"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(garbage, []byte("not PEM"), 0o600))
 	aged := certstest.Aged(t)
 	testkit.Must(t, authority.Issue(dir, certs.RoleNode, "early", nil, time.Hour))
 	certstest.SignAgain(t, dir, certs.IssuedFiles(dir, certs.RoleNode, "early").Cert, func(c *x509.Certificate) {
@@ -227,12 +223,8 @@ func TestReload(t *testing.T) {
 		for _, name := range names {
 			raw := testkit.Value(os.ReadFile(filepath.Join(from, name)))
 			next := filepath.Join(live, "next")
-			if err := os.WriteFile(next, raw, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(next, filepath.Join(live, name)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(next, raw, 0o600))
+			testkit.Must(t, os.Rename(next, filepath.Join(live, name)))
 		}
 	}
 	all := []string{"ca.crt", "aggregator-agg.crt", "aggregator-agg.key", "node-north.crt", "node-north.key"}
@@ -267,9 +259,7 @@ func TestReloadKeepsOldOnlyWhileValid(t *testing.T) {
 	files := certs.IssuedFiles(dir, certs.RoleNode, "north")
 	s := newCredentials(files, x509.ExtKeyUsageClientAuth, certs.RoleNode)
 	testkit.Value(s.inOrder())
-	if err := os.WriteFile(files.Cert, []byte("broken"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(files.Cert, []byte("broken"), 0o600))
 	if _, err := s.current(); err != nil {
 		t.Fatalf("a broken file ended a valid certificate: %v", err)
 	}

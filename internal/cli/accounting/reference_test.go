@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // referenceRow has the fields of all groups of figures.
@@ -61,23 +63,15 @@ func TestReferenceFiguresByCommand(t *testing.T) {
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("../shared/reference/privacy.json is not here")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var groups map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &groups); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(raw, &groups))
 	file := filepath.Join(t.TempDir(), "events.json")
 	account := func(delta float64, event map[string]any) accountAnswer {
 		t.Helper()
 		text, err := json.Marshal([]any{event})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
+		testkit.Must(t, os.WriteFile(file, text, 0o644))
 		answer, err := accountFile(file, delta)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // world makes rows whose label depends on the first column, and on the product of
@@ -35,13 +36,9 @@ func world(seed uint64, rows, cols int, linear bool) (Matrix, []bool) {
 func auroc(t *testing.T, model Classifier, x Matrix, positive []bool) float64 {
 	t.Helper()
 	scores, err := model.Score(x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	a, err := measure.AUROC(positive, scores, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return a
 }
 
@@ -62,9 +59,7 @@ func TestModelsLearnWhatTheyCan(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x, y := world(1, 4000, 5, c.linear)
 			test, truth := world(2, 4000, 5, c.linear)
-			if err := c.model.Fit(Rows{X: x, Positive: y}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, c.model.Fit(Rows{X: x, Positive: y}))
 			if a := auroc(t, c.model, test, truth); a < c.least || a > c.most {
 				t.Errorf("AUROC %.3f, want between %v and %v", a, c.least, c.most)
 			}
@@ -74,13 +69,9 @@ func TestModelsLearnWhatTheyCan(t *testing.T) {
 
 func fitAndScore(t *testing.T, model Classifier, r Rows, x Matrix) []float64 {
 	t.Helper()
-	if err := model.Fit(r); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, model.Fit(r))
 	scores, err := model.Score(x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return scores
 }
 
@@ -114,14 +105,10 @@ func TestLogisticIsAtTheMinimum(t *testing.T) {
 		row[2] = 7 // constant
 	}
 	model := NewLogistic(2)
-	if err := model.Fit(Rows{X: x, Positive: y}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, model.Fit(Rows{X: x, Positive: y}))
 	weights, intercept := model.Coefficients()
 	rows, err := Rows{X: x, Positive: y}.prepare()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	mean, scale := rows.standardization()
 	gradient := make([]float64, 4)
 	for i := range x.Rows {
@@ -162,9 +149,7 @@ func TestLogisticOnSeparableAndDependentColumns(t *testing.T) {
 	}}
 	y := []bool{false, false, false, true, true, true}
 	model := NewLogistic(1e-6)
-	if err := model.Fit(Rows{X: x, Positive: y}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, model.Fit(Rows{X: x, Positive: y}))
 	if a := auroc(t, model, x, y); a != 1 {
 		t.Errorf("AUROC %v on separable rows", a)
 	}
@@ -248,9 +233,7 @@ func TestModelsRefuse(t *testing.T) {
 func BenchmarkBoosting(b *testing.B) {
 	x, y := world(1, 6300, 9, false)
 	for b.Loop() {
-		if err := NewBoosting(BoostingOptions{}).Fit(Rows{X: x, Positive: y}); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, NewBoosting(BoostingOptions{}).Fit(Rows{X: x, Positive: y}))
 	}
 }
 
@@ -260,9 +243,7 @@ func BenchmarkAll(b *testing.B) {
 	for _, model := range All() {
 		b.Run(strings.ReplaceAll(model.Name(), " ", "-"), func(b *testing.B) {
 			for b.Loop() {
-				if err := model.Fit(train); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Must(b, model.Fit(train))
 				if _, err := model.Score(test.X); err != nil {
 					b.Fatal(err)
 				}
@@ -282,9 +263,7 @@ func BenchmarkTrees(b *testing.B) {
 		}
 		b.Run(strings.ReplaceAll(model.Name(), " ", "-")+"/60000x30", func(b *testing.B) {
 			for b.Loop() {
-				if err := model.Fit(Rows{X: x, Positive: y}); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Must(b, model.Fit(Rows{X: x, Positive: y}))
 			}
 		})
 	}

@@ -1,6 +1,10 @@
 package classify
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
 
 func TestForestTriesTheRootOfTheColumns(t *testing.T) {
 	for columns, want := range map[int]int{1: 1, 3: 1, 16: 4, 100: 10} {
@@ -19,9 +23,7 @@ func TestForestGoesOnWhereTheColumnsTriedAreConstant(t *testing.T) {
 		r.Positive = append(r.Positive, i%2 == 1)
 	}
 	forest := NewRandomForest(BaggingOptions{})
-	if err := forest.Fit(r); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, forest.Fit(r))
 	for k, tree := range forest.trees {
 		if len(tree) != 3 {
 			t.Errorf("tree %d has %d nodes, want 3", k, len(tree))
@@ -37,9 +39,7 @@ func TestBoostingTakesTheFirstOfEqualColumns(t *testing.T) {
 		r.Positive = append(r.Positive, v+float64(i%7)*20 > 150)
 	}
 	model := NewBoosting(BoostingOptions{})
-	if err := model.Fit(r); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, model.Fit(r))
 	if got := model.Importances(); got[0] != 0 || got[1] != 1 || got[2] != 0 {
 		t.Errorf("importances %v", got)
 	}
@@ -47,10 +47,8 @@ func TestBoostingTakesTheFirstOfEqualColumns(t *testing.T) {
 
 func TestAdaBoostEndsWhereATreeMakesNoMistake(t *testing.T) {
 	model := NewAdaBoost(50)
-	if err := model.Fit(Rows{X: Matrix{Rows: 4, Cols: 1, Data: []float64{1, 2, 3, 4}},
-		Positive: []bool{false, false, true, true}}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, model.Fit(Rows{X: Matrix{Rows: 4, Cols: 1, Data: []float64{1, 2, 3, 4}},
+		Positive: []bool{false, false, true, true}}))
 	if len(model.trees) != 1 {
 		t.Errorf("%d trees, want 1", len(model.trees))
 	}

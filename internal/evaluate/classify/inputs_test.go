@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Tables that are legal, but hard on one model or another: all are fitted, and all
@@ -117,9 +119,7 @@ func TestModelsTakeOddTables(t *testing.T) {
 			}
 			for _, x := range []Matrix{c.rows.X, far} {
 				scores, err := model.Score(x)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				for i, s := range scores {
 					if math.IsNaN(s) || math.IsInf(s, 0) {
 						t.Errorf("%s, %s: the score of row %d is %v", c.name, model.Name(), i+1, s)
@@ -157,9 +157,7 @@ func TestImportances(t *testing.T) {
 		if m.Importances() != nil {
 			t.Errorf("%s: importances before Fit", model.Name())
 		}
-		if err := model.Fit(Rows{X: x, Positive: y}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, model.Fit(Rows{X: x, Positive: y}))
 		got := m.Importances()
 		if len(got) != 5 {
 			t.Fatalf("%s: %d importances of 5 features", model.Name(), len(got))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/partition/tabular"
@@ -52,9 +53,7 @@ var sklearn = sync.OnceValues(func() (reference, error) {
 func sklearnReference(tb testing.TB) reference {
 	tb.Helper()
 	r, err := sklearn()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	return r
 }
 
@@ -83,9 +82,7 @@ func TestCoefficientsAreThoseOfScikitLearn(t *testing.T) {
 		if w, _ := model.Coefficients(); w != nil {
 			t.Errorf("%s has coefficients before Fit", model.Name())
 		}
-		if err := model.Fit(rows); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, model.Fit(rows))
 		got, intercept := model.Coefficients()
 		got, expected := append(got, intercept), append(want.Weights, want.Intercept)
 		largest := 0.0
@@ -121,13 +118,9 @@ func TestProbabilitiesAreThoseOfScikitLearn(t *testing.T) {
 		if len(want) != rows.X.Rows {
 			t.Fatalf("there are %d probabilities of %s", len(want), c.model.Name())
 		}
-		if err := c.model.Fit(rows); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.model.Fit(rows))
 		got, err := c.model.Score(rows.X)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		largest := 0.0
 		for i, z := range got {
 			if c.known && rows.Weight[i] == 0 {
@@ -144,9 +137,7 @@ func TestProbabilitiesAreThoseOfScikitLearn(t *testing.T) {
 
 func TestImportancesAreThoseOfScikitLearn(t *testing.T) {
 	model := NewDecisionTree(TreeOptions{Depth: 3})
-	if err := model.Fit(fixtureRows(t)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, model.Fit(fixtureRows(t)))
 	want := sklearnReference(t).Fixture.Importances[model.Name()]
 	for j, v := range model.Importances() {
 		if math.Abs(v-want[j]) > 1e-9 {
@@ -164,14 +155,10 @@ func shared(tb testing.TB, name string) (train, test Rows) {
 		tb.Skipf("the data set is not here: %v", err)
 	}
 	schema, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	read := func(file string) Rows {
 		table, err := tabular.ReadCSV(schema, filepath.Join(dir, file), tabular.Options{})
-		if err != nil {
-			tb.Fatal(err)
-		}
+		testkit.Must(tb, err)
 		x := encode.New(schema).Encode(table)
 		r := Rows{X: Matrix{Rows: x.Len(), Cols: x.Width}}
 		for _, v := range x.Features {
@@ -235,21 +222,13 @@ func TestModelsRankAsScikitLearnDoes(t *testing.T) {
 					if !random && seed > 0 {
 						break
 					}
-					if err := model.Fit(train); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, model.Fit(train))
 					scores, err := model.Score(test.X)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					area, err := measure.AUROC(test.Positive, scores, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					precision, err := measure.AveragePrecision(test.Positive, scores, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					areas, precisions = append(areas, area), append(precisions, precision)
 				}
 				area, precision := average(areas), average(precisions)

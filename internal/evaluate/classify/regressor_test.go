@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // regressors is what reference/regressors.py writes.
@@ -25,12 +27,8 @@ type regressors struct {
 func readRegressors(t *testing.T) (r regressors, learn, exam Targets) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/regressors.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, json.Unmarshal(text, &r))
 	flat := func(x [][]float64) Matrix {
 		return Matrix{Rows: len(x), Cols: len(x[0]), Data: slices.Concat(x...)}
 	}
@@ -43,13 +41,9 @@ func TestRegressorsAgainstScikitLearn(t *testing.T) {
 		model Regressor
 		want  []float64
 	}{{NewLinearRegression(), r.Linear}, {NewBoostingRegression(FirstOrderOptions{Trees: 30}), r.Boosting}} {
-		if err := c.model.Fit(learn); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.model.Fit(learn))
 		got, err := c.model.Predict(exam.X)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for i := range got {
 			if math.Abs(got[i]-c.want[i]) > 1e-6 {
 				t.Errorf("%s: row %d is %v, want %v", c.model.Name(), i, got[i], c.want[i])
@@ -59,9 +53,7 @@ func TestRegressorsAgainstScikitLearn(t *testing.T) {
 	}
 	for _, model := range Regressors() {
 		rmse, err := RegressionRMSE(model, learn, exam)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		want, ok := r.RMSE[model.Name()]
 		if !ok {
 			t.Fatalf("no figure of %s", model.Name())
@@ -143,9 +135,7 @@ func TestRegressorsWeighRows(t *testing.T) {
 	}
 	for k, model := range Regressors() {
 		a, err := RegressionRMSE(model, learn, exam)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		b, err := RegressionRMSE(Regressors()[k], zero, exam)
 		if err != nil || a != b {
 			t.Errorf("%s: rows of weight 0 change the error from %v to %v, %v", model.Name(), b, a, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/idx"
 )
@@ -54,13 +55,9 @@ func TestImagesTellGoodFromBad(t *testing.T) {
 	ctx := context.Background()
 	train, test := strokes(1, 3000, 20, false), strokes(2, 300, 20, false)
 	good, err := quality(ctx, strokes(3, 3000, 20, false), test, train, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	bad, err := quality(ctx, strokes(4, 3000, 90, true), test, train, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Logf("good %+v", *good)
 	t.Logf("bad  %+v", *bad)
 	if good.AccuracyReal < 0.95 || good.AccuracySynthetic < 0.95 || bad.AccuracySynthetic > 0.7 {
@@ -74,9 +71,7 @@ func TestImagesTellGoodFromBad(t *testing.T) {
 		t.Errorf("distances: good %v, bad %v", good.FrechetDistance, bad.FrechetDistance)
 	}
 	again, err := quality(ctx, strokes(3, 3000, 20, false), test, train, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if diff := cmp.Diff(good, again); diff != "" {
 		t.Error(diff)
 	}
@@ -84,9 +79,7 @@ func TestImagesTellGoodFromBad(t *testing.T) {
 
 func TestImagesWithoutTrainingImages(t *testing.T) {
 	q, err := quality(context.Background(), strokes(3, 600, 20, false), strokes(2, 800, 20, false), nil, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if q.AccuracyReal < 0.9 || q.AccuracySynthetic < 0.95 {
 		t.Errorf("%+v", q)
 	}
@@ -128,23 +121,17 @@ func BenchmarkImages(b *testing.B) {
 		b.Skipf("the data set is not here: %v", err)
 	}
 	schema, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	read := func(name string) *idx.Images {
 		f := schema.Files[name]
 		x, err := idx.Read(schema, filepath.Join(dir, f.Images), filepath.Join(dir, f.Labels))
-		if err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, err)
 		return x
 	}
 	train, test := read("train"), read("test")
 	for b.Loop() {
 		q, err := quality(context.Background(), train, test, train, 10)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, err)
 		b.ReportMetric(q.AccuracyReal, "accuracy")
 		b.ReportMetric(q.FrechetDistance, "distance")
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestEvaluate(t *testing.T) {
@@ -14,9 +15,7 @@ func TestEvaluate(t *testing.T) {
 	in := Input{Synthetic: strokes(3, 1500, 20, false), Test: strokes(2, 300, 20, false),
 		CoinFlips: strokes(4, 1000, 90, true), Classes: 2}
 	e, err := Evaluate(ctx, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	q := e.Images
 	if e.Privacy != evaluate.NotPrivate || e.Rows != (evaluate.Rows{Synthetic: 1500, Test: 300}) || len(e.Notes) != 1 {
 		t.Errorf("%+v", e)
@@ -41,9 +40,7 @@ func TestAccuracy(t *testing.T) {
 	ctx := context.Background()
 	synthetic, test := strokes(3, 400, 20, false), strokes(2, 200, 20, false)
 	q, err := quality(ctx, synthetic, test, strokes(1, 400, 20, false), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got, err := Accuracy(ctx, synthetic, test, 2); err != nil || got != q.AccuracySynthetic {
 		t.Errorf("accuracy %v, want %v, %v", got, q.AccuracySynthetic, err)
 	}
@@ -64,9 +61,7 @@ func TestImagesAreDrawnByWeight(t *testing.T) {
 		drawn = append(drawn, i, i)
 	}
 	e, err := Evaluate(ctx, Input{Synthetic: synthetic, Weight: weight, Test: test, Train: train, Classes: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want, err := quality(ctx, synthetic.Subset(drawn), test, train, 2)
 	if err != nil || *e.Images != *want {
 		t.Errorf("%+v with weights, %+v drawn, %v", e.Images, want, err)

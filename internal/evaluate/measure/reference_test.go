@@ -5,6 +5,8 @@ import (
 	"math"
 	"os"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // reference is what reference/measure.py writes.
@@ -57,13 +59,9 @@ type reference struct {
 
 func TestFiguresEqualThoseOfSciPyAndScikitLearn(t *testing.T) {
 	text, err := os.ReadFile("testdata/reference.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var all reference
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(text, &all))
 	compared := 0
 	check := func(name string, at int, want float64) func(float64, error) {
 		return func(got float64, err error) {

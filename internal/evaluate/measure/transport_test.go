@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // In one dimension the transport of weighted points is the area between their
@@ -54,9 +56,7 @@ func TestTransportOfManyPoints(t *testing.T) {
 		w[i] = random.ExpFloat64()
 	}
 	there, err := Transport(costs(a, b), w, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	back, err := Transport(costs(b, a), nil, w)
 	if err != nil || math.Abs(there-back) > 1e-10 {
 		t.Errorf("%v there, %v back, %v", there, back, err)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"os"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // reference is what reference/weighted.py writes.
@@ -50,13 +52,9 @@ type reference struct {
 func readReference(t *testing.T) reference {
 	t.Helper()
 	text, err := os.ReadFile("testdata/reference.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var all reference
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(text, &all))
 	return all
 }
 
@@ -105,27 +103,21 @@ func TestEstimatesEqualThoseOfNumPyAndSciPy(t *testing.T) {
 func TestLinearEqualsScikitLearnAndTheSandwich(t *testing.T) {
 	for _, c := range readReference(t).Linear {
 		fit, err := Linear(c.X, c.Y, c.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		near(t, "coefficient", fit.Coefficients, c.Coefficients, 1e-11)
 		near(t, "standard error", fit.StandardErrors, c.Errors, 1e-11)
 		near(t, "residual variance", []float64{fit.ResidualVariance}, []float64{c.ResidualVariance}, 1e-11)
 
 		prior := NewNormalInverseGamma(c.PriorMean, c.PriorDeviation, c.PriorShape, c.PriorRate)
 		posterior, err := prior.Update(c.X, c.Y, c.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		near(t, "posterior mean", posterior.Mean, c.PosteriorMean, 1e-11)
 		near(t, "shape and rate", []float64{posterior.Shape, posterior.Rate}, []float64{c.Shape, c.Rate}, 1e-11)
 		near(t, "median of the variance", []float64{posterior.Variance().Quantile(0.5)}, []float64{c.VarianceMedian},
 			1e-9)
 		for j, want := range c.Upper {
 			marginal, err := posterior.Coefficient(j)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			near(t, "upper end", []float64{marginal.Quantile(0.975)}, []float64{want}, 1e-8)
 		}
 	}
@@ -134,9 +126,7 @@ func TestLinearEqualsScikitLearnAndTheSandwich(t *testing.T) {
 func TestLogisticEqualsScikitLearnAndTheSandwich(t *testing.T) {
 	for _, c := range readReference(t).Logistic {
 		fit, err := Logistic(c.X, c.Y, c.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		near(t, "coefficient", fit.Coefficients, c.Coefficients, 1e-7)
 		near(t, "standard error", fit.StandardErrors, c.Errors, 1e-7)
 
@@ -146,9 +136,7 @@ func TestLogisticEqualsScikitLearnAndTheSandwich(t *testing.T) {
 			deviation[j] = c.PriorDeviation
 		}
 		posterior, err := NewNormal(make([]float64, d), deviation).UpdateLogistic(c.X, c.Y, c.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		near(t, "mode", posterior.Laplace.Mean, c.Mode, 1e-7)
 		var got []float64
 		for j := range d {
@@ -167,14 +155,10 @@ func TestSamplerAgainstQuadrature(t *testing.T) {
 		x[i] = []float64{v}
 	}
 	posterior, err := NewNormal([]float64{0}, []float64{c.PriorDeviation}).UpdateLogistic(x, c.Y, c.Weight)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	near(t, "mode", posterior.Laplace.Mean, []float64{c.Mode}, 1e-6)
 	draws, err := posterior.Sample(100_000, SampleOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	// The seed is fixed, so that this cannot fail by chance. Were it not: some 70,000
 	// independent draws give the mean to 0.009, quantiles to 0.02.
 	if draws.Accepted < 0.5 {

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
 
-	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // world is rows with whole weights, of which some are 0, and each row as often as its
@@ -119,9 +119,7 @@ func TestUnitOfWeightsDoesNotMatter(t *testing.T) {
 		lineScaled, err4 := Linear(w.x, w.y, scaled)
 		odds, err5 := Logistic(w.x, w.b, w.weight)
 		oddsScaled, err6 := Logistic(w.x, w.b, scaled)
-		if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(err1, err2, err3, err4, err5, err6))
 		near(t, "mean", []float64{b.Value, b.StandardError}, []float64{a.Value, a.StandardError}, 1e-12)
 		near(t, "linear", lineScaled.StandardErrors, line.StandardErrors, 1e-12)
 		near(t, "logistic", oddsScaled.Coefficients, odds.Coefficients, 1e-9)
@@ -277,9 +275,7 @@ func TestOtherBadInput(t *testing.T) {
 		t.Errorf("separated rows and a prior: %v", err)
 	}
 	p, err := NewNormal([]float64{0, 0}, []float64{1, 1}).UpdateLogistic(good, b, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := p.Sample(0, SampleOptions{}); err == nil {
 		t.Error("no draws were drawn")
 	}
@@ -333,26 +329,18 @@ func TestConjugateUpdatesAddUp(t *testing.T) {
 	prior := NewNormalInverseGamma([]float64{1, 2, 3}, []float64{1, 1, 2}, 2, 2)
 	whole, err1 := prior.Update(w.x, w.y, w.weight)
 	half, err2 := prior.Update(w.x[:20], w.y[:20], w.weight[:20])
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(err1, err2))
 	both, err := half.Update(w.x[20:], w.y[20:], w.weight[20:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	near(t, "mean", both.Mean, whole.Mean, 1e-11)
 	near(t, "shape and rate", []float64{both.Shape, both.Rate}, []float64{whole.Shape, whole.Rate}, 1e-11)
 
 	// Its draws have its moments: 20,000 of them, a fixed seed, bounds of five standard errors.
 	beta, variance, err := whole.Sample(20_000, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for j := range 3 {
 		marginal, err := whole.Coefficient(j)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		e, _ := Mean(column(beta, j), nil)
 		v, _ := Variance(column(beta, j), nil)
 		if math.Abs(e.Value-marginal.Mean()) > 5*e.StandardError ||
@@ -370,13 +358,9 @@ func TestConjugateUpdatesAddUp(t *testing.T) {
 func TestSamplerAgreesWithLaplaceOnManyRows(t *testing.T) {
 	w := newWorld(11, 2000, 2)
 	p, err := NewNormal([]float64{0, 0, 0}, []float64{5, 5, 5}).UpdateLogistic(w.x, w.b, w.weight)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	draws, err := p.Sample(2_000, SampleOptions{Seed: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	again, _ := p.Sample(2_000, SampleOptions{Seed: 2})
 	if !slices.EqualFunc(draws.Theta, again.Theta, slices.Equal[[]float64]) {
 		t.Error("the same seed gives other draws")

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/losses"
 	"github.com/conclave-dp/conclave/internal/nn/nntest"
 	"github.com/conclave-dp/conclave/internal/nn/optimizer"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // architectures are critics of every kind of layer, of images of 6 x 6 pixels.
@@ -42,9 +43,7 @@ type alone struct {
 func standAlone(t *testing.T, e *Ensemble, model, class int) *alone {
 	t.Helper()
 	net, err := nn.NewNetwork(rand.New(rand.NewPCG(0, 0)), e.spec.Input, e.spec.Layers...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	w := e.params(e.w, model, class)
 	for _, p := range net.Params() {
 		w = w[copy(p.Value, w):]
@@ -93,9 +92,7 @@ func TestEnsembleIsManyNetworks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec.Seed = 5
 			e, err := New(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			rng := rand.New(rand.NewPCG(1, 9))
 			real := make([]Examples, models)
 			for i := range real {
@@ -116,9 +113,7 @@ func TestEnsembleIsManyNetworks(t *testing.T) {
 			if slices.Equal(e.params(e.w, 0, 0), e.params(e.w, 1, 0)) {
 				t.Error("two models begin with the same weights")
 			}
-			if err := e.Train(real, generated, classes, steps, 100); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, e.Train(real, generated, classes, steps, 100))
 			of := func(class int) (x []float32, at []int) {
 				for i, c := range classes {
 					if c == class {
@@ -128,18 +123,14 @@ func TestEnsembleIsManyNetworks(t *testing.T) {
 				return x, at
 			}
 			scores := make([]float32, models*len(classes))
-			if err := e.Score(scores, generated, classes); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, e.Score(scores, generated, classes))
 			gradients := make([][]float32, models)
 			var mu sync.Mutex
-			if err := e.InputGradients(generated, classes, losses.Logistic, func(model int, dx []float32) {
+			testkit.Must(t, e.InputGradients(generated, classes, losses.Logistic, func(model int, dx []float32) {
 				mu.Lock()
 				defer mu.Unlock()
 				gradients[model] = slices.Clone(dx)
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			for key, a := range nets {
 				x, at := of(key[1])
 				for range steps {
@@ -178,9 +169,7 @@ func TestInputGradientsAgreeWithCentralDifferences(t *testing.T) {
 	for name, spec := range architectures(2) {
 		t.Run(name, func(t *testing.T) {
 			e, err := New(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			const n = 4
 			x, classes := images(rand.New(rand.NewPCG(2, 9)), e, n), []int{0, 0, 0, 0}
 			tn := &nntest.Network{In: spec.Input, Specs: spec.Layers}
@@ -215,9 +204,7 @@ func TestEnsembleMemory(t *testing.T) {
 		Models: models, Classes: 1, Input: nn.Vector(784), Rate: 1e-3,
 		Layers: []nn.Spec{nn.Dense{Out: 128}, nn.LeakyReLU(leak), nn.Dense{Out: 1}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	numbers := 0
 	for _, p := range e.State() {
 		numbers += len(p.Value)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn/nntest"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // teachers are models of an ensemble with one hidden layer, 64 real and 64
@@ -24,9 +25,7 @@ func teachers(t testing.TB, models, features, hidden int) (*Ensemble, []Examples
 	spec := critics(models, features, 1, hidden)
 	spec.Rate, spec.Decay = 1e-3, 0.01
 	e, err := New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	real := make([]Examples, models)
 	for i := range real {
 		real[i].ByClass = [][]float32{draw()}
@@ -43,9 +42,7 @@ func TestEnsembleStepDoesNotAllocate(t *testing.T) {
 	for name, hidden := range map[string]int{"logistic": 0, "hidden": 30} {
 		e, real, generated, classes := teachers(t, 20, 30, hidden)
 		step := func() {
-			if err := e.Train(real, generated, classes, 1, 64); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, e.Train(real, generated, classes, 1, 64))
 		}
 		if n := testing.AllocsPerRun(10, step); n != 0 {
 			t.Errorf("%s: %v allocations in a step", name, n)
@@ -62,9 +59,7 @@ func BenchmarkEnsembleStep(b *testing.B) {
 	for _, steps := range []int{1, 20} {
 		b.Run(fmt.Sprintf("steps=%d", steps), func(b *testing.B) {
 			for b.Loop() {
-				if err := e.Train(real, generated, classes, steps, 64); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Must(b, e.Train(real, generated, classes, steps, 64))
 			}
 			flops := float64(steps) * models * records * 2 * 2 * (features*hidden + hidden)
 			b.ReportMetric(flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/internal/nn/losses"
 	"github.com/conclave-dp/conclave/internal/nn/nntest"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // round is what models are trained on and asked about.
@@ -48,16 +49,14 @@ func collected(t *testing.T, models int, call func(visit func(model int, dx []fl
 	t.Helper()
 	all := make([][]float32, models)
 	var mu sync.Mutex
-	if err := call(func(model int, dx []float32) {
+	testkit.Must(t, call(func(model int, dx []float32) {
 		mu.Lock()
 		defer mu.Unlock()
 		if all[model] != nil {
 			t.Errorf("model %d was visited twice", model)
 		}
 		all[model] = append([]float32{}, dx...)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for i, dx := range all {
 		if dx == nil {
 			t.Fatalf("model %d was not visited", i)
@@ -81,9 +80,7 @@ func sameRows(a, b [][]float32) bool {
 func mustEnsemble(t testing.TB, spec Spec) *Ensemble {
 	t.Helper()
 	e, err := New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return e
 }
 
@@ -102,9 +99,7 @@ func TestTrainGradientsIsTrainAndThenInputGradients(t *testing.T) {
 				runtime.GOMAXPROCS(1 + rng.IntN(4))
 				got := trainGradients(t, one, r, loss)
 				runtime.GOMAXPROCS(1 + rng.IntN(4))
-				if err := two.Train(r.real, r.generated, r.classes, r.steps, r.batch); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, two.Train(r.real, r.generated, r.classes, r.steps, r.batch))
 				want := collected(t, spec.Models, func(visit func(int, []float32)) error {
 					return two.InputGradients(r.asked, r.askedOf, loss, visit)
 				})
@@ -310,10 +305,8 @@ func TestFreshModelsTakeNoMemory(t *testing.T) {
 		r.generated, r.asked, r.classes, r.askedOf = images(rng, e, 6), images(rng, e, 6), []int{0, 0, 0, 1, 1,
 			1}, []int{0, 1, 0, 1, 0, 1}
 		call := func() {
-			if err := e.TrainGradients(r.real, r.generated, r.classes, r.steps, r.batch, r.asked, r.askedOf, nil,
-				func(int, []float32) {}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, e.TrainGradients(r.real, r.generated, r.classes, r.steps, r.batch, r.asked, r.askedOf, nil,
+				func(int, []float32) {}))
 		}
 		call()
 		var before, after runtime.MemStats

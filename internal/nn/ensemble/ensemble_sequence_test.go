@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn/losses"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // ensembleCalls makes calls of all kinds, with any number of records of a class,
@@ -18,9 +19,7 @@ func ensembleCalls(t *testing.T, spec Spec, seed uint64, procs func() int) (bits
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	rng := rand.New(rand.NewPCG(seed, 51))
 	e, err := New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	nets := make([][]*alone, spec.Models)
 	for i := range nets {
 		for c := range spec.Classes {
@@ -46,9 +45,7 @@ func ensembleCalls(t *testing.T, spec Spec, seed uint64, procs func() int) (bits
 				}
 			}
 			at := e.Steps()
-			if err := e.Train(real, x, classes, steps, batch); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, e.Train(real, x, classes, steps, batch))
 			if e.Steps() != at+steps {
 				t.Errorf("%d steps after %d more than %d", e.Steps(), steps, at)
 			}
@@ -74,9 +71,7 @@ func ensembleCalls(t *testing.T, spec Spec, seed uint64, procs func() int) (bits
 			bits = append(bits, e.w...)
 		case 1:
 			scores := make([]float32, spec.Models*n)
-			if err := e.Score(scores, x, classes); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, e.Score(scores, x, classes))
 			for i := range nets {
 				for c, a := range nets[i] {
 					rows, at := ofClass(x, classes, c, e.In())
@@ -90,16 +85,14 @@ func ensembleCalls(t *testing.T, spec Spec, seed uint64, procs func() int) (bits
 		case 2:
 			gradients := make([][]float32, spec.Models)
 			var mu sync.Mutex
-			if err := e.InputGradients(x, classes, losses.KLWGAN, func(model int, dx []float32) {
+			testkit.Must(t, e.InputGradients(x, classes, losses.KLWGAN, func(model int, dx []float32) {
 				mu.Lock()
 				defer mu.Unlock()
 				if gradients[model] != nil {
 					t.Errorf("model %d was visited twice", model)
 				}
 				gradients[model] = append([]float32{}, dx...)
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			for i := range nets {
 				if len(gradients[i]) != len(x) || gradients[i] == nil {
 					t.Fatalf("model %d: %d gradients of %d numbers", i, len(gradients[i]), len(x))

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/nn"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // toy returns examples and generated records of two classes: real records of
@@ -47,20 +48,14 @@ func TestEnsembleLearnsEachClass(t *testing.T) {
 			spec := critics(3, 4, 2, hidden)
 			spec.Rate, spec.Seed = 0.05, 1
 			e, err := New(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			for range 10 {
-				if err := e.Train(real, generated, classes, 20, 32); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, e.Train(real, generated, classes, 20, 32))
 			}
 			x := []float32{3, 0, 0, 0, -3, 0, 0, 0}
 			for c, better := range []int{0, 1} { // the record nearer to the class's real ones
 				scores := make([]float32, 6)
-				if err := e.Score(scores, x, []int{c, c}); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, e.Score(scores, x, []int{c, c}))
 				for i := range 3 {
 					if scores[2*i+better] <= scores[2*i+1-better]+1 {
 						t.Errorf("model %d, class %d: scores %v", i, c, scores[2*i:2*i+2])
@@ -78,13 +73,9 @@ func TestEnsembleIsTheSameWhateverGOMAXPROCS(t *testing.T) {
 		spec := critics(50, 5, 2, 0)
 		spec.Decay, spec.Seed = 0.1, 3
 		e, err := New(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for range 3 {
-			if err := e.Train(real, generated, classes, 5, 8); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, e.Train(real, generated, classes, 5, 8))
 		}
 		return e.w
 	}
@@ -98,12 +89,8 @@ func TestEnsembleModelsDoNotShareAnything(t *testing.T) {
 	real, generated, classes := toy(4, 3, rand.New(rand.NewPCG(2, 2)))
 	train := func(real []Examples) *Ensemble {
 		e, err := New(critics(4, 3, 2, 4))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Train(real, generated, classes, 5, 8); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
+		testkit.Must(t, e.Train(real, generated, classes, 5, 8))
 		return e
 	}
 	before := train(real)
@@ -124,16 +111,10 @@ func TestEnsembleModelsDoNotShareAnything(t *testing.T) {
 func TestEnsembleWithoutRecordsOfAClassScoresThemAlike(t *testing.T) {
 	real := []Examples{{ByClass: [][]float32{{1, 2}, nil}}}
 	e, err := New(critics(1, 2, 2, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Train(real, []float32{0, 0, 1, 1}, []int{0, 1}, 10, 4); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, e.Train(real, []float32{0, 0, 1, 1}, []int{0, 1}, 10, 4))
 	scores := make([]float32, 2)
-	if err := e.Score(scores, []float32{5, 5, -5, 0}, []int{1, 1}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, e.Score(scores, []float32{5, 5, -5, 0}, []int{1, 1}))
 	if diff := cmp.Diff([]float32{0, 0}, scores); diff != "" {
 		t.Error(diff)
 	}
@@ -158,9 +139,7 @@ func TestEnsembleRefusesWhatDoesNotFit(t *testing.T) {
 		}
 	}
 	e, err := New(critics(1, 2, 1, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ok := []Examples{{ByClass: [][]float32{{1, 2}}}}
 	for name, err := range map[string]error{
 		"models":   e.Train(nil, []float32{1, 2}, []int{0}, 1, 1),
@@ -196,17 +175,11 @@ func BenchmarkEnsembleRound(b *testing.B) {
 			spec := critics(models, features, 2, hidden)
 			spec.Decay = 0.3
 			e, err := New(spec)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.Must(b, err)
 			scores := make([]float32, models*64)
 			for b.Loop() {
-				if err := e.Train(real, generated, classes, 10, 32); err != nil {
-					b.Fatal(err)
-				}
-				if err := e.Score(scores, generated, classes); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Must(b, e.Train(real, generated, classes, 10, 32))
+				testkit.Must(b, e.Score(scores, generated, classes))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/models, "ns/teacher")
 		})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/internal/nn/losses"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // critics describes models with one hidden layer, or with none.
@@ -81,9 +82,7 @@ func TestStandTakesAWindow(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, 4))
 			const f, n = 7, 203
 			e, err := New(critics(1, f, 1, hidden))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			rows := make([]float32, n*f)
 			for i := range rows {
 				rows[i] = float32(rng.NormFloat64())

@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/nntest"
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 var (
@@ -73,9 +74,7 @@ func TestOptimizersGoOnFromACheckpoint(t *testing.T) {
 		second := build(q)
 		set := safetensors.New()
 		set.Add("", first.State())
-		if err := set.CopyTo("", second.State()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, set.CopyTo("", second.State()))
 		second.SetSteps(first.Steps())
 		p[0].Grad[0], q[0].Grad[0] = 0.7, 0.7
 		first.Step()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn/nntest"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestCrossEntropyAgreesWithCentralDifferences(t *testing.T) {
@@ -95,9 +96,7 @@ func TestSoftHeadsGradients(t *testing.T) {
 // fails falsely with a chance below 1e-6.
 func TestGumbelHeadDrawsWithItsProbabilities(t *testing.T) {
 	h, err := NewHeads([]Head{{GumbelHead, 0, 3}}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	h.Temperature = 0.3
 	const n = 20000
 	raw, x := make([]float32, 3*n), make([]float32, 3*n)
@@ -136,8 +135,6 @@ func allHeads(t *testing.T) *Heads {
 	t.Helper()
 	h, err := NewHeads([]Head{{SigmoidHead, 0, 1}, {CategoricalHead, 1, 3}, {BernoulliHead, 4, 2}, {SoftmaxHead, 6, 1},
 		{GumbelHead, 7, 4}, {SoftmaxHead, 11, 2}}, 13)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return h
 }

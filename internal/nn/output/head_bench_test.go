@@ -6,6 +6,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/internal/nn/nntest"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // BenchmarkHeads compares the heads of 128 images of 784 pixels, one by one and
@@ -23,9 +24,7 @@ func BenchmarkHeads(b *testing.B) {
 	x, grad := make([]float32, n*pixels), make([]float32, n*pixels)
 	for name, heads := range map[string][]Head{"single": single, "joined": {{SigmoidHead, 0, pixels}}} {
 		h, err := NewHeads(heads, pixels)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, err)
 		b.Run(name+" forward", func(b *testing.B) {
 			for b.Loop() {
 				h.Forward(x, raw, n, rng)

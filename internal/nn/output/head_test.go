@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn/nntest"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func mixedHeads(t *testing.T) *Heads {
 	t.Helper()
 	h, err := NewHeads([]Head{{SigmoidHead, 0, 1}, {BernoulliHead, 1, 1}, {CategoricalHead, 2, 3}}, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return h
 }
 
@@ -79,17 +78,13 @@ func TestWideSigmoidHeadIsManySingleOnes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	heads := []Head{{SigmoidHead, 0, width}, {BernoulliHead, width, 1}}
 	wide, err := NewHeads(heads, width+1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	heads = heads[1:]
 	for j := width - 1; j >= 0; j-- {
 		heads = append([]Head{{SigmoidHead, j, 1}}, heads...)
 	}
 	single, err := NewHeads(heads, width+1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	raw := make([]float32, n*(width+1))
 	for i := range raw {
 		raw[i] = float32(20 * rng.NormFloat64())

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Of a sealed file every flipped bit is noticed, or changes nothing.
@@ -14,20 +15,12 @@ func TestFlippedBitsAreNoticed(t *testing.T) {
 	set.Add("a.", []tensor.Param{{Name: "w", Shape: []int{2, 3}, Value: []float32{1, -2, 3, 0.5, 0, 9}}})
 	set.Add("b.", []tensor.Param{{Name: "v", Shape: []int{2}, Value: []float32{4, 5}}})
 	set.Metadata["text"] = `{"round": 3}`
-	if err := set.Seal(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, set.Seal())
 	var b bytes.Buffer
-	if err := Write(&b, set); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Write(&b, set))
 	good, err := Read(bytes.NewReader(b.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := good.CheckSeal(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, good.CheckSeal())
 	for i := range 8 * b.Len() {
 		raw := bytes.Clone(b.Bytes())
 		raw[i/8] ^= 1 << (i % 8)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func sampleTensors() *Set {
@@ -26,13 +27,9 @@ func sampleTensors() *Set {
 
 func TestTensorsComeBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.safetensors")
-	if err := Save(path, sampleTensors()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Save(path, sampleTensors()))
 	got, err := Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if diff := cmp.Diff(sampleTensors(), got); diff != "" {
 		t.Error(diff)
 	}
@@ -47,18 +44,14 @@ func TestTensorsWithoutMetadata(t *testing.T) {
 	for n := range 9 {
 		var b bytes.Buffer
 		set := &Set{ByName: map[string]Tensor{strings.Repeat("x", 1+n): {Shape: []int{1}, Data: []float32{1}}}}
-		if err := Write(&b, set); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, Write(&b, set))
 		if at := b.Len() - 4; at%8 != 0 {
 			t.Errorf("data begins at byte %d", at)
 		}
 	}
 	const header = `{"__metadata__":null}`
 	set, err := Read(strings.NewReader(string(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) + header))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := set.Seal(); err != nil {
 		t.Error(err)
 	}
@@ -66,9 +59,7 @@ func TestTensorsWithoutMetadata(t *testing.T) {
 
 func TestReadTensorsRefusesDamage(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, sampleTensors()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Write(&b, sampleTensors()))
 	file := func(header, data string) []byte {
 		return append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...), data...)
 	}
@@ -114,9 +105,7 @@ func TestCopyToNeedsEveryTensor(t *testing.T) {
 
 func FuzzReadTensors(f *testing.F) {
 	var b bytes.Buffer
-	if err := Write(&b, sampleTensors()); err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, Write(&b, sampleTensors()))
 	f.Add(b.Bytes())
 	f.Add([]byte{})
 	f.Add(append(binary.LittleEndian.AppendUint64(nil, 2), "{}"...))

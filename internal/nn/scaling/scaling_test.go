@@ -4,15 +4,15 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestStandardUnits(t *testing.T) {
 	// Class 0: column 0 has mean 0.4 and spread 0.1, column 1 is always 1.
 	x := []float32{0.3, 1, 0.5, 1, 0.9, 0}
 	s, err := New(x, []int{0, 0, 1}, 2, 3, []int{0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if s.Width() != 3 {
 		t.Fatalf("width %d, want 3", s.Width())
 	}
@@ -68,9 +68,7 @@ func TestStandardChangeAndSlope(t *testing.T) {
 		classes[i] = i % 2
 	}
 	s, err := New(x, classes, width, 2, []int{0, 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	at, moved := make([]float32, s.Width()), make([]float32, s.Width())
 	for class := range 2 {
 		record, step, change := []float32{0.5, 0.4, 0.6}, []float32{0.25, -0.5, 0.125}, make([]float32, width)

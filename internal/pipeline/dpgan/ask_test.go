@@ -7,29 +7,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
-
-const wideText = `name: wide
-label: label
-columns:
-  - {name: a, kind: continuous, lower: 0, upper: 1}
-  - {name: b, kind: integer, lower: 0, upper: 120}
-  - {name: c, kind: categorical, categories: [x, y, z]}
-  - {name: d, kind: binary}
-  - {name: label, kind: binary}
-`
-
-const imageText = `name: bars
-label: y
-format: idx
-image: {height: 4, width: 4, channels: 1}
-columns:
-  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 16}
-  - {name: y, kind: categorical, categories: [left, right]}
-`
 
 // What a round asks for is what the options say.
 func TestDiscriminatorsAreAskedForAsOptionsSay(t *testing.T) {
@@ -37,15 +18,12 @@ func TestDiscriminatorsAreAskedForAsOptionsSay(t *testing.T) {
 		o := DefaultOptions()
 		o.Rate = 0.1
 		change(&o)
-		schema, err := partition.ParseSchema([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		schema := partitiontest.Schema(t, text)
 		return (&training{o, pipeline.Problem{Encoder: encode.New(schema), Classes: 2}}).gradients(false)
 	}
 	const dense, convolution = conclavev1.Discriminator_KIND_DENSE, conclavev1.Discriminator_KIND_CONVOLUTION
 	const each, told = conclavev1.Discriminator_CLASSES_EACH, conclavev1.Discriminator_CLASSES_TOLD
-	a := ask(wideText, func(o *Options) { o.Discriminator.Fourier = 20 })
+	a := ask(partitiontest.Wide, func(o *Options) { o.Discriminator.Fourier = 20 })
 	spec := a.Spec.Describe()
 	if want := (&conclavev1.Discriminator{Kind: dense, Hidden: 128, Classes: 2, ByClass: each, Pieces: true,
 		Fourier: 20, Seed: 1}); !proto.Equal(spec, want) {
@@ -54,7 +32,7 @@ func TestDiscriminatorsAreAskedForAsOptionsSay(t *testing.T) {
 	if a.Loss != conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN || a.Rate != 0.1 || !(a.Clip > 1) || a.Nothing {
 		t.Errorf("loss %v, rate %v, clip %v", a.Loss, a.Rate, a.Clip)
 	}
-	a = ask(imageText, func(o *Options) {
+	a = ask(partitiontest.Bars, func(o *Options) {
 		o.Discriminator.Kind, o.Discriminator.Classes, o.Clip = "convolution", "told", 0.3
 	})
 	spec = a.Spec.Describe()
@@ -66,7 +44,7 @@ func TestDiscriminatorsAreAskedForAsOptionsSay(t *testing.T) {
 		Logistic: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Wasserstein: conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN,
 		KLWGAN: conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN, // that of real records
 	} {
-		if a := ask(wideText, func(o *Options) { o.Discriminator.Loss = loss }); a.Loss != want {
+		if a := ask(partitiontest.Wide, func(o *Options) { o.Discriminator.Loss = loss }); a.Loss != want {
 			t.Errorf("%s is asked for as %v", loss, a.Loss)
 		}
 	}

@@ -12,31 +12,17 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/losses"
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
-
-const tableSchema = `
-name: test
-label: label
-columns:
-  - {name: a, kind: continuous, lower: 0, upper: 1}
-  - {name: b, kind: continuous, lower: 0, upper: 1, nullable: true}
-  - {name: c, kind: categorical, categories: [x, y, z]}
-  - {name: d, kind: binary}
-  - {name: label, kind: binary}
-`
 
 func mustEncoder(t testing.TB, text string) *encode.Encoder {
 	t.Helper()
-	s, err := partition.ParseSchema([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return encode.New(s)
+	return encode.New(partitiontest.Schema(t, text))
 }
 
-func tableEncoder(t testing.TB) *encode.Encoder { return mustEncoder(t, tableSchema) }
+func tableEncoder(t testing.TB) *encode.Encoder { return mustEncoder(t, partitiontest.Mixed) }
 
 // imageEncoder is that of images of two classes.
 func imageEncoder(t testing.TB) *encode.Encoder {
@@ -121,9 +107,7 @@ func imageOptions() Options {
 func mustNew(t testing.TB, o Options, e *encode.Encoder, seed uint64) *Trainer {
 	t.Helper()
 	tr, err := New(o, e, 2, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return tr
 }
 

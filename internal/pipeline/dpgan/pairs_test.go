@@ -9,24 +9,21 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // trained is a student after all steps, and what answered.
 func trained(t testing.TB, v variant) (*Trainer, *pool) {
 	t.Helper()
 	tr, oracle := mustNew(t, v.o, v.e, 1), newPool(t, v.o, v.e, v.record)
-	if err := tr.Run(context.Background(), oracle, v.o.Steps, nothing, unseen); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, tr.Run(context.Background(), oracle, v.o.Steps, nothing, unseen))
 	return tr, oracle
 }
 
 func mustPairs(t testing.TB, tr *Trainer) []pipeline.Pair {
 	t.Helper()
 	pairs, err := tr.Pairs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return pairs
 }
 
@@ -45,9 +42,7 @@ func TestPairsSurviveACheckpoint(t *testing.T) {
 			tr, _ := trained(t, v)
 			pairs := mustPairs(t, tr)
 			path := filepath.Join(t.TempDir(), "student.ckpt")
-			if err := tr.Save(path, "run"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, tr.Save(path, "run"))
 			again := mustNew(t, v.o, v.e, 2)
 			if _, err := again.Restore(path, "run"); err != nil {
 				t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
@@ -69,15 +70,11 @@ func TestTheGeneratorFollowsTheRecords(t *testing.T) {
 			e := tableEncoder(t)
 			learned := newPool(t, o, e, tableRecord)
 			tr := mustNew(t, o, e, 1)
-			if err := tr.Run(context.Background(), learned, o.Steps, nothing, unseen); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, tr.Run(context.Background(), learned, o.Steps, nothing, unseen))
 			null := newPool(t, o, e, tableRecord)
 			null.nothing = true
 			other := mustNew(t, o, e, 1)
-			if err := other.Run(context.Background(), null, o.Steps, nothing, unseen); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, other.Run(context.Background(), null, o.Steps, nothing, unseen))
 			with, without := apart(learned, tr.Generator()), apart(learned, other.Generator())
 			t.Logf("apart by %.3f, without records by %.3f", with, without)
 			if with > 0.25 || without < 2*with {
@@ -95,9 +92,7 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 			stop := errors.New("stop")
 			straight, oracle := mustNew(t, c.o, c.e, 1), newPool(t, c.o, c.e, c.record)
 			oracle.noise = 3
-			if err := straight.Run(context.Background(), oracle, c.o.Steps, nothing, unseen); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, straight.Run(context.Background(), oracle, c.o.Steps, nothing, unseen))
 			path := filepath.Join(t.TempDir(), "student.ckpt")
 			again := newPool(t, c.o, c.e, c.record)
 			again.noise = 3
@@ -160,10 +155,8 @@ func TestCopiesOfTheSecondHalfAreKept(t *testing.T) {
 		o := climbOptions()
 		o.Student.Keep = keep
 		tr := mustNew(t, o, tableEncoder(t), 1)
-		if err := tr.Run(context.Background(), newPool(t, o, tableEncoder(t), tableRecord), o.Steps, nothing,
-			unseen); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, tr.Run(context.Background(), newPool(t, o, tableEncoder(t), tableRecord), o.Steps, nothing,
+			unseen))
 		var steps []int
 		for _, k := range tr.Kept() {
 			steps = append(steps, k.Step)
@@ -217,9 +210,7 @@ func TestTheSeedRepeatsARun(t *testing.T) {
 	o, e := climbOptions(), tableEncoder(t)
 	first := func(seed uint64) *pipeline.DiscriminatorQuestion {
 		q, err := mustNew(t, o, e, seed).ask()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return q
 	}
 	if !cmp.Equal(first(1), first(1)) || cmp.Equal(first(1), first(2)) {
@@ -302,19 +293,13 @@ func TestCheckpointsAreTheirRuns(t *testing.T) {
 	o, e := climbOptions(), tableEncoder(t)
 	path := filepath.Join(t.TempDir(), "student.ckpt")
 	tr := mustNew(t, o, e, 1)
-	if err := tr.Run(context.Background(), newPool(t, o, e, tableRecord), o.Steps, nothing, unseen); err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.Save(path, "run"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, tr.Run(context.Background(), newPool(t, o, e, tableRecord), o.Steps, nothing, unseen))
+	testkit.Must(t, tr.Save(path, "run"))
 	restore := func(o Options, identity string) error {
 		_, err := mustNew(t, o, e, 1).Restore(path, identity)
 		return err
 	}
-	if err := restore(o, "run"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, restore(o, "run"))
 	if err := restore(o, "other"); !errors.Is(err, pipeline.ErrCheckpoint) ||
 		!strings.Contains(err.Error(), "use another output folder") {
 		t.Errorf("another run's: %v", err)

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 	"pgregory.net/rapid"
 
-	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // discrete is a generator of a few kinds of records, with the score of each.
@@ -53,9 +53,7 @@ func TestAcceptedRecordsAreOfTheTiltedDistribution(t *testing.T) {
 	const n = 50_000
 	a, err := Accept(context.Background(), Options{Percentile: 0, Burn: 1000, Tries: 100}, n,
 		rand.New(rand.NewPCG(2, 2)), generated.next)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	count := make([]float64, len(real))
 	for _, kind := range a.Records {
 		count[kind]++
@@ -90,9 +88,7 @@ func TestTheShiftRaisesAcceptance(t *testing.T) {
 	for _, percentile := range []float64{0, 99, 95, 80, 50} {
 		a, err := Accept(context.Background(), Options{Percentile: percentile, Burn: 5000, Tries: 10_000}, 500, rng,
 			normal)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		rate := float64(len(a.Records)) / float64(a.Tried)
 		if rate < 1.3*last {
 			t.Errorf("percentile %v accepts %v, the one before %v", percentile, rate, last)
@@ -138,9 +134,7 @@ func TestTheLargestScoreIsRaised(t *testing.T) {
 		return []int{0, 1}, []float64{0.5, 0.99}, nil
 	}
 	a, err := Accept(context.Background(), Options{Burn: 1, Tries: 1000}, 2000, rand.New(rand.NewPCG(4, 4)), source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	low := 0
 	for _, kind := range a.Records {
 		if kind == 0 {

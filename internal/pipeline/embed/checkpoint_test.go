@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // saved is a checkpoint in the middle of a fit.
@@ -42,9 +43,7 @@ func TestDamagedCheckpointsAreRefused(t *testing.T) {
 	tr := mustTrain(t, v, v.own(t), 1)
 	refuses := func(name string, content []byte, mayPass bool) {
 		t.Helper()
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, content, 0o600))
 		_, err := tr.Restore(path, "run")
 		if err == nil && mayPass {
 			return
@@ -73,9 +72,7 @@ func TestCheckpointsAreTheirRuns(t *testing.T) {
 		_, err := mustTrain(t, v, v.own(t), 1).Restore(path, identity)
 		return err
 	}
-	if err := restore(v, "run"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, restore(v, "run"))
 	if err := restore(v, "other"); !errors.Is(err, pipeline.ErrCheckpoint) ||
 		!strings.Contains(err.Error(), "use another output folder") {
 		t.Errorf("another run's: %v", err)
@@ -92,9 +89,7 @@ func TestCheckpointsAreTheirRuns(t *testing.T) {
 		}
 	}
 	other := filepath.Join(t.TempDir(), "other.safetensors")
-	if err := pipeline.SaveCheckpoint(other, "gpate", struct{}{}, safetensors.New()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, pipeline.SaveCheckpoint(other, "gpate", struct{}{}, safetensors.New()))
 	if _, err := mustTrain(t, v, v.own(t), 1).Restore(other, "run"); !errors.Is(err, pipeline.ErrCheckpoint) ||
 		!strings.Contains(err.Error(), "of another pipeline") {
 		t.Errorf("another pipeline's: %v", err)
@@ -105,9 +100,7 @@ func TestCheckpointsAreTheirRuns(t *testing.T) {
 func TestACheckpointBeforeTheRelease(t *testing.T) {
 	v := variants()["a table"]
 	path := filepath.Join(t.TempDir(), "student.safetensors")
-	if err := mustTrain(t, v, v.own(t), 1).Save(path, "run"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, mustTrain(t, v, v.own(t), 1).Save(path, "run"))
 	oracle := v.own(t)
 	tr := mustTrain(t, v, oracle, 1)
 	if found, err := tr.Restore(path, "run"); err != nil || !found {

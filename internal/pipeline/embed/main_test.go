@@ -10,21 +10,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/embedding"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 const (
-	tableSchema = `
-name: test
-label: label
-columns:
-  - {name: a, kind: continuous, lower: 0, upper: 1}
-  - {name: b, kind: continuous, lower: 0, upper: 1, nullable: true}
-  - {name: c, kind: categorical, categories: [x, y, z]}
-  - {name: d, kind: binary}
-  - {name: label, kind: binary}
-`
 	imageSchema = `
 name: images
 label: label
@@ -49,11 +40,7 @@ columns:
 
 func encoderOf(t testing.TB, text string) *encode.Encoder {
 	t.Helper()
-	s, err := partition.ParseSchema([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return encode.New(s)
+	return encode.New(partitiontest.Schema(t, text))
 }
 
 // smallOptions are set by hand, so that tests do not depend on the defaults, and keep a
@@ -185,9 +172,9 @@ func variants() map[string]variant {
 	convolution := imageOptions()
 	convolution.Student.Generator, convolution.Student.Hidden, convolution.Student.Warp = "convolution", 4, 0.5
 	return map[string]variant{
-		"a table":        {tableSchema, smallOptions(), 2, tableRecord},
-		"waves alone":    {tableSchema, waves, 2, tableRecord},
-		"without memory": {tableSchema, forgetful, 2, tableRecord},
+		"a table":        {partitiontest.Mixed, smallOptions(), 2, tableRecord},
+		"waves alone":    {partitiontest.Mixed, waves, 2, tableRecord},
+		"without memory": {partitiontest.Mixed, forgetful, 2, tableRecord},
 		"no label":       {unlabelledSchema, smallOptions(), 1, unlabelledRecord},
 		"one column":     {oneColumnSchema, smallOptions(), 1, oneNumber},
 		"images":         {imageSchema, imageOptions(), 2, imageRecord},
@@ -200,13 +187,9 @@ func mustTrain(t testing.TB, v variant, oracle embed.Oracle, seed uint64) *embed
 	t.Helper()
 	e := encoderOf(t, v.schema)
 	tr, err := embed.New(v.o, e, v.classes, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s, err := embed.NewStart(v.o, e, v.classes, 1, oracle, unwatched)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	tr.StartWith(s)
 	return tr
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // weights are all numbers of a student's generator and of its moving average.
@@ -32,9 +33,7 @@ func TestAStudentAsksOnce(t *testing.T) {
 			oracle := v.own(t)
 			tr := mustTrain(t, v, oracle, 1)
 			keeps := 0
-			if err := tr.Run(context.Background(), func() error { keeps++; return nil }); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, tr.Run(context.Background(), func() error { keeps++; return nil }))
 			if !slices.Equal(oracle.rounds, []uint64{0}) || tr.Rounds() != 0 || keeps < 3 {
 				t.Errorf("rounds %v were asked, %d follow, the state was kept %d times", oracle.rounds, tr.Rounds(),
 					keeps)
@@ -61,9 +60,7 @@ func TestAStudentAsksOnce(t *testing.T) {
 			again := mustTrain(t, v, v.own(t), 1)
 			other := mustTrain(t, v, v.own(t), 2)
 			for _, tr := range []*embed.Trainer{again, other} {
-				if err := tr.Run(context.Background(), nothing); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, tr.Run(context.Background(), nothing))
 			}
 			if !slices.Equal(weights(tr.Generator()), weights(again.Generator())) ||
 				slices.Equal(weights(tr.Generator()), weights(other.Generator())) {
@@ -97,10 +94,8 @@ func TestTheGeneratorMatchesTheRecords(t *testing.T) {
 			oracle, null := v.own(t), v.own(t)
 			null.x, null.classes = nil, nil
 			tr, other := mustTrain(t, v, oracle, 1), mustTrain(t, v, null, 1)
-			if err := errors.Join(tr.Run(context.Background(), nothing),
-				other.Run(context.Background(), nothing)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, errors.Join(tr.Run(context.Background(), nothing),
+				other.Run(context.Background(), nothing)))
 			with, without := apart(oracle, tr.Generator(), v.classes), apart(oracle, other.Generator(), v.classes)
 			t.Logf("apart by %.3f, without records by %.3f", with, without)
 			if with > c.limit || without < 2*with {
@@ -120,9 +115,7 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 			}
 			straight := mustTrain(t, v, v.own(t), 1)
 			keeps := 0
-			if err := straight.Run(context.Background(), func() error { keeps++; return nil }); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, straight.Run(context.Background(), func() error { keeps++; return nil }))
 			want, stop := weights(straight.Generator()), errors.New("stop")
 			for at := range keeps {
 				path := filepath.Join(t.TempDir(), "student.safetensors")
@@ -143,9 +136,7 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 				if found, err := tr.Restore(path, "run"); err != nil || !found {
 					t.Fatalf("restored %v, %v", found, err)
 				}
-				if err := tr.Run(context.Background(), nothing); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, tr.Run(context.Background(), nothing))
 				if oracle.asked != 1 {
 					t.Fatalf("kept %d times: it was asked %d times", at+1, oracle.asked)
 				}
@@ -189,22 +180,16 @@ func TestStepsAreWatched(t *testing.T) {
 		v.o.Fit.Steps = steps
 		e, last := encoderOf(t, v.schema), 0
 		tr, err := embed.New(v.o, e, 2, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		s, err := embed.NewStart(v.o, e, 2, 1, v.own(t), func(done, of int) {
 			if of != steps || done <= last || done > of {
 				t.Errorf("step %d of %d after %d", done, of, last)
 			}
 			last = done
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		tr.StartWith(s)
-		if err := tr.Run(context.Background(), nothing); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, tr.Run(context.Background(), nothing))
 		if tr.Notes().Begun != steps || last < steps*9/10 {
 			t.Errorf("%d steps: %d were taken, the last that was seen is %d", steps, tr.Notes().Begun, last)
 		}
@@ -273,19 +258,13 @@ func TestHoldKeepsTheGeneratorNear(t *testing.T) {
 	after := func(hold bool) float64 {
 		oracle := v.own(t)
 		s, err := embed.NewStart(v.o, e, 2, 1, oracle, unwatched)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		rng := rand.New(rand.NewPCG(1, 2))
 		g, err := pipeline.NewGenerator(e, pipeline.GeneratorSpec{Noise: 6, Hidden: 32, Layers: 2, Classes: 2}, rng)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		l := pipeline.NewLearner(g, 1e-3)
 		var notes pipeline.Learned
-		if err := s.Begin(context.Background(), &notes, l, rng, nothing); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, s.Begin(context.Background(), &notes, l, rng, nothing))
 		l.SetRate(2e-3)
 		classes := pipeline.Balanced(64, 2)
 		x, grad := make([]float32, 64*g.Width()), make([]float32, 64*g.Width())

@@ -8,27 +8,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-const wideText = `name: wide
-label: label
-columns:
-  - {name: a, kind: continuous, lower: 0, upper: 1}
-  - {name: b, kind: integer, lower: 0, upper: 120}
-  - {name: c, kind: categorical, categories: [x, y, z]}
-  - {name: d, kind: binary}
-  - {name: label, kind: binary}
-`
-
 // The round that nodes are sent says what the options do.
 func TestEmbeddingRounds(t *testing.T) {
-	schema, err := partition.ParseSchema([]byte(wideText))
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := partitiontest.Schema(t, partitiontest.Wide)
 	e, o := encode.New(schema), DefaultOptions()
 	o.Features = Features{
 		Count: 0.5, Columns: 1, Pairs: 2, Bins: 9, PairBins: 6, MostPairs: 3, Fourier: 3, Waves: 30,
@@ -36,14 +24,10 @@ func TestEmbeddingRounds(t *testing.T) {
 	}
 	o = o.ChosenFor(e, 2, 0)
 	q, err := o.Question(e, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r := roundOf(0, q, 1<<12, true)
 	got := new(conclavev1.EmbeddingSum)
-	if err := proto.Unmarshal(r.GetParams(), got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, proto.Unmarshal(r.GetParams(), got))
 	var kinds []conclavev1.Embedding_Part_Kind
 	var weights []float64
 	for _, p := range got.GetEmbedding().GetParts() {

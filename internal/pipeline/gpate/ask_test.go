@@ -10,38 +10,21 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-const wideText = `name: wide
-label: label
-columns:
-  - {name: a, kind: continuous, lower: 0, upper: 1}
-  - {name: b, kind: integer, lower: 0, upper: 120}
-  - {name: c, kind: categorical, categories: [x, y, z]}
-  - {name: d, kind: binary}
-  - {name: label, kind: binary}
-`
-
-const imageText = `name: bars
-label: y
-format: idx
-image: {height: 4, width: 4, channels: 1}
-columns:
-  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 16}
-  - {name: y, kind: categorical, categories: [left, right]}
-`
-
 func TestTeachersOfGPATEAreToldHowToLearn(t *testing.T) {
-	images := strings.Replace(imageText, "height: 4, width: 4", "height: 8, width: 2", 1)
+	images := strings.Replace(partitiontest.Bars, "height: 4, width: 4", "height: 8, width: 2", 1)
 	for name, c := range map[string]struct {
 		schema string
 		change func(*Options)
 		coin   bool
 		want   func(*conclavev1.TeacherSpec)
 	}{
-		"logistic": {wideText, func(*Options) {}, false, func(*conclavev1.TeacherSpec) {}},
-		"by coins": {wideText, func(*Options) {}, true, func(s *conclavev1.TeacherSpec) {
+		"logistic": {partitiontest.Wide, func(*Options) {}, false, func(*conclavev1.TeacherSpec) {}},
+		"by coins": {partitiontest.Wide, func(*Options) {}, true, func(s *conclavev1.TeacherSpec) {
 			s.Vote = conclavev1.TeacherSpec_VOTE_COIN
 		}},
 		"of pixels": {images, func(o *Options) {
@@ -52,7 +35,7 @@ func TestTeachersOfGPATEAreToldHowToLearn(t *testing.T) {
 		}, false, func(s *conclavev1.TeacherSpec) {
 			s.Features, s.Cosines, s.Fresh = conclavev1.TeacherSpec_FEATURES_COSINES, 4, true
 		}},
-		"hidden, one for all": {wideText, func(o *Options) {
+		"hidden, one for all": {partitiontest.Wide, func(o *Options) {
 			o.Teacher.Model, o.Teacher.Networks = "hidden", "one"
 		}, false, func(s *conclavev1.TeacherSpec) {
 			s.Model, s.Hidden, s.Shared = conclavev1.TeacherSpec_MODEL_HIDDEN, 9, true
@@ -134,9 +117,7 @@ func TestGradientReleases(t *testing.T) {
 		}
 	}
 	got, err := sums.read(sumOf(4, Bound, Bound, -2*Bound, 0, 6*Bound), 4, 1.5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := &pipeline.GradientAnswer{Sum: []float32{0.25, -0.5, 0, 1.5}, Noise: 0.75, Receipt: "abc", Teachers: 4,
 		EpsilonSpent: 0.5}
 	if diff := cmp.Diff(want, got); diff != "" {

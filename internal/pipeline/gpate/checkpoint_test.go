@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // saved is a checkpoint in the middle of a run, with the next question in it.
@@ -43,9 +44,7 @@ func TestDamagedCheckpointsAreRefused(t *testing.T) {
 		"last byte": func(b []byte) []byte { return b[:len(b)-1] },
 		"a bit":     func(b []byte) []byte { b[len(b)-40] ^= 4; return b },
 	} {
-		if err := os.WriteFile(path, damage(bytes.Clone(content)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, damage(bytes.Clone(content)), 0o600))
 		if _, err := tr.Restore(path, "run"); !errors.Is(err, pipeline.ErrDamaged) ||
 			!strings.Contains(err.Error(), "remove the file and run again") {
 			t.Errorf("%s: error %v", name, err)
@@ -61,9 +60,7 @@ func TestRestoreRefuses(t *testing.T) {
 		_, err := mustNew(t, o, tableEncoder(t), 1).Restore(path, identity)
 		return err
 	}
-	if err := restore(movedOptions(), "run"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, restore(movedOptions(), "run"))
 	if err := restore(movedOptions(), "another run"); !errors.Is(err, pipeline.ErrCheckpoint) ||
 		!strings.Contains(err.Error(), "use another output folder") {
 		t.Errorf("another run's checkpoint: %v", err)
@@ -80,9 +77,7 @@ func TestRestoreRefuses(t *testing.T) {
 		}
 	}
 	set, err := safetensors.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	state := set.Metadata[checkpointKey]
 	for name, c := range map[string]struct{ old, new string }{
 		"rounds that were not": {`"done":2`, `"done":3`},
@@ -97,25 +92,19 @@ func TestRestoreRefuses(t *testing.T) {
 			t.Fatalf("%s: no %q in %s", name, c.old, state)
 		}
 		set.Metadata[checkpointKey] = changed
-		if err := errors.Join(set.Seal(), safetensors.Save(path, set)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(set.Seal(), safetensors.Save(path, set)))
 		if err := restore(movedOptions(), "run"); !errors.Is(err, pipeline.ErrCheckpoint) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	delete(set.Metadata, checkpointKey)
 	set.Metadata["pategan"] = state
-	if err := errors.Join(set.Seal(), safetensors.Save(path, set)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(set.Seal(), safetensors.Save(path, set)))
 	if err := restore(movedOptions(), "run"); !errors.Is(err, pipeline.ErrCheckpoint) ||
 		!strings.Contains(err.Error(), "another pipeline") {
 		t.Errorf("a checkpoint of pategan: %v", err)
 	}
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, content, 0o600))
 	if found, err := mustNew(t, movedOptions(), tableEncoder(t), 1).Restore(path+"x", "run"); found || err != nil {
 		t.Errorf("without a file: %v, %v", found, err)
 	}

@@ -13,32 +13,18 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 	"github.com/conclave-dp/conclave/projection"
 )
 
-const tableSchema = `
-name: test
-label: label
-columns:
-  - {name: a, kind: continuous, lower: 0, upper: 1}
-  - {name: b, kind: continuous, lower: 0, upper: 1, nullable: true}
-  - {name: c, kind: categorical, categories: [x, y, z]}
-  - {name: d, kind: binary}
-  - {name: label, kind: binary}
-`
-
 func mustEncoder(t testing.TB, text string) *encode.Encoder {
 	t.Helper()
-	s, err := partition.ParseSchema([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return encode.New(s)
+	return encode.New(partitiontest.Schema(t, text))
 }
 
-func tableEncoder(t testing.TB) *encode.Encoder { return mustEncoder(t, tableSchema) }
+func tableEncoder(t testing.TB) *encode.Encoder { return mustEncoder(t, partitiontest.Mixed) }
 
 // imageEncoder is that of images of two classes.
 func imageEncoder(t testing.TB, height, width, channels int) *encode.Encoder {
@@ -86,9 +72,7 @@ func imageOptions() Options {
 func mustNew(t testing.TB, o Options, e *encode.Encoder, seed uint64) *Trainer {
 	t.Helper()
 	tr, err := New(o, e, 2, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return tr
 }
 
@@ -143,9 +127,7 @@ func (o *crowd) ensemble(t testing.TB, fresh bool) *ensemble.Ensemble {
 		Models: o.teachers, Classes: 2, Input: nn.Vector(in), Layers: layers, Rate: opts.Rate, Decay: opts.Decay,
 		Seed: 1, Fresh: fresh, Start: 2,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return models
 }
 
@@ -276,7 +258,7 @@ func (o *crowd) Gradients(_ context.Context, round uint64, q *pipeline.GradientQ
 	return a, nil
 }
 
-// tableRecord draws a record of tableSchema. In class 0 column a lies around 0.25, c is
+// tableRecord draws a record of partitiontest.Mixed. In class 0 column a lies around 0.25, c is
 // mostly x and d mostly 0; in class 1 a lies around 0.75, c is mostly z and d mostly 1. b
 // says nothing and is empty in a quarter of the records.
 func tableRecord(rng *rand.Rand, class int) []float32 {

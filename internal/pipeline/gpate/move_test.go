@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
@@ -48,9 +49,7 @@ func TestChangesHaveTheLengthOfTheStep(t *testing.T) {
 				steps[i] *= 1e-4
 			}
 			change, err := tr.changes(q, steps)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			var squares float64
 			for _, v := range change {
 				squares += float64(v) * float64(v)
@@ -87,9 +86,7 @@ func TestChangesAreInUnitsOfRecords(t *testing.T) {
 	steps[0] = 1 // the mean of the first image
 	steps[9+1] = 1
 	change, err := tr.changes(q, steps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i := range 64 {
 		if math.Abs(float64(change[i]-change[0])) > 1e-5 || change[0] <= 0 {
 			t.Fatalf("pixel %d of the first image changes by %v, pixel 0 by %v", i, change[i], change[0])
@@ -107,9 +104,7 @@ func TestChangesAreInUnitsOfRecords(t *testing.T) {
 	table.Student.Follow = Move
 	tr, q = asked(t, table, tableEncoder(t))
 	units, err := scaling.New(q.Training, q.TrainingClasses, q.Width, 2, tr.numbers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	steps = make([]float32, len(q.Classes)*q.Width)
 	for i := range steps {
 		steps[i] = 1
@@ -144,9 +139,7 @@ func TestMoveBringsRecordsToTheirTargets(t *testing.T) {
 	target := make([]float32, len(q.Records))
 	steps := normals(len(q.Records), 8)
 	change, err := tr.changes(q, slices.Clone(steps))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	distance := func(x []float32) (sum float64) {
 		for i, v := range x {
 			sum += float64(v-target[i]) * float64(v-target[i]) / float64(len(q.Classes))
@@ -157,9 +150,7 @@ func TestMoveBringsRecordsToTheirTargets(t *testing.T) {
 		target[i] = min(1, max(0, q.Records[i]+c))
 	}
 	before := distance(q.Records)
-	if err := tr.move(t.Context(), q, &released{steps: steps}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, tr.move(t.Context(), q, &released{steps: steps}))
 	x := make([]float32, len(q.Records))
 	tr.learner.Generator.Sample(x, q.Classes, tr.draws())
 	if after := distance(x); !(before > 1.5) || after > before/5 {
@@ -183,9 +174,7 @@ func TestMoveOfTables(t *testing.T) {
 		row[0], row[3], row[6] = 0.3, 1, -1 // larger a, c more often x, d less often 1
 	}
 	before := means(tr.learner.Generator, 0)
-	if err := tr.move(t.Context(), q, &released{steps: steps}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, tr.move(t.Context(), q, &released{steps: steps}))
 	after := means(tr.learner.Generator, 0)
 	if after[0] < before[0]+0.1 || after[3] < 0.8 || after[6] > 0.2 {
 		t.Errorf("means %.2f, before %.2f", after, before)

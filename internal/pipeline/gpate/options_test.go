@@ -6,14 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // The defaults work for tables and images, with all kinds of answers.
 func TestDefaultOptionsAreValid(t *testing.T) {
-	if err := DefaultOptions().Validate(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, DefaultOptions().Validate())
 	for name, e := range map[string]*encode.Encoder{"a table": tableEncoder(t), "MNIST": imageEncoder(t, 28, 28, 1),
 		"color": imageEncoder(t, 32, 32, 3)} {
 		for _, answers := range []Answers{Sum, Histogram, Winner} {
@@ -241,9 +240,7 @@ func TestCheckForNamesTheField(t *testing.T) {
 				o = imageOptions()
 			}
 			c.change(&o)
-			if err := o.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, o.Validate())
 			err := o.ChosenFor(c.e).CheckFor(c.e)
 			if (err != nil) != (c.want != "") ||
 				err != nil && (!strings.HasPrefix(err.Error(), c.want) && !strings.Contains(err.Error(), c.want) ||

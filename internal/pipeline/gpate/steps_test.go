@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/projection"
 )
 
@@ -27,9 +27,7 @@ func aboutRecords(records int) *pipeline.GradientQuestion {
 func mustProjection(t testing.TB, tr *Trainer) *projection.Projection {
 	t.Helper()
 	p, err := projection.New(tr.opts.projected(tr.seen), 9)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return p
 }
 
@@ -137,13 +135,9 @@ func TestTheNoiseOfValues(t *testing.T) {
 			}
 		}
 		p, err := projection.New(projection.Spec{Features: 1, Directions: 1, Clip: 0.5, Bins: 4}, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		values, _, noise, err := tr.values(p, n, a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var square float64
 		for _, v := range values {
 			square += float64(v) * float64(v) / n

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // A field that is linear and quadratic in standard columns is found from noisy steps of
@@ -33,9 +34,7 @@ func TestFitFieldFindsTheField(t *testing.T) {
 	at := [2][w]float64{{0.8, -0.4, 0, 0.3, 0, -0.2, 0.5}, {-0.6, 0, 0.2, 0, 0.1, 0, 0}}
 	slope := [2][w]float64{{-0.7, 0.5}, {0.6, -1}} // of the numbers
 	first, err := tr.fitField(q, &released{steps: make([]float32, len(q.Records))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if slices.Max(first.at) != 0 || slices.Min(first.slope) != 0 {
 		t.Errorf("no steps give a field %v, %v", first.at, first.slope)
 	}
@@ -47,9 +46,7 @@ func TestFitFieldFindsTheField(t *testing.T) {
 		}
 	}
 	f, err := tr.fitField(q, &released{steps: steps})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	// Of 2,000 records with noise of 0.5 a mean errs by 0.011 and a slope by little more.
 	// Half of that is followed: six standard deviations are 0.04.
 	for c := range 2 {
@@ -92,17 +89,13 @@ func TestFitFieldIsBounded(t *testing.T) {
 	}
 	steps := make([]float32, len(q.Records))
 	first, err := tr.fitField(q, &released{steps: steps})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	z, zw := first.units.All(q.Records, q.Classes), first.units.Width()
 	for i := range q.Classes {
 		steps[i*q.Width], steps[i*q.Width+1] = 1e4*z[i*zw], -1e4*z[i*zw+1]
 	}
 	f, err := tr.fitField(q, &released{steps: steps})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if f.slope[q.Width] != widest || f.slope[q.Width+1] != -2 {
 		t.Errorf("slopes %v, want %v and -2", f.slope[q.Width:q.Width+2], widest)
 	}
@@ -133,14 +126,10 @@ func TestFieldsOfNoiseAreSmall(t *testing.T) {
 		r.steps[i] = float32(2 * rng.NormFloat64())
 	}
 	f, err := tr.fitField(q, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r.noise = 0
 	bare, err := tr.fitField(q, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var small, large float64
 	for i := range f.at {
 		small, large = small+f.at[i]*f.at[i], large+bare.at[i]*bare.at[i]

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
@@ -31,9 +32,7 @@ func TestLearnsATable(t *testing.T) {
 		oracle := newCrowd(t, o, e, 100, tableRecord)
 		oracle.coin, oracle.noise = coin, noise
 		tr := mustNew(t, o, e, 1)
-		if err := tr.Run(context.Background(), oracle, o.Rounds, nothing, unseen); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, tr.Run(context.Background(), oracle, o.Rounds, nothing, unseen))
 		return tr
 	}
 	flips := run(base, true, 0.01).Generator()
@@ -79,9 +78,7 @@ func TestLearnsImages(t *testing.T) {
 		oracle := newCrowd(t, o, e, 60, imageRecord)
 		oracle.coin, oracle.noise = coin, 0.01
 		tr := mustNew(t, o, e, 1)
-		if err := tr.Run(context.Background(), oracle, o.Rounds, nothing, unseen); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, tr.Run(context.Background(), oracle, o.Rounds, nothing, unseen))
 		for class := range 2 {
 			m := means(tr.Generator(), class)
 			for i, v := range m {
@@ -111,15 +108,13 @@ func TestRounds(t *testing.T) {
 		tr := mustNew(t, c.o, c.e, 1)
 		directions := c.o.ChosenFor(c.e).Directions
 		var seen []int
-		if err := tr.Run(context.Background(), oracle, 3, nothing, func(p pipeline.Progress) {
+		testkit.Must(t, tr.Run(context.Background(), oracle, 3, nothing, func(p pipeline.Progress) {
 			if p.Rounds != 3 || p.EpsilonSpent != float64(p.Round) || p.Queries != 12*directions ||
 				p.Answered != p.Queries {
 				t.Errorf("%s: progress %+v", name, p)
 			}
 			seen = append(seen, p.Round)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if !slices.Equal(seen, []int{1, 2, 3}) || tr.Rounds() != 3 || len(oracle.asked) != 3 {
 			t.Errorf("%s: rounds %v, %d learned from, %d asked", name, seen, tr.Rounds(), len(oracle.asked))
 		}
@@ -198,9 +193,7 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 			stop := errors.New("stop")
 			straight, oracle := mustNew(t, c.o, c.e, 1), newCrowd(t, c.o, c.e, 10, c.record)
 			oracle.models = freshModels(t, oracle) // answers must not depend on the questions before
-			if err := straight.Run(context.Background(), oracle, c.o.Rounds, nothing, unseen); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, straight.Run(context.Background(), oracle, c.o.Rounds, nothing, unseen))
 			want := oracle.asked
 			path := filepath.Join(t.TempDir(), "student.ckpt")
 			again := newCrowd(t, c.o, c.e, 10, c.record)
@@ -344,13 +337,11 @@ func TestUnansweredVotesMoveNothing(t *testing.T) {
 			return nil
 		}
 		tr := mustNew(t, o, e, 1)
-		if err := tr.Run(context.Background(), oracle, 1, nothing, func(p pipeline.Progress) {
+		testkit.Must(t, tr.Run(context.Background(), oracle, 1, nothing, func(p pipeline.Progress) {
 			if p.Answered != 12*3-1 {
 				t.Errorf("%d answered", p.Answered)
 			}
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return tr
 	}
 	a, b := run(0).Generator().Net.Params(), run(1e6).Generator().Net.Params()

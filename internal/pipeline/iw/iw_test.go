@@ -14,8 +14,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/ratio"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 const schemaText = `columns:
@@ -34,10 +35,7 @@ const squareText = `columns:
 
 func encoderOf(t testing.TB, text string) *encode.Encoder {
 	t.Helper()
-	s, err := partition.ParseSchema([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := partitiontest.Schema(t, text)
 	return encode.New(s)
 }
 
@@ -62,9 +60,7 @@ func TestFeaturesAreInUnitsOfTheRows(t *testing.T) {
 	x, classes := tableRows(n, 1)
 	for _, squares := range []bool{false, true} {
 		f, spec, err := NewFeatures(e, x, classes, 2, FeatureOptions{Squares: squares, Clip: 1e6})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		want := 1 + 5 + 2
 		if squares {
 			want += 2
@@ -97,9 +93,7 @@ func TestFeaturesAreInUnitsOfTheRows(t *testing.T) {
 			}
 		}
 		f, spec, err = NewFeatures(e, x, classes, 2, FeatureOptions{Squares: squares})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		v, cut := Vectors(f, x, classes), 0
 		for i := range n {
 			length := 0.0
@@ -166,30 +160,22 @@ func TestLambdaLeavesThePromisedNoise(t *testing.T) {
 			lambda := Lambda(kind, cost, clip, n, width)
 			w, err := ratio.NewWanted(ratio.Problem{Synthetic: direction, Width: width, Clip: clip * (1 + 1e-9),
 				Lambda: lambda, Records: n})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			draw := func(zeros []int64) ([]int64, error) { return gnmax.LaplaceCounts(src, zeros, w.L1, cost) }
 			switch kind {
 			case ratio.Gaussian:
 				sum, err := gnmax.NewGaussianSum(w.L2, cost)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				draw = func(zeros []int64) ([]int64, error) { return sum.Release(src, zeros) }
 			case ratio.NormGamma:
 				gamma, err := gnmax.NewNormGamma(cost, w.L2, width)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				draw = func(zeros []int64) ([]int64, error) { return gamma.Release(src, zeros) }
 			}
 			square := 0.0
 			for range draws {
 				noise, err := draw(make([]int64, width))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				score := 0.0
 				for i, v := range w.Lattice.Values(noise) {
 					score += v * direction[i]
@@ -272,22 +258,16 @@ func train(t *testing.T, synthetic, real []float32, o NetworkOptions, share floa
 	*exact) {
 	t.Helper()
 	net, err := NewNetwork(encoderOf(t, squareText), synthetic, make([]int, len(synthetic)/2), 1, o, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	other, err := discriminator.New(net.Spec(), rand.New(rand.NewPCG(0, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	oracle := &exact{t: t, net: other, x: real, share: share, noise: noise}
 	done := 0
-	if err := net.Run(t.Context(), oracle, func(d, steps int) {
+	testkit.Must(t, net.Run(t.Context(), oracle, func(d, steps int) {
 		if done++; d != done || steps != o.Steps {
 			t.Errorf("progress %d of %d", d, steps)
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return net, oracle
 }
 
@@ -342,9 +322,7 @@ func TestANetworkLearnsALogRatio(t *testing.T) {
 	net, _ := train(t, synthetic, real, NetworkOptions{Rate: 1, Steps: 300, Clip: 1, StepSize: 0.03, Records: 1}, 1,
 		noise)
 	odds, err := net.LogOdds()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	worst := 0.0
 	for i, o := range odds {
 		x := float64(synthetic[2*i])
@@ -396,9 +374,7 @@ func TestNetworksThatFail(t *testing.T) {
 	synthetic := square(50, false, 1)
 	fresh := func() *Network {
 		net, err := NewNetwork(e, synthetic, make([]int, 50), 1, o, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return net
 	}
 	if err := fresh().Run(t.Context(), broken{}, nil); !errors.Is(err, errBroken) {

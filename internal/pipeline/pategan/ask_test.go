@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -21,9 +22,7 @@ func TestSharesOfNoisyHistograms(t *testing.T) {
 	// fake, real of: all real, all fake, a draw, three of four real, not
 	// answered, and a noisy histogram that leaves [0, 1].
 	got, err := votesOf(votes(40, []int32{1, 0, 0, 1, -1, 1}, 0, 40, 40, 0, 20, 20, 10, 30, 0, 0, -10, 60), 6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if diff := cmp.Diff([]float32{1, 0, 0.5, 0.75, 0, 1.375}, got.Share); diff != "" {
 		t.Error(diff)
 	}
@@ -43,9 +42,7 @@ func TestSharesOfNoisyHistograms(t *testing.T) {
 
 func TestSharesOfWinners(t *testing.T) {
 	got, err := votesOf(votes(40, []int32{1, -1, 0}), 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !cmp.Equal([]float32{1, 0, 0}, got.Share) || !cmp.Equal([]bool{true, false, true}, got.Answered) {
 		t.Errorf("shares %v, answered %v", got.Share, got.Answered)
 	}

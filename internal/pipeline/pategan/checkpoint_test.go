@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // saved is a checkpoint in the middle of a run.
@@ -55,15 +56,11 @@ func TestDamagedCheckpointsAreRefused(t *testing.T) {
 
 func refuses(t *testing.T, tr *Trainer, name, path string, content []byte, mayPass bool) {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, content, 0o600))
 	_, err := tr.Restore(path, "run")
 	if err == nil && mayPass {
 		again := filepath.Join(t.TempDir(), "again")
-		if err := tr.Save(again, "run"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, tr.Save(again, "run"))
 		if raw, _ := os.ReadFile(again); len(raw) != len(content) ||
 			bytes.Count(diff(raw, content), []byte{0}) < len(raw)-1 {
 			t.Errorf("%s: another state was restored", name)
@@ -120,9 +117,7 @@ func TestTheLeastNumberOfTeachersIsKept(t *testing.T) {
 		if _, err := tr.Restore(path, "run"); err != nil {
 			t.Fatal(err)
 		}
-		if err := tr.Run(context.Background(), oracle, 48, nothing, func(pipeline.Progress) {}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, tr.Run(context.Background(), oracle, 48, nothing, func(pipeline.Progress) {}))
 		if got := tr.TeachersLeast; got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}

@@ -13,14 +13,13 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func mustPairs(t testing.TB, tr *Trainer) []pipeline.Pair {
 	t.Helper()
 	pairs, err := tr.Pairs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return pairs
 }
 
@@ -39,9 +38,7 @@ func TestPairsOfTheLastRoundsAreKept(t *testing.T) {
 		}
 		return tr.Save(path, "run")
 	}, func(pipeline.Progress) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	pairs := mustPairs(t, tr)
 	if len(pairs) != 3 {
 		t.Fatalf("%d pairs, want 3", len(pairs))
@@ -87,9 +84,7 @@ func TestPairsOfTheLastRoundsAreKept(t *testing.T) {
 func TestPairsScoreAsTheChange(t *testing.T) {
 	tr, rng := testTrainer(t, smallOptions(), 1), rand.New(rand.NewPCG(4, 4))
 	units, err := tr.mover.Units(2, tr.numbers, rng)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	d := newChange(units, 2, tr.student())
 	for i := range d.weights {
 		d.weights[i] = rng.NormFloat64()
@@ -112,10 +107,8 @@ func TestNoPairsAreKept(t *testing.T) {
 	o := smallOptions()
 	o.Student.Keep = 0
 	tr := testTrainer(t, o, 1)
-	if err := tr.Run(context.Background(), newCrowd(t, o, 0.05), o.Queries, nothing,
-		func(pipeline.Progress) {}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, tr.Run(context.Background(), newCrowd(t, o, 0.05), o.Queries, nothing,
+		func(pipeline.Progress) {}))
 	if pairs := mustPairs(t, tr); len(pairs) != 0 {
 		t.Errorf("%d pairs", len(pairs))
 	}

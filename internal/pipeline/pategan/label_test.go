@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/output"
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // The loss's gradient is that of the stated loss, also through the mean of each
@@ -19,9 +20,7 @@ func TestLossGradient(t *testing.T) {
 		reference[i] = rng.Float32()
 	}
 	units, err := scaling.New(reference, make([]int, 20), w, 2, []int{0, 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	o := DefaultOptions().Student
 	o.Trust, o.Step = 1.5, 0.7
 	d := newChange(units, 2, o)
@@ -104,9 +103,7 @@ func TestFitFindsTheRatio(t *testing.T) {
 		classes[i] = i % 2
 	}
 	units, err := scaling.New(x, classes, w, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	truth := []float64{0.5, 0, 0.3, -0.8, -0.3, 0.4}
 	fit := func(noise float64, rounds int) float64 {
 		o := DefaultOptions().Student
@@ -124,9 +121,7 @@ func TestFitFindsTheRatio(t *testing.T) {
 			}
 			all = append(all, r)
 		}
-		if err := d.fit(all, rounds); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, d.fit(all, rounds))
 		var size, wrong float64
 		for i, v := range d.of(x, classes) {
 			wrong += math.Pow(float64(v-real[i]), 2)

@@ -11,28 +11,14 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
-
-const testSchema = `
-name: test
-label: label
-columns:
-  - {name: a, kind: continuous, lower: 0, upper: 1}
-  - {name: b, kind: continuous, lower: 0, upper: 1, nullable: true}
-  - {name: c, kind: categorical, categories: [x, y, z]}
-  - {name: d, kind: binary}
-  - {name: label, kind: binary}
-`
 
 func testEncoder(t testing.TB) *encode.Encoder {
 	t.Helper()
-	s, err := partition.ParseSchema([]byte(testSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return encode.New(s)
+	return encode.New(partitiontest.Schema(t, partitiontest.Mixed))
 }
 
 // smallOptions keep a test short; the race detector makes training some thirty
@@ -77,9 +63,7 @@ func newCrowd(t testing.TB, o Options, noise float64) *crowd {
 		Models: crowdTeachers, Classes: 2, Input: nn.Vector(9), Layers: []nn.Spec{nn.Dense{Out: 1, Init: nn.Zeros}},
 		Rate: o.Teacher.Rate, Decay: o.Teacher.Decay, Seed: 1,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return c
 }
 
@@ -161,9 +145,7 @@ func (o *crowd) Votes(_ context.Context, round uint64, q *pipeline.VoteQuestion)
 func testTrainer(t testing.TB, o Options, seed uint64) *Trainer {
 	t.Helper()
 	tr, err := New(o, testEncoder(t), 2, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return tr
 }
 

@@ -4,12 +4,12 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestDefaultOptionsAreValid(t *testing.T) {
-	if err := DefaultOptions().Validate(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, DefaultOptions().Validate())
 }
 
 // Each rule is broken alone, and its message names the field.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // The student learns where the real records lie, and nothing from coin flips.
@@ -21,9 +22,7 @@ func TestLearnsFromVotes(t *testing.T) {
 		o.Student.GeneratorSteps = 15
 		tr, oracle := testTrainer(t, o, 1), newCrowd(t, o, 0.05)
 		oracle.coin = coin
-		if err := tr.Run(context.Background(), oracle, labels, nothing, func(pipeline.Progress) {}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, tr.Run(context.Background(), oracle, labels, nothing, func(pipeline.Progress) {}))
 		return tr
 	}
 	tr := run(false, 640)
@@ -66,14 +65,12 @@ func TestBeginsUniform(t *testing.T) {
 func TestRounds(t *testing.T) {
 	tr, oracle := testTrainer(t, smallOptions(), 1), newCrowd(t, smallOptions(), 0)
 	var seen []int
-	if err := tr.Run(context.Background(), oracle, 40, nothing, func(p pipeline.Progress) {
+	testkit.Must(t, tr.Run(context.Background(), oracle, 40, nothing, func(p pipeline.Progress) {
 		if p.Rounds != 3 || p.EpsilonSpent != float64(p.Round) {
 			t.Errorf("progress %+v, want 3 rounds and what the oracle said", p)
 		}
 		seen = append(seen, p.Queries)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if !slices.Equal(seen, []int{16, 16, 8}) || tr.Rounds() != 3 {
 		t.Errorf("asked %v in %d rounds, want 16, 16 and 8", seen, tr.Rounds())
 	}
@@ -102,10 +99,8 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 	const labels = 64
 	stop := errors.New("stop")
 	straight := testTrainer(t, smallOptions(), 1)
-	if err := straight.Run(context.Background(), newCrowd(t, smallOptions(), 0.05), labels, nothing,
-		func(pipeline.Progress) {}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, straight.Run(context.Background(), newCrowd(t, smallOptions(), 0.05), labels, nothing,
+		func(pipeline.Progress) {}))
 	path := filepath.Join(t.TempDir(), "student.ckpt")
 	oracle := newCrowd(t, smallOptions(), 0.05)
 	var tr *Trainer
@@ -140,13 +135,9 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 func TestRestoreRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "student.ckpt")
 	tr := testTrainer(t, smallOptions(), 1)
-	if err := tr.Run(context.Background(), newCrowd(t, smallOptions(), 0), 16, nothing,
-		func(pipeline.Progress) {}); err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.Save(path, "run a"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, tr.Run(context.Background(), newCrowd(t, smallOptions(), 0), 16, nothing,
+		func(pipeline.Progress) {}))
+	testkit.Must(t, tr.Save(path, "run a"))
 	if _, err := testTrainer(t, smallOptions(), 1).Restore(path, "run b"); !errors.Is(err, pipeline.ErrCheckpoint) {
 		t.Errorf("another run's checkpoint: %v", err)
 	}
@@ -156,9 +147,7 @@ func TestRestoreRefuses(t *testing.T) {
 		t.Errorf("a checkpoint of another shape: %v", err)
 	}
 	tr.rounds[0].classes[0] = 2
-	if err := tr.Save(path, "run a"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, tr.Save(path, "run a"))
 	if _, err := testTrainer(t, smallOptions(), 1).Restore(path, "run a"); !errors.Is(err, pipeline.ErrCheckpoint) {
 		t.Errorf("a checkpoint with a class that there is not: %v", err)
 	}
@@ -205,13 +194,11 @@ func TestUnansweredQueriesTeachNothing(t *testing.T) {
 		tr := testTrainer(t, smallOptions(), 1)
 		o := &badOracle{counts: []float64{1, 1}, crowd: newCrowd(t, smallOptions(), 0)}
 		o.spoil = func(a *pipeline.VoteAnswer) { a.Answered[3], a.Share[3] = false, share }
-		if err := tr.Run(context.Background(), o, 16, nothing, func(p pipeline.Progress) {
+		testkit.Must(t, tr.Run(context.Background(), o, 16, nothing, func(p pipeline.Progress) {
 			if p.Answered != 15 {
 				t.Errorf("%d answered, want 15", p.Answered)
 			}
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return tr
 	}
 	a, b := run(0).Generator().Net.Params(), run(1).Generator().Net.Params()

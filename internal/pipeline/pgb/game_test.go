@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/gnmax"
-	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // drawn is a game with what real records score.
@@ -56,27 +56,21 @@ func draw(rng *rand.Rand) drawn {
 func (d drawn) game(t testing.TB) *Game {
 	t.Helper()
 	g, err := New(d.scores, Options{Rounds: d.rounds, Rate: d.rate})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return g
 }
 
 func play(t testing.TB, g *Game, s Selector) *Plays {
 	t.Helper()
 	p, err := g.Play(context.Background(), s, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return p
 }
 
 func gap(t testing.TB, g *Game, real []float64, p *Plays) float64 {
 	t.Helper()
 	v, err := g.Gap(real, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return v
 }
 
@@ -135,9 +129,7 @@ type exponential struct {
 func newExponential(t testing.TB, epsilon, records float64, real []float64) exponential {
 	t.Helper()
 	m, err := gnmax.NewExponential(epsilon, steps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return exponential{m, gnmax.NewSourceFrom(rand.NewChaCha8([32]byte{1})), real, records}
 }
 
@@ -231,9 +223,7 @@ func (s scripted) Select(_ context.Context, t int, _ []float64) (int, error) { r
 func TestWeightsAreTheAlgorithms(t *testing.T) {
 	const rate, rounds = 0.7, 5
 	g, err := New([][]float64{{1, 0.25}}, Options{Rounds: rounds, Rate: rate})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var want float64
 	for r := range rounds {
 		want += 1 / (1 + math.Exp(-rate*0.75*float64(r))) / rounds
@@ -321,9 +311,7 @@ func (f failing) Select(_ context.Context, t int, _ []float64) (int, error) {
 
 func TestGamesEndWithErrors(t *testing.T) {
 	g, err := New([][]float64{{0.5, 0.6}, {0.1, 0.2}}, DefaultOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	spent := errors.New("the budget is spent")
 	done := 0
 	if _, err := g.Play(context.Background(), failing{spent}, func(n, of int) {
@@ -382,9 +370,7 @@ func BenchmarkPlay(b *testing.B) {
 		}
 	}
 	g, err := New(scores, DefaultOptions())
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	for b.Loop() {
 		if _, err := g.Play(context.Background(), BestResponse(real), nil); err != nil {
 			b.Fatal(err)

@@ -7,37 +7,21 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
-	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
-
-const testSchema = `
-name: test
-label: label
-columns:
-  - {name: a, kind: continuous, lower: 0, upper: 1}
-  - {name: b, kind: continuous, lower: 0, upper: 1, nullable: true}
-  - {name: c, kind: categorical, categories: [x, y, z]}
-  - {name: d, kind: binary}
-  - {name: label, kind: binary}
-`
 
 func testEncoder(t testing.TB) *encode.Encoder {
 	t.Helper()
-	s, err := partition.ParseSchema([]byte(testSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return encode.New(s)
+	return encode.New(partitiontest.Schema(t, partitiontest.Mixed))
 }
 
 func testMover(t testing.TB, o Options) *Mover {
 	t.Helper()
 	rng, e := rand.New(rand.NewPCG(1, 0x5eed)), testEncoder(t)
 	g, err := pipeline.NewGenerator(e, pipeline.GeneratorSpec{Noise: 16, Hidden: 64, Layers: 2, Classes: 2}, rng)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return New(g, e, 2, o, rng)
 }
 

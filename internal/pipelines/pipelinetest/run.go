@@ -23,6 +23,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 // Run checks that a pipeline keeps what every pipeline has to keep. Small is its section of a
@@ -50,14 +51,6 @@ columns:
   - {name: kind, kind: categorical, categories: [x, y, z]}
   - {name: label, kind: binary}
 `
-	imageSchema = `name: bars
-label: y
-format: idx
-image: {height: 4, width: 4, channels: 1}
-columns:
-  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 16}
-  - {name: y, kind: categorical, categories: [left, right]}
-`
 )
 
 // someNode is a node whose messages are foreseen.
@@ -68,7 +61,7 @@ func (s *suite) schemas(t *testing.T) map[string]*partition.Schema {
 	t.Helper()
 	texts := map[string]string{"a table": tableSchema}
 	if !s.p.TablesOnly {
-		texts["images"] = imageSchema
+		texts["images"] = partitiontest.Bars
 	}
 	schemas := map[string]*partition.Schema{}
 	for name, text := range texts {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/idx"
 )
@@ -19,13 +20,9 @@ func TestContactSheet(t *testing.T) {
 		x.Pixels = append(x.Pixels, byte(10*i))
 	}
 	raw, err := ContactSheet(x, 2, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	sheet, err := png.Decode(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if b := sheet.Bounds(); b.Dx() != 10 || b.Dy() != 8 {
 		t.Fatalf("sheet of %v", b)
 	}
@@ -82,13 +79,9 @@ func TestFullSheet(t *testing.T) {
 	x := &idx.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Classes: []int{3, 0, 3, 3, 0},
 		Pixels: []byte{30, 1, 31, 32, 2}}
 	raw, err := FullSheet(x, 4, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	sheet, err := png.Decode(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if b := sheet.Bounds(); b.Dx() != 8 || b.Dy() != 11 {
 		t.Fatalf("sheet of %v", b)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -18,14 +19,10 @@ columns:
   - {name: c, kind: binary}
   - {name: d, kind: integer, lower: 3, upper: 4}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	table := partition.NewTable(s)
 	for _, cells := range [][]float64{{1, 0, -2, 0, 3}, {2, 1, -4, 0, 3}, {3, 0, -6, 1, 3}, {4, 0, math.NaN(), 1, 3}} {
-		if err := table.Append(cells, ""); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, table.Append(cells, ""))
 	}
 	c := NewCorrelations(table)
 	if got := strings.Join(c.Columns, " "); got != "a b c d" {

@@ -9,8 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/conclave-dp/conclave/internal/testkit" // the seed of property tests
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 // square is a table of whole rows in [-5, 5]^2, with a category that is not drawn.
@@ -21,14 +22,10 @@ func square(t *testing.T, points [][2]float64, weights []float64) *partition.Tab
 		"  - {name: left & right, kind: continuous, lower: -5, upper: 5}\n" +
 		"  - {name: up, kind: integer, lower: -5, upper: 5, nullable: true}\n" +
 		"  - {name: later, kind: continuous, lower: 0, upper: 1}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	table := partition.NewTable(s)
 	for _, p := range points {
-		if err := table.Append([]float64{0, p[0], p[1], 0.5}, ""); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, table.Append([]float64{0, p[0], p[1], 0.5}, ""))
 	}
 	if weights == nil {
 		return table
@@ -78,18 +75,13 @@ func TestWhatAPanelTakes(t *testing.T) {
 		"a unit": "columns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: b, " +
 			"kind: text, role: unit}\n",
 	} {
-		s, err := partition.ParseSchema([]byte(schema))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := partitiontest.Schema(t, schema)
 		table := partition.NewTable(s)
 		cells, unit := []float64{0.5, 1}, ""
 		if s.UnitColumn() >= 0 {
 			cells[1], unit = math.NaN(), "u1"
 		}
-		if err := table.Append(cells, unit); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, table.Append(cells, unit))
 		if p := NewPanel("none", table, false); p != nil {
 			t.Errorf("%s: there is a panel of %q", name, p.Columns)
 		}

@@ -14,16 +14,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/idx"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
-
-const imageSchema = `name: bars
-label: y
-format: idx
-image: {height: 4, width: 4, channels: 1}
-columns:
-  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 16}
-  - {name: y, kind: categorical, categories: [left, right]}
-`
 
 // bars are images whose bright half is their class.
 func bars(n int) *idx.Images {
@@ -70,11 +62,8 @@ func TestLargeImages(t *testing.T) {
 	noise := func(each, classes int) (*idx.Images, *partition.Schema) {
 		text := strings.NewReplacer("height: 4, width: 4, channels: 1", "height: 240, width: 180, channels: 1",
 			"repeat: 16", "repeat: 43200",
-			"[left, right]", "[a"+numbered(classes)+"]").Replace(imageSchema)
-		schema, err := partition.ParseSchema([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+			"[left, right]", "[a"+numbered(classes)+"]").Replace(partitiontest.Bars)
+		schema := partitiontest.Schema(t, text)
 		x := &idx.Images{Shape: *schema.Image}
 		for i := range each * classes {
 			x.Classes = append(x.Classes, i%classes)
@@ -110,10 +99,7 @@ func numbered(n int) string {
 
 // An evaluation of images that ends early leaves the page without one.
 func TestFillPageOfImages(t *testing.T) {
-	schema, err := partition.ParseSchema([]byte(imageSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := partitiontest.Schema(t, partitiontest.Bars)
 	table, err := bars(40).Table(schema)
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,9 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 const ageSchema = `name: ages
@@ -20,19 +22,14 @@ columns:
 // ages is a table in which the old have label 1, or everybody has label 0.
 func ages(t *testing.T, twoClasses bool) *partition.Table {
 	t.Helper()
-	schema, err := partition.ParseSchema([]byte(ageSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := partitiontest.Schema(t, ageSchema)
 	table := partition.NewTable(schema)
 	for age := range 100 {
 		label := 0.0
 		if twoClasses && age > 60 {
 			label = 1
 		}
-		if err := table.Append([]float64{float64(age), label}, ""); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, table.Append([]float64{float64(age), label}, ""))
 	}
 	return table
 }

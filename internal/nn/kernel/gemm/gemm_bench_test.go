@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // shapes are m, n, k: those of large products, of a teacher's small layer and of
@@ -41,9 +42,7 @@ func BenchmarkGemm(b *testing.B) {
 			for _, transposed := range []string{"", "A'", "B'"} {
 				b.Run(name+l.String()+transposed, func(b *testing.B) {
 					restore, err := kernel.Use(l)
-					if err != nil {
-						b.Fatal(err)
-					}
+					testkit.Must(b, err)
 					defer restore()
 					benchmarkProduct(b, shape, func(c, x, y []float32) {
 						a, bb := kernel.Of(x, m, k), kernel.Of(y, k, n)

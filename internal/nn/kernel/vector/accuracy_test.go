@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 	"github.com/conclave-dp/conclave/internal/nn/kernel/kerneltest"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 var (
@@ -142,9 +143,7 @@ func TestLevelsAgree(t *testing.T) {
 	}
 	results := func(l kernel.Level, f func(dst, x []float32), x []float32) []float32 {
 		restore, err := kernel.Use(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer restore()
 		dst := make([]float32, len(x))
 		f(dst, x)

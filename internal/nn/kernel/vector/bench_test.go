@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // atLevels runs a benchmark on every level, with bytes read and written per
@@ -14,9 +15,7 @@ func atLevels(b *testing.B, name string, n, bytes int, f func()) {
 	for l := kernel.Portable; l <= kernel.Supported(); l++ {
 		b.Run(fmt.Sprintf("%s/%d/%v", name, n, l), func(b *testing.B) {
 			restore, err := kernel.Use(l)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.Must(b, err)
 			defer restore()
 			b.SetBytes(int64(bytes * n))
 			for b.Loop() {

@@ -77,6 +77,7 @@ type clipped struct {
 	bound     int64
 	sums      *nn.ClippedSteps
 	x, inputs []float32
+	work      int // records that passed through the network, of all samples
 }
 
 // of makes a sum of gradients of this clip norm and bound, or finds the last.
@@ -95,12 +96,23 @@ func (c *clipped) of(net *Discriminator, clip float64, bound int64) (*nn.Clipped
 // chunk is how many units are taken at a time: it bounds the memory.
 const chunk = 512
 
+// filling is what the records of a sample are filled up to a multiple of: the work of a node
+// with a record in its sample is that of one without any, and that of few is alike.
+const filling = 32
+
+// nothing is the loss of records that add nothing.
+func nothing(grad, _ []float32, _ bool) float64 {
+	clear(grad)
+	return 0
+}
+
 // addSample adds the clipped gradients of a sample of the site's privacy units, in whole
 // steps.
 //
 // Each unit adds a vector with an L2 norm of at most the bound, in whole numbers, and the
 // sum is one of whole numbers: what a unit adds does not depend on the others. A node
-// without anybody in its sample answers with zeros, as long as any other. How many were in
+// without anybody in its sample answers with zeros, as long as any other, and after as much work
+// as one with a few: see filling. How many were in
 // the sample, and who, is not kept. A question that is asked again gets another sample; the
 // aggregator releases one of the answers.
 func addSample(sums *nn.ClippedSteps, s *question.Site, net *Discriminator, rate gnmax.Rate, loss losses.Loss) error {
@@ -110,6 +122,7 @@ func addSample(sums *nn.ClippedSteps, s *question.Site, net *Discriminator, rate
 	}
 	space := question.Memory[clipped](s.Public)
 	var classes, records []int
+	rows := 0
 	for len(sample) > 0 {
 		part := sample[:min(chunk, len(sample))]
 		sample = sample[len(part):]
@@ -122,10 +135,18 @@ func addSample(sums *nn.ClippedSteps, s *question.Site, net *Discriminator, rate
 			}
 			records = append(records, len(s.Units[u]))
 		}
+		rows += len(classes)
 		space.x, space.inputs = x, net.Inputs(space.inputs[:0], x, classes)
 		if err := sums.Add(space.inputs, records, net.Heads(classes), loss); err != nil {
 			return err
 		}
 	}
-	return nil
+	more := filling - rows%filling
+	if more == filling && rows > 0 {
+		more = 0
+	}
+	space.work += rows + more
+	classes, records = make([]int, more), slices.Repeat([]int{1}, more)
+	space.inputs = net.Inputs(space.inputs[:0], make([]float32, more*s.Features), classes)
+	return sums.Add(space.inputs, records, net.Heads(classes), nothing)
 }

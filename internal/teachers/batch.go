@@ -16,8 +16,9 @@ const (
 	// optimizer's two moments 6 GiB.
 	maxParameters = 1 << 29
 	maxSteps      = 10_000
-	maxBatch      = 1 << 20
-	maxHidden     = 4096
+	// maxBatch is small, since teachers with fewer records do the work of a whole batch.
+	maxBatch  = 1 << 12
+	maxHidden = 4096
 	// maxRate keeps weights finite over any number of steps: one of Adam moves
 	// a weight by about the rate.
 	maxRate = 100

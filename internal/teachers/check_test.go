@@ -50,7 +50,7 @@ func spoils() map[string]spoil {
 		"no steps":          {"0 steps", ofTeacher(func(t spec) { t.Steps = 0 })},
 		"many steps":        {"4294967295 steps", ofTeacher(func(t spec) { t.Steps = math.MaxUint32 })},
 		"no batch":          {"batches of 0", ofTeacher(func(t spec) { t.Batch = 0 })},
-		"large batch":       {"batches of", ofTeacher(func(t spec) { t.Batch = 1<<20 + 1 })},
+		"large batch":       {"batches of", ofTeacher(func(t spec) { t.Batch = 1<<12 + 1 })},
 		"no rate":           {"learning rate is", ofTeacher(func(t spec) { t.LearningRate = 0 })},
 		"negative rate":     {"learning rate is", ofTeacher(func(t spec) { t.LearningRate = -1 })},
 		"rate not a number": {"learning rate is", ofTeacher(func(t spec) { t.LearningRate = nan })},

@@ -35,11 +35,14 @@ func (l *lesson) energyGradients(visit func(teacher int, dx []float32)) {
 	next := make(chan int)
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			dx := make([]float32, n*d)
+			dx, spare := make([]float32, n*d), make([]float32, d)
 			for t := range next {
 				clear(dx)
 				for q, c := range l.queries.classes {
 					to, own := dx[q*d:(q+1)*d], l.examples[t].ByClass[c]
+					if len(own) == 0 { // as much work as of one record
+						pull(spare, l.queries.x[q*d:(q+1)*d], l.queries.x[q*d:(q+1)*d], 1)
+					}
 					for at := 0; at < len(own); at += d {
 						pull(to, l.queries.x[q*d:(q+1)*d], own[at:at+d], 1)
 					}

@@ -133,7 +133,8 @@ func (e *Ensemble) params(of []float32, model, class int) []float32 {
 // Train takes optimizer steps on every model: real[i] against the generated
 // records of shape [len(classes), In]. A step sees at most batch real and batch
 // generated records of each class. A model without real records of a class keeps
-// its network of that class.
+// its network of that class. How many steps are computed, of how many records, follows from
+// the generated ones, steps and batch alone.
 func (e *Ensemble) Train(real []Examples, generated []float32, classes []int, steps, batch int) error {
 	if e.spec.Fresh {
 		return errFresh
@@ -232,6 +233,19 @@ func (e *Ensemble) TrainGradients(
 		e.steps += steps
 	}
 	return nil
+}
+
+// Work is what training took: steps of networks, and records that passed through them.
+type Work struct{ Steps, Records int }
+
+// Work returns what all training took so far.
+func (e *Ensemble) Work() Work {
+	var all Work
+	for _, t := range e.trainers {
+		all.Steps += t.work.Steps
+		all.Records += t.work.Records
+	}
+	return all
 }
 
 // State lists the ensemble's tensors for a checkpoint; Steps and SetSteps go

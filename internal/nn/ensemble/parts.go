@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
-// scoreRows is how many records are scored at once: enough for the kernels to be
+// scoreRows is how many records are scored, or fill a batch, at once: enough for the kernels to be
 // fast, few enough to stay in the cache.
 const scoreRows = 64
 
@@ -18,28 +18,34 @@ func (e *Ensemble) trainPart(part int, w *parallel.Worker) {
 	lo, hi := e.models(part)
 	for i := lo; i < hi; i++ {
 		for c, real := range e.job.real[i].ByClass {
-			if len(real) > 0 && len(e.records.byClass[c]) > 0 {
+			if len(e.records.byClass[c]) > 0 {
 				e.train(s, i, c, real)
 			}
 		}
 	}
 }
 
-// train takes the steps of one network. Its random numbers depend on nothing but
-// model, class and the steps taken so far.
+// train takes the steps of one network, or of a copy that is dropped where there is nothing to
+// learn from. Its random numbers depend on nothing but model, class and the steps taken so far.
 func (e *Ensemble) train(s *trainer, model, class int, real []float32) {
 	w, m, v := e.params(e.w, model, class), e.params(e.m, model, class), e.params(e.v, model, class)
+	if len(real) == 0 {
+		s.begin(w)
+		w, m, v = s.own, s.m, s.v
+	}
 	s.Take(w)
 	e.take(s, model, class, real, w, m, v)
 }
 
-// take takes the steps of a network with weights w and moments m and v.
+// take takes the steps of a network with weights w and moments m and v. How much work that is
+// depends on the generated records, which are public, and not on the real ones.
 func (e *Ensemble) take(s *trainer, model, class int, real, w, m, v []float32) {
 	s.pcg.Seed(e.spec.Seed^uint64(e.steps)<<20, uint64(model*e.spec.Classes+class))
 	for _, step := range e.job.steps {
 		clear(s.Grad)
-		s.accumulate(real, e.job.rows, e.spec.Loss, true)
-		s.accumulate(e.records.byClass[class], e.job.rows, e.spec.Loss, false)
+		s.accumulate(real, e.records.byClass[class], e.job.rows, e.spec.Loss, true)
+		s.accumulate(e.records.byClass[class], nil, e.job.rows, e.spec.Loss, false)
+		s.work.Steps++
 		vector.Adam(w, m, v, s.Grad, step)
 	}
 }
@@ -51,16 +57,20 @@ func (e *Ensemble) roundPart(part int, w *parallel.Worker) {
 	for i := lo; i < hi; i++ {
 		e.visit(s, i, func(c int) {
 			real := e.job.real[i].ByClass[c]
-			trains := len(real) > 0 && len(e.records.byClass[c]) > 0
+			trains := len(e.records.byClass[c]) > 0
 			switch {
 			case !e.spec.Fresh && trains:
 				e.train(s, i, c, real)
+				s.Take(e.params(e.w, i, c))
 			case !e.spec.Fresh:
 				s.Take(e.params(e.w, i, c))
 			default:
 				s.begin(e.w)
 				if trains {
 					e.take(s, i, c, real, s.own, s.m, s.v)
+				}
+				if len(real) == 0 { // what it learned is dropped
+					s.begin(e.w)
 				}
 			}
 		})

@@ -18,6 +18,7 @@ type trainer struct {
 	dx     []float32
 	// own, m and v are the parameters and moments of a fresh model.
 	own, m, v []float32
+	work      Work
 	pcg       rand.PCG
 	rng       *rand.Rand
 }
@@ -39,17 +40,30 @@ func (t *trainer) begin(params []float32) {
 }
 
 // accumulate adds to the gradients half of those of the loss over up to batch of
-// the rows.
-func (t *trainer) accumulate(rows []float32, batch int, loss losses.Loss, real bool) {
+// the rows. Where there are fewer and a filling is given, its rows pass through the network for
+// the rest of the batch, and add nothing.
+func (t *trainer) accumulate(rows, filling []float32, batch int, loss losses.Loss, real bool) {
 	n := len(rows) / t.Net.In()
 	if n > batch {
 		rows, n = t.window(rows, n, batch), batch
 	}
-	scores := t.Net.Forward(rows, n)
-	t.scores = tensor.Resize(t.scores, n)
-	loss.Gradient(t.scores, scores, real)
-	vector.Scale(t.scores, 0.5)
-	t.Net.Backward(t.scores, true, false)
+	if n > 0 {
+		scores := t.Net.Forward(rows, n)
+		t.scores = tensor.Resize(t.scores, n)
+		loss.Gradient(t.scores, scores, real)
+		vector.Scale(t.scores, 0.5)
+		t.Net.Backward(t.scores, true, false)
+		t.work.Records += n
+	}
+	for len(filling) > 0 && n < batch {
+		k := min(scoreRows, batch-n, len(filling)/t.Net.In())
+		t.Net.Forward(filling[:k*t.Net.In()], k)
+		t.scores = tensor.Resize(t.scores, k)
+		clear(t.scores)
+		t.Net.Backward(t.scores, true, false)
+		t.work.Records += k
+		n += k
+	}
 }
 
 // window returns batch of n rows in a row from a random one on, after the last

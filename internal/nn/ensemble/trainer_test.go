@@ -105,7 +105,7 @@ func TestStandTakesAWindow(t *testing.T) {
 					sign := 1 - 2*float64(seed%2)
 					clear(s.Grad)
 					s.pcg.Seed(seed, 9)
-					s.accumulate(rows, batch, losses.Logistic, sign < 0)
+					s.accumulate(rows, nil, batch, losses.Logistic, sign < 0)
 					for j, want := range slowGradient(f, hidden, e.w, rows, take, at, sign) {
 						if got := float64(s.Grad[j]); math.Abs(got-want) > 2e-6*(1+math.Abs(want)) {
 							t.Fatalf("batch %d from row %d: gradient %d is %v, want %v", batch, at, j, got, want)

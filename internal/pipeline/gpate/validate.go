@@ -36,7 +36,7 @@ func (o Options) Validate() error {
 	c.OneOf("teacher.memory", o.Teacher.Memory, "", "run", "round")
 	c.OneOf("teacher.features", o.Teacher.Features, "", "standard", "plain", "cosines")
 	c.Between("teacher.steps", float64(o.Teacher.Steps), 0, 10000)
-	c.Between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<20)
+	c.Between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<12)
 	c.Between("teacher.training", float64(o.Teacher.Training), 0, 65536)
 	c.Check(o.Teacher.Rate == 0 || o.Teacher.Rate >= 1e-12 && o.Teacher.Rate <= 100,
 		"teacher.rate: %v is not between 1e-12 and 100, or 0 to have it chosen", o.Teacher.Rate)

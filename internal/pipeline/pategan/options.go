@@ -160,7 +160,7 @@ func (o Options) Validate() error {
 	c.Between("teacher.hidden", float64(o.Teacher.Hidden), 1, 4096)
 	c.OneOf("teacher.features", o.Teacher.Features, "standard", "plain")
 	c.Between("teacher.steps", float64(o.Teacher.Steps), 1, 10000)
-	c.Between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<20)
+	c.Between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<12)
 	c.Between("teacher.training", float64(o.Teacher.Training), 1, 65536)
 	c.Positive("teacher.rate", o.Teacher.Rate)
 	c.Check(o.Teacher.Decay >= 0 && o.Teacher.Decay*o.Teacher.Rate < 1,

@@ -110,6 +110,7 @@ func oneCharged(u privacy.Use) privacy.Use {
 // overlooked the one of the default run, which 0.7% bounds with a confidence of 99.9%, and
 // five overlook it with a chance below 1e-10.
 func TestAuditFindsFaults(t *testing.T) {
+	t.Parallel()
 	votes := func(replace func(gnmax.Mechanism) gnmax.Mechanism) aggregator.Options {
 		return aggregator.WithMechanism(aggregator.Options{}, replace)
 	}
@@ -140,6 +141,7 @@ func TestAuditFindsFaults(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			o := audit.DefaultOptions()
 			o.Aggregator, o.Cases, o.Runs = test.options, test.cases[:1], test.runs
 			o.Epsilon, o.Confidence = test.epsilon, 0.99

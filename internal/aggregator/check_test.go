@@ -14,6 +14,7 @@ import (
 
 // Check says what a hello would meet with, stores nothing, and pushes nobody out.
 func TestCheckHasNoEffect(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	d := c.dataset()
 	client := conclavev1.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")))

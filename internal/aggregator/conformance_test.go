@@ -142,8 +142,10 @@ func shapes() map[string]asking {
 // TestShapes checks what every shape of questions keeps, whatever is asked: replay, restart,
 // crash, takeover, refusal, budget, and what nodes cannot have computed.
 func TestShapes(t *testing.T) {
+	t.Parallel()
 	for name, a := range shapes() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t, Options{})
 			t.Run("replay", func(t *testing.T) { a.replay(t, c) })
 			t.Run("crash", func(t *testing.T) { a.crash(t, c) })

@@ -15,6 +15,7 @@ import (
 // What is damaged in etcd, or not there, is said as what it is by every way
 // into a round, so that no student asks for ever.
 func TestStoredDamageIsSaid(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	d := c.dataset()
 	student := c.student(t)

@@ -41,6 +41,7 @@ func (c *cluster) stopping() <-chan error {
 // A round that nodes work on when the server is told to stop is answered. Meanwhile the
 // server is not ready, and begins no other round.
 func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
+	t.Parallel()
 	path, change := observed(t)
 	c := newCluster(t, Options{}, change, func(c *Config) { c.Drain = testkit.Patience })
 	d := c.dataset()
@@ -100,6 +101,7 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 // A round that no node ends, and one that waits for nodes, do not hold the stop up for
 // longer than they may.
 func TestTheDrainIsBounded(t *testing.T) {
+	t.Parallel()
 	const drain = 700 * time.Millisecond
 	c := newCluster(t, Options{}, func(c *Config) { c.Drain = drain })
 	d := c.dataset()

@@ -60,6 +60,7 @@ func TestPlainAndOldTLSAreRefused(t *testing.T) {
 // A server that dies between charge and answer comes back with the same
 // release and has charged it once.
 func TestCrashBetweenChargeAndAnswer(t *testing.T) {
+	t.Parallel()
 	charged, die := make(chan struct{}), make(chan struct{})
 	c := newCluster(t, Options{Hooks: Hooks{AfterCharge: func(string, uint64) { close(charged); <-die }}})
 	d := c.dataset()
@@ -107,6 +108,7 @@ func TestCrashBetweenChargeAndAnswer(t *testing.T) {
 // A server that dies before the charge has charged nothing; the round is asked
 // anew.
 func TestStopBeforeCharge(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	d := c.dataset()
 	student := c.student(t)
@@ -164,6 +166,7 @@ func TestLostLeadershipEndsEverything(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	testkit.Must(t, c.stop())
 	for name, change := range map[string]func(*Config){

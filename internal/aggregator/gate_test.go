@@ -43,6 +43,7 @@ func nobody() *tls.Config {
 // address; whoever knocks for ever fills neither disk nor memory, and what was left out is
 // counted.
 func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
+	t.Parallel()
 	path, change := observed(t)
 	c := newCluster(t, Options{}, change)
 	foreign := filepath.Join(t.TempDir(), "certs")

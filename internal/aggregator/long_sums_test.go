@@ -28,6 +28,7 @@ func inParts(n int, value int64, change func([]*conclavev1.WorkRequest) []*concl
 // Two million numbers travel and are stored in parts: they are charged once, and what a server
 // that is started anew hands out is the same.
 func TestLongSums(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	student := c.student(t)
 	d := c.dataset()
@@ -72,6 +73,7 @@ func TestLongSums(t *testing.T) {
 
 // Parts that are not those of an answer that was asked for end the stream; nothing is charged.
 func TestPartsThatCannotBeAreRejected(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	student := c.student(t)
 	const n = 3 << 17

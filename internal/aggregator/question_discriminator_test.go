@@ -81,6 +81,7 @@ func planOf(t *testing.T, lines, run string) privacy.Plan {
 // A run with a plan: class counts, then sums, each with Gaussian noise of bound x multiplier
 // on every number, for one event on a sample.
 func TestDiscriminatorSums(t *testing.T) {
+	t.Parallel()
 	var private [][]int64
 	c := newCluster(t, Options{Hooks: Hooks{Sums: func(_ string, _ uint64,
 		counts []int64) {
@@ -229,6 +230,7 @@ func TestQuestionsAreRefused(t *testing.T) {
 }
 
 func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	student := c.student(t)
 	open := func(d string, change func(*conclavev1.RunSpec)) error {
@@ -301,6 +303,7 @@ func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
 // Answers below the round that a student says are dropped when the next is charged, and
 // not before; they are never drawn again. The others stay as they are.
 func TestForgettingReleases(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	student := c.student(t)
 	d := c.planned()

@@ -21,6 +21,7 @@ import (
 // A release is the sum of what the nodes sent with Gaussian noise of bound x sigma on every
 // number, for one Gaussian event, in the first round of a run of any mechanism.
 func TestEmbeddingSums(t *testing.T) {
+	t.Parallel()
 	var private [][]int64
 	c := newCluster(t, Options{Hooks: Hooks{Sums: func(_ string, _ uint64,
 		counts []int64) {

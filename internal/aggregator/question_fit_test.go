@@ -211,6 +211,7 @@ func closeToFit(t *testing.T, w *ratio.Wanted, fitted []int64, records []float64
 // Nodes may come and go, refuse or send rubbish between the passes of a fit. What is
 // released minimizes the loss of those that took part in the last one.
 func TestFitsWithNodesThatChange(t *testing.T) {
+	t.Parallel()
 	var private [][]int64
 	c := newCluster(t, Options{Hooks: Hooks{Sums: func(_ string, _ uint64,
 		counts []int64) {

@@ -231,6 +231,7 @@ func TestSelectionsHaveTheirProbabilities(t *testing.T) {
 // Sums live in one aggregator's memory. The next one does not have them, says so, collects
 // them again when it is asked to, and charges nothing for that.
 func TestSelectionsGoOnAfterARestart(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	student := c.student(t)
 	d := c.dataset()

@@ -145,6 +145,7 @@ func (q testQueue) finish(t testing.TB, run *conclavev1.ClaimedRun, state concla
 
 // A run from its submission to its end, while others wait.
 func TestTheWayOfARunThroughTheQueue(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	d := c.dataset()
 	lab, student := c.queue(t, "lab"), c.studentAs(t, "lab")
@@ -429,6 +430,7 @@ func TestAQueueOverTheBudget(t *testing.T) {
 // A worker that is gone for longer than its grace loses the run; one that comes back before
 // keeps it, by its claim or by its name.
 func TestWorkersThatVanish(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
 	lab.submit(t, "small", "a")
@@ -541,6 +543,7 @@ func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
 
 // The next leader has the queue as it was, and workers go on under it.
 func TestTheQueueSurvivesALeader(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
 	for i := range 3 {

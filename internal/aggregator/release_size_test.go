@@ -22,6 +22,7 @@ func wideNoise(s *conclavev1.RunSpec) {
 // is charged: an answer that is refused for its size, uncharged and with the
 // size in the error, would tell of the votes for nothing.
 func TestTheLargestReleaseIsCharged(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	d := c.dataset()
 	student := c.student(t)

@@ -18,6 +18,7 @@ import (
 // neither is charged. What nodes get is known by its bytes, so that the same fields in another
 // order are another question.
 func TestReleasedRoundHasOneQuestion(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	d := c.dataset()
 	student := c.student(t)

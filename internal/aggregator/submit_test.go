@@ -74,6 +74,7 @@ func TestSubmissionsThatCannotBe(t *testing.T) {
 // The same run submitted again is one run while it waits or runs. One that has ended is not
 // run again, and says so; one of somebody else says whose it is.
 func TestSubmittedAgain(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, small)
 	lab, eve := c.queue(t, "lab"), c.queue(t, "eve")
 	lab.submit(t, "small", "a")
@@ -95,6 +96,7 @@ func TestSubmittedAgain(t *testing.T) {
 
 // Runs are for students: no node has a part in them. And a worker says who it is.
 func TestTheQueueIsForStudents(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, small)
 	node := testQueue{conclavev1.NewRunServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")))}
 	_, err := node.SubmitRun(testkit.Within(t), roundtest.Submission("small", "a"))

@@ -22,6 +22,7 @@ import (
 // round. The student then gets that one's answer; neither the audit log nor the metrics call
 // it a release of this server. An answer to another question is not handed out.
 func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
+	t.Parallel()
 	for _, other := range []bool{false, true} {
 		var c *cluster
 		var spec *conclavev1.RunSpec

@@ -12,6 +12,7 @@ import (
 // A release without a charge is not made, whatever is said of what it uses: the ledger has
 // no entry for it.
 func TestNothingIsReleasedUncharged(t *testing.T) {
+	t.Parallel()
 	var undercharge atomic.Pointer[func(privacy.Use) privacy.Use]
 	c := newCluster(t, WithUse(Options{}, func(u privacy.Use) privacy.Use { return (*undercharge.Load())(u) }))
 	s := c.student(t)

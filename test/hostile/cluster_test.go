@@ -271,7 +271,7 @@ func heap() (bytes int64, goroutines int) {
 // settled is the heap once what was closed is gone: the least of some looks.
 func settled() (bytes int64, goroutines int) {
 	bytes, goroutines = heap()
-	for range 10 {
+	for range 6 {
 		time.Sleep(50 * time.Millisecond)
 		b, g := heap()
 		bytes, goroutines = min(bytes, b), min(goroutines, g)

@@ -22,7 +22,7 @@ func TestAnswersToUnreadRounds(t *testing.T) {
 	s := w.scene(t, q)
 	deaf := w.deaf(t, s)
 	unasked := func() float64 { return w.rejections(t)["unasked"] }
-	const rounds = 30
+	const rounds = 16
 	before, idle := unasked(), int64(0)
 	for number := range uint64(rounds) {
 		over := s.ask(t, number)

@@ -107,7 +107,10 @@ func (d Dataset) matches(stored Dataset) error {
 }
 
 func (s *Store) newEntry(lead *Leadership, kind, dataset string) ledger.Entry {
-	entry := ledger.Entry{Time: ledger.FormatTime(s.now()), Type: kind, Dataset: dataset}
+	entry := ledger.Entry{Type: kind, Dataset: dataset}
+	if kind != ledger.EntryRelease {
+		entry.Day = ledger.FormatDay(s.now())
+	}
 	if lead != nil { // commit refuses it
 		entry.Fence = lead.fence
 	}

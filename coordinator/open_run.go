@@ -79,7 +79,7 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 		if err != nil {
 			return false, fmt.Errorf("%s %q: %w", op, r.Name, err)
 		}
-		opened.Opened = entry.Time
+		opened.Opened = ledger.FormatTime(s.now())
 		value, err := encode(opened)
 		if err != nil {
 			return false, err

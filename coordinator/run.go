@@ -32,7 +32,7 @@ type RunState struct {
 	// PlanEpsilon is the price of the whole plan at the run's delta, where the budget's
 	// filter is pld.
 	PlanEpsilon float64 `json:"plan_epsilon,omitempty"`
-	// Opened is when, as in the ledger; empty of runs of earlier versions.
+	// Opened is when; see [ledger.FormatTime].
 	Opened string `json:"opened,omitempty"`
 
 	Closed bool `json:"closed,omitempty"`

@@ -42,7 +42,7 @@ type Certificate struct {
 	Privacy
 	LedgerHead string `json:"ledger_head"` // hash of the last ledger entry; the run was closed there or before
 	Rows       int    `json:"rows"`        // synthetic rows released
-	Created    string `json:"created"`     // RFC 3339
+	Created    string `json:"created"`     // the day; see [ledger.FormatDay]
 	Software   string `json:"software"`
 	Teachers   int    `json:"teachers"` // that the run was planned with
 	// TeachersLeast is how many took part in the round with the fewest, if that
@@ -114,7 +114,7 @@ func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 		},
 		LedgerHead: ledger.Head,
 		Rows:       f.Rows,
-		Created:    f.Created.UTC().Format(time.RFC3339),
+		Created:    f.Created.UTC().Format(time.DateOnly),
 		Software:   f.Software,
 		Teachers:   f.Teachers,
 		Votes:      f.Votes,
@@ -200,8 +200,8 @@ func (c Certificate) Validate() error {
 	if c.Votes != "" && c.Votes != VotesCoin {
 		return fail("votes is %q: it must be absent or %q", c.Votes, VotesCoin)
 	}
-	if _, err := time.Parse(time.RFC3339, c.Created); err != nil {
-		return fail("created is %q: it must be a time like 2006-01-02T15:04:05Z", c.Created)
+	if _, err := time.Parse(time.DateOnly, c.Created); err != nil {
+		return fail("created is %q: it must be a day like 2006-01-02", c.Created)
 	}
 	if !(c.Epsilon > 0) || math.IsInf(c.Epsilon, 0) {
 		return fail("epsilon is %v: it must be positive and finite", c.Epsilon)

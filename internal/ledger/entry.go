@@ -22,11 +22,16 @@ const (
 	EntryClose   = "close"   // the end of a run
 )
 
-// timeLayout is RFC 3339 in UTC with milliseconds.
-const timeLayout = "2006-01-02T15:04:05.000Z"
+// The layouts of days and times: RFC 3339, in UTC.
+const (
+	dayLayout  = "2006-01-02"
+	timeLayout = "2006-01-02T15:04:05.000Z"
+)
 
-// FormatTime writes a time as ledger entries have it: RFC 3339, UTC,
-// milliseconds.
+// FormatDay writes a day as ledger entries have it.
+func FormatDay(t time.Time) string { return t.UTC().Format(dayLayout) }
+
+// FormatTime writes a time to milliseconds, as the queue and the sites' ledgers have it.
 func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 
 // Entry is one line of the ledger of one dataset. Fill in what belongs to its
@@ -37,10 +42,11 @@ func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 //	release  dataset, run, round, planned, kind, events, queries, answered, entries, epsilon_spent, release_sha256
 //	close    dataset, run, epsilon_spent
 //
-// Time and fence belong to all of them.
+// Fence belongs to all of them, day to all but releases: how long a release took can depend on
+// the records that it is about, and its noise does not cover that.
 type Entry struct {
 	Seq     uint64  `json:"seq"`  // from 1, without gaps
-	Time    string  `json:"time"` // see FormatTime
+	Day     string  `json:"day,omitempty"` // see FormatDay
 	Type    string  `json:"type"`
 	Dataset string  `json:"dataset"`
 	Run     string  `json:"run,omitempty"`
@@ -151,8 +157,8 @@ func (e Entry) validate() error {
 			return privacy.FieldErrorf(f.name, "is not UTF-8") // JSON would change it silently
 		}
 	}
-	if t, err := time.Parse(timeLayout, e.Time); err != nil || FormatTime(t) != e.Time {
-		return privacy.FieldErrorf("time", "is %q; it must look like %s", e.Time, timeLayout)
+	if t, err := time.Parse(dayLayout, e.Day); e.Day != "" && (err != nil || FormatDay(t) != e.Day) {
+		return privacy.FieldErrorf("day", "is %q; it must look like %s", e.Day, dayLayout)
 	}
 	if e.Fence < 0 {
 		return privacy.FieldErrorf("fence", "is %d; it must not be negative", e.Fence)
@@ -165,7 +171,7 @@ func (e Entry) validate() error {
 		name string
 		set  bool
 	}{
-		{"dataset", e.Dataset != ""}, {"run", e.Run != ""}, {"round", e.Round != nil},
+		{"dataset", e.Dataset != ""}, {"day", e.Day != ""}, {"run", e.Run != ""}, {"round", e.Round != nil},
 		{"planned", e.Planned != nil}, {"kind", e.Kind != ""}, {"budget", e.Budget != nil}, {"unit", e.Unit != ""},
 		{"neighbouring", e.Neighbouring != ""}, {"events", len(e.Events) > 0},
 		{"release_sha256", e.ReleaseSHA256 != ""},
@@ -208,11 +214,11 @@ func (e Entry) validate() error {
 // entryFields says which optional fields an entry of a type has; it has all of
 // them and no others.
 var entryFields = map[string]map[string]bool{
-	EntryOpen: {"dataset": true, "budget": true, "unit": true, "neighbouring": true},
-	EntryRun:  {"dataset": true, "run": true, "budget": true},
+	EntryOpen: {"dataset": true, "day": true, "budget": true, "unit": true, "neighbouring": true},
+	EntryRun:  {"dataset": true, "day": true, "run": true, "budget": true},
 	EntryRelease: {"dataset": true, "run": true, "round": true, "planned": true, "kind": true, "events": true,
 		"release_sha256": true},
-	EntryClose: {"dataset": true, "run": true},
+	EntryClose: {"dataset": true, "day": true, "run": true},
 }
 
 func (e Entry) validatePlan() error {

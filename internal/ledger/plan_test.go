@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -148,7 +147,10 @@ func TestSealRefusesMisplacedPlans(t *testing.T) {
 		{Type: EntryClose, Run: "one", Opening: Opening{Plan: plan}},
 		release,
 	} {
-		e.Time, e.Dataset = FormatTime(time.Unix(0, 0)), "flchain"
+		e.Dataset = "flchain"
+		if e.Type != EntryRelease {
+			e.Day = "1970-01-01"
+		}
 		if err := e.Seal(nil); err == nil {
 			t.Errorf("sealed: %+v", e)
 		}

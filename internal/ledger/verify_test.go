@@ -35,7 +35,9 @@ func newWriter(t testing.TB, budget privacy.Budget) *writer {
 // add seals whatever it is given, right or wrong in its place.
 func (w *writer) add(e Entry) {
 	w.t.Helper()
-	e.Time = FormatTime(time.Date(2026, 1, 2, 3, 4, len(w.entries), 5e6, time.UTC))
+	if e.Type != EntryRelease {
+		e.Day = FormatDay(time.Date(2026, 1, 2, 3, 4, len(w.entries), 5e6, time.UTC))
+	}
 	if e.Dataset == "" {
 		e.Dataset = "flchain"
 	}
@@ -508,7 +510,7 @@ func TestSeal(t *testing.T) {
 	// The form is part of the format: auditors recompute it with other programs.
 	line, err := first.Canonical()
 	testkit.Must(t, err)
-	want := `{"seq":1,"time":"2026-01-02T03:04:00.005Z","type":"open","dataset":"flchain",` +
+	want := `{"seq":1,"day":"2026-01-02","type":"open","dataset":"flchain",` +
 		`"budget":{"epsilon":3,"delta":0.00001},` +
 		`"unit":"record","neighbouring":"add-or-remove-one-unit","epsilon_spent":0,"fence":7,"previous":"",` +
 		`"hash":"` + first.Hash + `"}`
@@ -517,13 +519,13 @@ func TestSeal(t *testing.T) {
 	}
 
 	release := releaseOf(unlimited(), 0, labels)
-	release.Time, release.Dataset, release.Run, release.EpsilonSpent = first.Time, "d", "r", 0.1
+	release.Dataset, release.Run, release.EpsilonSpent = "d", "r", 0.1
 	good := release
 	testkit.Must(t, good.Seal(&first))
 	for name, change := range map[string]func(e *Entry){
 		"unknown type":          func(e *Entry) { e.Type = "grant" },
-		"local time":            func(e *Entry) { e.Time = "2026-01-02T03:04:05.000+01:00" },
-		"time without millis":   func(e *Entry) { e.Time = "2026-01-02T03:04:05Z" },
+		"day of a release":      func(e *Entry) { e.Day = "2026-01-02" },
+		"time":                  func(e *Entry) { e.Day = "2026-01-02T03:04:05Z" },
 		"no dataset":            func(e *Entry) { e.Dataset = "" },
 		"no run":                func(e *Entry) { e.Run = "" },
 		"no round":              func(e *Entry) { e.Round = nil },

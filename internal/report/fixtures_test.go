@@ -51,7 +51,7 @@ func example(t *testing.T) (c certificate.Certificate, rounds []Round) {
 			Neighbouring: "add-or-remove-one-unit", Unit: partition.UnitRecord, Accountant: claim.Accountant,
 			Mechanisms: certificate.Mechanisms(perRound),
 		},
-		LedgerHead: sha, Rows: 6000, Teachers: 200, Created: "2026-03-01T12:05:00Z", Software: "conclave 0.1.0",
+		LedgerHead: sha, Rows: 6000, Teachers: 200, Created: "2026-03-01", Software: "conclave 0.1.0",
 	}, rounds
 }
 

@@ -24,7 +24,6 @@ type File struct {
 	Points         []picture.Panel `json:"points,omitempty"`
 	Notes          []string        `json:"notes,omitempty"`
 	Config         string          `json:"config,omitempty"`
-	ElapsedSeconds float64         `json:"elapsed_seconds,omitempty"`
 }
 
 // fileFormat is the only one so far.
@@ -44,7 +43,6 @@ func WriteJSON(w io.Writer, p Page) error {
 	f := File{
 		Format: fileFormat, Privacy: ReleasesOnly, Title: p.Title, Certificate: p.Certificate, Rounds: p.Rounds,
 		Weights: p.Weights, Evaluation: p.Evaluation, Points: p.Points, Notes: p.Notes, Config: p.Config,
-		ElapsedSeconds: p.Elapsed.Seconds(),
 	}
 	if f.Evaluation != nil {
 		f.Privacy = evaluate.NotPrivate

@@ -192,9 +192,6 @@ func (m *markdown) checks(p Page) {
 	for _, mechanism := range c.Mechanisms {
 		t.Rows = append(t.Rows, []string{"mechanism", mechanism.String()})
 	}
-	if p.Elapsed > 0 {
-		t.Rows = append(t.Rows, []string{"time taken", p.Elapsed.String()})
-	}
 	m.table(t)
 	if len(p.Notes) > 0 {
 		m.line("## Notes")

@@ -8,7 +8,6 @@ import (
 	"html/template"
 	"io"
 	"math"
-	"time"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
@@ -31,10 +30,9 @@ type Page struct {
 	Evaluation *evaluate.Evaluation
 	Images     []picture.Sheet
 	// Points are rows before and after the stages that follow training, on the same axes.
-	Points  []picture.Panel
-	Config  string // the run's configuration, as text
-	Notes   []string
-	Elapsed time.Duration
+	Points []picture.Panel
+	Config string // the run's configuration, as text
+	Notes  []string
 }
 
 // Round is what one release cost, and what was released.
@@ -126,7 +124,6 @@ type view struct {
 	Scatter   *picture.Scatter
 	Tables    []table
 	Sheets    []picture.DrawnSheet
-	Taken     string
 }
 
 // WriteHTML writes the page: one file, no scripts, nothing loaded from
@@ -156,9 +153,6 @@ func WriteHTML(w io.Writer, p Page) error {
 	}
 	if len(v.Sheets) > 0 {
 		v.Sources += "; img-src data:"
-	}
-	if p.Elapsed > 0 {
-		v.Taken = p.Elapsed.String()
 	}
 	for _, c := range p.Columns {
 		v.Cards = append(v.Cards, picture.NewCard(c))

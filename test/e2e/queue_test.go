@@ -168,6 +168,13 @@ func TestQueue(t *testing.T) {
 			t.Errorf("the list has no %q: exit code %d\n%s", want, code, out)
 		}
 	}
+	// An operator removes what ended.
+	if out, stderr, code := c.conclaveRun("remove", "direct"); code != 0 || !strings.Contains(out, "direct is removed") {
+		t.Errorf("remove a run: exit code %d, %q, %q", code, out, stderr)
+	}
+	if _, stderr, code := c.conclaveRun("show", "direct"); code != 1 || !strings.Contains(stderr, "removed") {
+		t.Errorf("a run that was removed is shown: exit code %d, %q", code, stderr)
+	}
 	stop(worker, north, south, aggregator)
 	var result struct{ Name string }
 	if err := json.Unmarshal(worker.stdout.Bytes(), &result); err != nil || result.Name != "second" {
@@ -183,6 +190,7 @@ func TestQueue(t *testing.T) {
 		auditlog.RunSubmitted + " third", auditlog.RunClaimed + " long", auditlog.RunCancelled + " long",
 		auditlog.RunClaimed + " second",
 		auditlog.RunFinished + " second", auditlog.RunFinished + " third", auditlog.RunCancelled + " direct",
+		auditlog.RunRemoved + " direct",
 	} {
 		if events[want] != 1 {
 			t.Errorf("the audit log has %d lines of %q: %v", events[want], want, events)

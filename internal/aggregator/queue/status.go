@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
@@ -38,6 +39,9 @@ func (q *Queue) Find(ctx context.Context, run string) (*conclavev1.RunStatus, *c
 		return status, e.progress, err
 	}
 	r, err := q.Store.Run(ctx, run)
+	if err == nil && r.Removed {
+		err = fmt.Errorf("%w: %q was removed", coordinator.ErrNoRun, run)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/report"
@@ -70,7 +69,6 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	}
 	page := report.Page{
 		Certificate: f.Certificate, Rounds: f.rounds, Config: f.Earlier.Config, Notes: f.Earlier.Notes,
-		Elapsed: time.Duration(f.Earlier.ElapsedSeconds * float64(time.Second)),
 	}
 	if err := fillPage(ctx, &page, f.synthetic, real); err != nil {
 		return nil, err

@@ -23,7 +23,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
-	"github.com/conclave-dp/conclave/partition/partitiontest"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -44,7 +43,7 @@ func TestTheDPGANPlanUsesTheBudgetAndNoMore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
-	wide, images := parsed(t, partitiontest.Wide), parsed(t, partitiontest.Bars)
+	wide, images := parsed(t, wideText), parsed(t, imageSchema)
 	for name, c := range map[string]struct {
 		schema *partition.Schema
 		change func(*runfile.Spec)
@@ -115,16 +114,16 @@ func TestForecastOfDPGAN(t *testing.T) {
 		schema *partition.Schema
 		change func(*runfile.Spec)
 	}{
-		"a table":        {parsed(t, partitiontest.Wide), func(*runfile.Spec) {}},
-		"all of a table": {parsed(t, partitiontest.Wide), func(s *runfile.Spec) { runfile.Section[dpgan.Options](s).Rate = 1 }},
-		"standard": {parsed(t, partitiontest.Wide), func(s *runfile.Spec) {
+		"a table":        {parsed(t, wideText), func(*runfile.Spec) {}},
+		"all of a table": {parsed(t, wideText), func(s *runfile.Spec) { runfile.Section[dpgan.Options](s).Rate = 1 }},
+		"standard": {parsed(t, wideText), func(s *runfile.Spec) {
 			runfile.Section[dpgan.Options](s).Discriminator.Features,
 				runfile.Section[dpgan.Options](s).Discriminator.Classes,
 				runfile.Section[dpgan.Options](s).Discriminator.Loss = "standard", "told", dpgan.Logistic
 		}},
-		"noise by hand": {parsed(t, partitiontest.Wide), func(s *runfile.Spec) { runfile.Section[dpgan.Options](s).Noise = 50 }},
-		"images":        {parsed(t, partitiontest.Bars), func(*runfile.Spec) {}},
-		"convolutions": {parsed(t, partitiontest.Bars), func(s *runfile.Spec) {
+		"noise by hand": {parsed(t, wideText), func(s *runfile.Spec) { runfile.Section[dpgan.Options](s).Noise = 50 }},
+		"images":        {parsed(t, imageSchema), func(*runfile.Spec) {}},
+		"convolutions": {parsed(t, imageSchema), func(s *runfile.Spec) {
 			runfile.Section[dpgan.Options](s).Discriminator.Kind = "convolution"
 		}},
 	} {
@@ -172,24 +171,24 @@ func TestDPGANSpecsThatCannotWork(t *testing.T) {
 		schema, options string
 		want            string // nothing: it works
 	}{
-		"a table":                {partitiontest.Wide, "dpgan: {steps: 5}", ""},
-		"images":                 {partitiontest.Bars, "dpgan: {steps: 5}", ""},
-		"noise by hand":          {partitiontest.Wide, "dpgan: {steps: 5, noise: 20}", ""},
-		"rate":                   {partitiontest.Wide, "dpgan: {rate: 2}", "run.yaml: dpgan.rate: 2 is not between"},
-		"batch":                  {partitiontest.Wide, "dpgan: {batch: 5}", "dpgan.batch: 5 needs units"},
-		"an unknown field":       {partitiontest.Wide, "dpgan: {step: 3}", `unknown field "step"`},
-		"a nested unknown field": {partitiontest.Wide, "dpgan: {student: {rate: 3}}", `unknown field "rate"`},
-		"cosines of a table": {partitiontest.Wide, "dpgan: {discriminator: {features: cosines}}",
+		"a table":                {wideText, "dpgan: {steps: 5}", ""},
+		"images":                 {imageSchema, "dpgan: {steps: 5}", ""},
+		"noise by hand":          {wideText, "dpgan: {steps: 5, noise: 20}", ""},
+		"rate":                   {wideText, "dpgan: {rate: 2}", "run.yaml: dpgan.rate: 2 is not between"},
+		"batch":                  {wideText, "dpgan: {batch: 5}", "dpgan.batch: 5 needs units"},
+		"an unknown field":       {wideText, "dpgan: {step: 3}", `unknown field "step"`},
+		"a nested unknown field": {wideText, "dpgan: {student: {rate: 3}}", `unknown field "rate"`},
+		"cosines of a table": {wideText, "dpgan: {discriminator: {features: cosines}}",
 			"run.yaml: dpgan.discriminator.features: cosines is for images only"},
-		"too many weights": {partitiontest.Wide, "dpgan: {discriminator: {fourier: 100000}}",
+		"too many weights": {wideText, "dpgan: {discriminator: {fourier: 100000}}",
 			"dpgan.discriminator: a discriminator of more than 131072 weights"},
-		"too large class shares": {partitiontest.Wide, "dpgan: {class_epsilon: 2}",
+		"too large class shares": {wideText, "dpgan: {class_epsilon: 2}",
 			"dpgan.class_epsilon: 2 leaves nothing of privacy.epsilon 1 for 100 steps"},
-		"no class shares":         {partitiontest.Wide, "dpgan: {class_epsilon: 1e-14}", "dpgan.class_epsilon: 1e-14"},
-		"too little noise":        {partitiontest.Wide, "dpgan: {steps: 1, noise: 0.5}", "run.yaml: dpgan.noise: 0.5"},
-		"too little for all":      {partitiontest.Wide, "dpgan: {steps: 100, noise: 6}", "run.yaml: dpgan.noise: 6"},
-		"noise that is not drawn": {partitiontest.Wide, "dpgan: {steps: 1, noise: 1e-9}", "noise"},
-		"too much noise":          {partitiontest.Wide, "dpgan: {steps: 1, noise: 1e6}", "noise"},
+		"no class shares":         {wideText, "dpgan: {class_epsilon: 1e-14}", "dpgan.class_epsilon: 1e-14"},
+		"too little noise":        {wideText, "dpgan: {steps: 1, noise: 0.5}", "run.yaml: dpgan.noise: 0.5"},
+		"too little for all":      {wideText, "dpgan: {steps: 100, noise: 6}", "run.yaml: dpgan.noise: 6"},
+		"noise that is not drawn": {wideText, "dpgan: {steps: 1, noise: 1e-9}", "noise"},
+		"too much noise":          {wideText, "dpgan: {steps: 1, noise: 1e6}", "noise"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := write(t, map[string]string{"schema.yaml": c.schema,
@@ -209,7 +208,7 @@ func TestDPGANSpecsThatCannotWork(t *testing.T) {
 }
 
 func TestIdentityNamesTheOptionsOfDPGAN(t *testing.T) {
-	schema := parsed(t, partitiontest.Wide)
+	schema := parsed(t, wideText)
 	want := identity(dpganSpec(func(*runfile.Spec) {}), schema, false)
 	for name, change := range map[string]func(*runfile.Spec){
 		"pipeline":      func(s *runfile.Spec) { s.Pipeline = "gpate" },

@@ -19,7 +19,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
-	"github.com/conclave-dp/conclave/partition/partitiontest"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -47,11 +46,11 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 		change  func(*runfile.Spec)
 		classes int
 	}{
-		"a table":    {partitiontest.Wide, func(*runfile.Spec) {}, 2},
+		"a table":    {wideText, func(*runfile.Spec) {}, 2},
 		"no label":   {unlabelled, func(*runfile.Spec) {}, 1},
 		"one column": {single, func(*runfile.Spec) {}, 1},
-		"images":     {partitiontest.Bars, func(*runfile.Spec) {}, 2},
-		"everything chosen": {partitiontest.Wide, func(s *runfile.Spec) {
+		"images":     {imageSchema, func(*runfile.Spec) {}, 2},
+		"everything chosen": {wideText, func(s *runfile.Spec) {
 			*runfile.Section[embed.Options](s) = embed.DefaultOptions()
 		}, 2},
 	} {
@@ -91,7 +90,7 @@ func TestTheEmbedPlanUsesTheBudgetAndNoMore(t *testing.T) {
 	// Noise that is set is what is planned.
 	p, err := NewPlan(embedSpec(func(s *runfile.Spec) {
 		runfile.Section[embed.Options](s).Noise = 7.25
-	}), parsed(t, partitiontest.Wide))
+	}), parsed(t, wideText))
 	if err != nil || p.Start.Planned.Mechanism.Sigma != 7.25 {
 		t.Errorf("plan %+v, %v", p, err)
 	}
@@ -102,7 +101,7 @@ func TestWarmStartsArePlannedWithinTheBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
-	schema := parsed(t, partitiontest.Wide)
+	schema := parsed(t, wideText)
 	for name, spec := range map[string]*runfile.Spec{
 		"pategan":        voteSpec(),
 		"gpate":          gpateSpec(func(*runfile.Spec) {}),
@@ -157,51 +156,51 @@ func TestEmbedSpecsThatCannotWork(t *testing.T) {
 		schema, options string
 		want            string // nothing: it works
 	}{
-		"a table":       {partitiontest.Wide, "pipeline: embed", ""},
-		"images":        {partitiontest.Bars, "pipeline: embed", ""},
+		"a table":       {wideText, "pipeline: embed", ""},
+		"images":        {imageSchema, "pipeline: embed", ""},
 		"no label":      {unlabelled, "pipeline: embed", ""},
 		"one column":    {single, "pipeline: embed", ""},
-		"noise by hand": {partitiontest.Wide, "pipeline: embed\nembed: {noise: 5}", ""},
-		"a share of 0":  {partitiontest.Wide, "pipeline: embed\nwarm_start: {embed: 0}", ""},
-		"too little noise": {partitiontest.Wide, "pipeline: embed\nembed: {noise: 3.7}",
+		"noise by hand": {wideText, "pipeline: embed\nembed: {noise: 5}", ""},
+		"a share of 0":  {wideText, "pipeline: embed\nwarm_start: {embed: 0}", ""},
+		"too little noise": {wideText, "pipeline: embed\nembed: {noise: 3.7}",
 			"run.yaml: embed.noise: 3.7 is too little"},
-		"hardly any noise": {partitiontest.Wide, "pipeline: embed\nembed: {noise: 1e-9}", "embed.noise: 1e-09 is too little"},
-		"too much noise": {partitiontest.Wide, "pipeline: embed\nembed: {noise: 1e10}",
+		"hardly any noise": {wideText, "pipeline: embed\nembed: {noise: 1e-9}", "embed.noise: 1e-09 is too little"},
+		"too much noise": {wideText, "pipeline: embed\nembed: {noise: 1e10}",
 			"run.yaml: embed.noise: 1e+10 is too much"},
-		"noise NaN":        {partitiontest.Wide, "pipeline: embed\nembed: {noise: .nan}", "run.yaml: embed.noise: NaN"},
-		"an unknown field": {partitiontest.Wide, "pipeline: embed\nembed: {step: 3}", `unknown field "step"`},
-		"a nested one":     {partitiontest.Wide, "pipeline: embed\nembed: {fit: {rate: 3}}", `unknown field "rate"`},
-		"columns of images": {partitiontest.Bars, "pipeline: embed\nembed: {features: {columns: 1}}",
+		"noise NaN":        {wideText, "pipeline: embed\nembed: {noise: .nan}", "run.yaml: embed.noise: NaN"},
+		"an unknown field": {wideText, "pipeline: embed\nembed: {step: 3}", `unknown field "step"`},
+		"a nested one":     {wideText, "pipeline: embed\nembed: {fit: {rate: 3}}", `unknown field "rate"`},
+		"columns of images": {imageSchema, "pipeline: embed\nembed: {features: {columns: 1}}",
 			"run.yaml: embed.features: columns and pairs are for tables only"},
-		"nothing to match": {partitiontest.Wide, "pipeline: embed\nembed: {features: {columns: 0, pairs: 0, fourier: 0}}",
+		"nothing to match": {wideText, "pipeline: embed\nembed: {features: {columns: 0, pairs: 0, fourier: 0}}",
 			"are all 0"},
-		"too many": {partitiontest.Wide, "pipeline: embed\nembed: {features: {waves: 65536}}",
+		"too many": {wideText, "pipeline: embed\nembed: {features: {waves: 65536}}",
 			"embed.features: embedding: part"},
-		"a start of its own": {partitiontest.Wide, "pipeline: embed\nwarm_start: {embed: 0.5}", "warm_start.embed: 0.5"},
-		"pategan":            {partitiontest.Wide, "pipeline: pategan\nwarm_start: {embed: 0.3}", ""},
-		"gpate":              {partitiontest.Wide, "pipeline: gpate\nwarm_start: {embed: 0.3}", ""},
-		"dpgan":              {partitiontest.Wide, "pipeline: dpgan\ndpgan: {steps: 5, rate: 1}\nwarm_start: {embed: 0.3}", ""},
-		"a share of all": {partitiontest.Wide, "pipeline: pategan\nwarm_start: {embed: 1}",
+		"a start of its own": {wideText, "pipeline: embed\nwarm_start: {embed: 0.5}", "warm_start.embed: 0.5"},
+		"pategan":            {wideText, "pipeline: pategan\nwarm_start: {embed: 0.3}", ""},
+		"gpate":              {wideText, "pipeline: gpate\nwarm_start: {embed: 0.3}", ""},
+		"dpgan":              {wideText, "pipeline: dpgan\ndpgan: {steps: 5, rate: 1}\nwarm_start: {embed: 0.3}", ""},
+		"a share of all": {wideText, "pipeline: pategan\nwarm_start: {embed: 1}",
 			"warm_start.embed: 1 is not a share"},
-		"more than all": {partitiontest.Wide, "pipeline: pategan\nwarm_start: {embed: 1.5}",
+		"more than all": {wideText, "pipeline: pategan\nwarm_start: {embed: 1.5}",
 			"warm_start.embed: 1.5 is not a share"},
-		"a share below 0": {partitiontest.Wide, "pipeline: pategan\nwarm_start: {embed: -0.1}",
+		"a share below 0": {wideText, "pipeline: pategan\nwarm_start: {embed: -0.1}",
 			"warm_start.embed: -0.1 is not a share"},
-		"an infinite share": {partitiontest.Wide, "pipeline: pategan\nwarm_start: {embed: .inf}",
+		"an infinite share": {wideText, "pipeline: pategan\nwarm_start: {embed: .inf}",
 			"warm_start.embed: +Inf is not a share"},
-		"options of a start": {partitiontest.Wide,
+		"options of a start": {wideText,
 			"pipeline: pategan\nwarm_start: {embed: 0.3}\nembed: {features: {columns: 0, pairs: 0, fourier: 0}}",
 			"warm_start.embed: embed.features: columns, pairs and fourier are all 0"},
-		"wrong options": {partitiontest.Wide, "pipeline: pategan\nwarm_start: {embed: 0.3}\nembed: {fit: {steps: -1}}",
+		"wrong options": {wideText, "pipeline: pategan\nwarm_start: {embed: 0.3}\nembed: {fit: {steps: -1}}",
 			"run.yaml: embed.fit.steps: -1"},
-		"a tiny share": {partitiontest.Wide, "pipeline: pategan\nwarm_start: {embed: 1e-9}\n" + tiny, "warm_start.embed: "},
-		"tiny epsilon": {partitiontest.Wide, "pipeline: embed\n" + tiny, "raise privacy.epsilon"},
-		"nearly all of gpate": {partitiontest.Wide, "pipeline: gpate\nwarm_start: {embed: 0.99999999}",
+		"a tiny share": {wideText, "pipeline: pategan\nwarm_start: {embed: 1e-9}\n" + tiny, "warm_start.embed: "},
+		"tiny epsilon": {wideText, "pipeline: embed\n" + tiny, "raise privacy.epsilon"},
+		"nearly all of gpate": {wideText, "pipeline: gpate\nwarm_start: {embed: 0.99999999}",
 			"or lower warm_start.embed"},
-		"nearly all of dpgan": {partitiontest.Wide,
+		"nearly all of dpgan": {wideText,
 			"pipeline: dpgan\ndpgan: {steps: 5, rate: 1}\nwarm_start: {embed: 0.9999999999}", "warm_start.embed"},
-		"tiny epsilon of gpate": {partitiontest.Wide, "pipeline: gpate\nwarm_start: {embed: 0.5}\n" + tiny, "warm_start.embed: "},
-		"tiny epsilon of dpgan": {partitiontest.Wide,
+		"tiny epsilon of gpate": {wideText, "pipeline: gpate\nwarm_start: {embed: 0.5}\n" + tiny, "warm_start.embed: "},
+		"tiny epsilon of dpgan": {wideText,
 			"pipeline: dpgan\ndpgan: {steps: 5, rate: 1}\nwarm_start: {embed: 0.5}\n" + tiny, "warm_start.embed: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,20 +230,20 @@ func TestForecastOfEmbeddings(t *testing.T) {
 		schema string
 		after  string // the answers of later rounds
 	}{
-		"embed":           {embedSpec(func(*runfile.Spec) {}), partitiontest.Wide, ""},
-		"embed of images": {embedSpec(func(*runfile.Spec) {}), partitiontest.Bars, ""},
+		"embed":           {embedSpec(func(*runfile.Spec) {}), wideText, ""},
+		"embed of images": {embedSpec(func(*runfile.Spec) {}), imageSchema, ""},
 		"noise by hand": {embedSpec(func(s *runfile.Spec) {
 			runfile.Section[embed.Options](s).Noise = 300
 		}), unlabelled, ""},
 		"gpate": {gpateSpec(func(s *runfile.Spec) {
 			runfile.Section[embed.WarmStart](s).Embed = 0.3
-		}), partitiontest.Wide, "gradients"},
+		}), wideText, "gradients"},
 		"dpgan": {dpganSpec(func(s *runfile.Spec) {
 			runfile.Section[embed.WarmStart](s).Embed = 0.3
-		}), partitiontest.Bars, "gradient sums"},
+		}), imageSchema, "gradient sums"},
 		"pategan": {embedSpec(func(s *runfile.Spec) {
 			s.Pipeline, s.Teachers, runfile.Section[embed.WarmStart](s).Embed = "pategan", 400, 0.2
-		}), partitiontest.Wide, "votes"},
+		}), wideText, "votes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			schema := parsed(t, c.schema)
@@ -292,7 +291,7 @@ func TestForecastOfEmbeddings(t *testing.T) {
 
 // A checkpoint is of its options, and of its start's.
 func TestIdentityNamesTheOptionsOfEmbeddings(t *testing.T) {
-	schema := parsed(t, partitiontest.Wide)
+	schema := parsed(t, wideText)
 	of := func(s *runfile.Spec) string { return identity(s, schema, false) }
 	changes := map[string]func(*runfile.Spec){
 		"waves":   func(s *runfile.Spec) { runfile.Section[embed.Options](s).Features.Waves++ },

@@ -23,6 +23,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
+const wideText, imageSchema = partitiontest.Wide, partitiontest.Bars
+
 func parsed(t *testing.T, text string) *partition.Schema {
 	t.Helper()
 	schema := partitiontest.Schema(t, text)
@@ -79,7 +81,7 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, epsilon %g", name, epsilon), func(t *testing.T) {
 				s := gpateSpec(c.change)
 				s.Privacy.Epsilon = epsilon
-				schema := parsed(t, partitiontest.Wide)
+				schema := parsed(t, wideText)
 				p, err := NewPlan(s, schema)
 				testkit.Must(t, err)
 				o := runfile.Section[gpate.Options](s).ChosenFor(encode.New(schema))
@@ -128,7 +130,7 @@ func TestTheGPATEPlanUsesTheBudgetAndNoMore(t *testing.T) {
 
 // What is set by hand is what is planned.
 func TestTheGPATEPlanFollowsTheSpec(t *testing.T) {
-	schema := parsed(t, partitiontest.Wide)
+	schema := parsed(t, wideText)
 	plan := func(change func(*runfile.Spec)) privacy.Planned {
 		t.Helper()
 		p, err := NewPlan(gpateSpec(change), schema)
@@ -159,7 +161,7 @@ func TestTheGPATEPlanFollowsTheSpec(t *testing.T) {
 
 // What cannot be paid for or drawn is refused, by the option's name, before a run is open.
 func TestGPATEPlansThatCannotBeAskedAreRefused(t *testing.T) {
-	schema := parsed(t, partitiontest.Wide)
+	schema := parsed(t, wideText)
 	votes := votesOnGradients(gpate.Histogram, "gnmax")
 	for name, c := range map[string]struct {
 		change func(*runfile.Spec)
@@ -225,7 +227,7 @@ func TestGPATEPlansThatCannotBeAskedAreRefused(t *testing.T) {
 }
 
 func TestTheGPATEPlanIsWhatTheAggregatorIsTold(t *testing.T) {
-	schema := parsed(t, partitiontest.Wide)
+	schema := parsed(t, wideText)
 	s := gpateSpec(func(s *runfile.Spec) {
 		runfile.Section[gpate.Options](s).Quorum, runfile.Section[gpate.Options](s).Deadline = 0.8, 77
 	})
@@ -248,16 +250,16 @@ func TestTheGPATEPlanIsWhatTheAggregatorIsTold(t *testing.T) {
 
 // A forecast of G-PATE names what is charged and what travels, of tables and images.
 func TestForecastOfGPATE(t *testing.T) {
-	images := parsed(t, partitiontest.Bars)
+	images := parsed(t, imageSchema)
 	few := func(s *runfile.Spec) { runfile.Section[gpate.Options](s).Teacher.Cosines = 2 }
 	for name, c := range map[string]struct {
 		schema  *partition.Schema
 		change  func(*runfile.Spec)
 		message string
 	}{
-		"a table":            {parsed(t, partitiontest.Wide), func(*runfile.Spec) {}, "gradients"},
-		"votes on a table":   {parsed(t, partitiontest.Wide), votesOnGradients(gpate.Histogram, "gnmax"), "votes"},
-		"winners of a table": {parsed(t, partitiontest.Wide), votesOnGradients(gpate.Winner, "confident-gnmax"), "votes"},
+		"a table":            {parsed(t, wideText), func(*runfile.Spec) {}, "gradients"},
+		"votes on a table":   {parsed(t, wideText), votesOnGradients(gpate.Histogram, "gnmax"), "votes"},
+		"winners of a table": {parsed(t, wideText), votesOnGradients(gpate.Winner, "confident-gnmax"), "votes"},
 		"images":             {images, few, "gradients"},
 		"votes on images": {images, func(s *runfile.Spec) {
 			few(s)
@@ -311,7 +313,7 @@ func TestForecastOfGPATE(t *testing.T) {
 	// Noise for a part of the rounds: what is forecast ends with the budget.
 	f, err := NewForecast(gpateSpec(func(s *runfile.Spec) {
 		runfile.Section[gpate.Options](s).Noise, runfile.Section[gpate.Options](s).Rounds = 6, 1000
-	}), parsed(t, partitiontest.Wide), Node{Teachers: 1})
+	}), parsed(t, wideText), Node{Teachers: 1})
 	testkit.Must(t, err)
 	if n := f.Events[1].Count; n >= 1000 || n < 1 || f.Admitted != n*12*6 || f.Claim.Epsilon > 1 {
 		t.Errorf("%d sums are charged, %d numbers admitted, claim %v", n, f.Admitted, f.Claim.Epsilon)
@@ -319,7 +321,7 @@ func TestForecastOfGPATE(t *testing.T) {
 }
 
 func TestIdentityNamesThePipelineAndItsOptions(t *testing.T) {
-	schema := parsed(t, partitiontest.Wide)
+	schema := parsed(t, wideText)
 	want := identity(gpateSpec(func(*runfile.Spec) {}), schema, false)
 	for name, change := range map[string]func(*runfile.Spec){
 		"pipeline": func(s *runfile.Spec) { s.Pipeline = "pategan" },
@@ -348,48 +350,48 @@ func TestIdentityNamesThePipelineAndItsOptions(t *testing.T) {
 // Mistakes in the gpate part of a run.yaml are found by Load or Prepare, before anything
 // is asked.
 func TestGPATESpecsThatCannotWork(t *testing.T) {
-	oddImages := strings.Replace(strings.Replace(partitiontest.Bars, "height: 4, width: 4", "height: 7, width: 3", 1),
+	oddImages := strings.Replace(strings.Replace(imageSchema, "height: 4, width: 4", "height: 7, width: 3", 1),
 		"repeat: 16", "repeat: 21", 1)
-	two := strings.Replace(strings.Replace(partitiontest.Bars, "channels: 1", "channels: 2", 1), "repeat: 16", "repeat: 32", 1)
+	two := strings.Replace(strings.Replace(imageSchema, "channels: 1", "channels: 2", 1), "repeat: 16", "repeat: 32", 1)
 	for name, c := range map[string]struct {
 		schema, options string
 		want            string // nothing: it works
 	}{
-		"a table": {partitiontest.Wide, "gpate: {directions: 6, records: 4}", ""},
-		"images":  {partitiontest.Bars, "gpate: {teacher: {cosines: 3}}", ""},
-		"k above the dimension": {partitiontest.Wide, "gpate: {answers: winner, directions: 7}",
+		"a table": {wideText, "gpate: {directions: 6, records: 4}", ""},
+		"images":  {imageSchema, "gpate: {teacher: {cosines: 3}}", ""},
+		"k above the dimension": {wideText, "gpate: {answers: winner, directions: 7}",
 			"run.yaml: gpate.directions: 7 are more than the 6 features"},
-		"k above the coefficients": {partitiontest.Bars, "gpate: {answers: winner, directions: 5, teacher: {cosines: 2}}",
+		"k above the coefficients": {imageSchema, "gpate: {answers: winner, directions: 5, teacher: {cosines: 2}}",
 			"run.yaml: gpate.directions: 5 are more than the 4 features"},
-		"one bin":             {partitiontest.Wide, "gpate: {bins: 1}", "run.yaml: gpate.bins: 1 is not between 2 and 256"},
-		"257 bins":            {partitiontest.Wide, "gpate: {bins: 257}", "gpate.bins: 257 is not"},
-		"no clip":             {partitiontest.Wide, "gpate: {clip: 0}", "gpate.clip: 0 is not between 1e-30 and 1e+30"},
-		"a clip that is none": {partitiontest.Wide, "gpate: {clip: .nan}", "gpate.clip: NaN"},
-		"no threshold":        {partitiontest.Wide, "gpate: {threshold: 0}", "gpate.threshold: 0 is not a share of the teachers"},
-		"a threshold above all": {partitiontest.Wide, "gpate: {threshold: 1.5}",
+		"one bin":             {wideText, "gpate: {bins: 1}", "run.yaml: gpate.bins: 1 is not between 2 and 256"},
+		"257 bins":            {wideText, "gpate: {bins: 257}", "gpate.bins: 257 is not"},
+		"no clip":             {wideText, "gpate: {clip: 0}", "gpate.clip: 0 is not between 1e-30 and 1e+30"},
+		"a clip that is none": {wideText, "gpate: {clip: .nan}", "gpate.clip: NaN"},
+		"no threshold":        {wideText, "gpate: {threshold: 0}", "gpate.threshold: 0 is not a share of the teachers"},
+		"a threshold above all": {wideText, "gpate: {threshold: 1.5}",
 			"gpate.threshold: 1.5 is not a share of the teachers"},
-		"answers":                   {partitiontest.Wide, "gpate: {answers: mean}", `gpate.answers: "mean" is not one of`},
-		"lnmax":                     {partitiontest.Wide, "gpate: {mechanism: lnmax}", `gpate.mechanism: "lnmax" is not one of`},
-		"an unknown field":          {partitiontest.Wide, "gpate: {direction: 3}", `unknown field "direction"`},
-		"a teacher's unknown field": {partitiontest.Wide, "gpate: {teacher: {layers: 3}}", `unknown field "layers"`},
-		"too many votes": {partitiontest.Wide, "gpate: {answers: winner, directions: 6, records: 11000}",
+		"answers":                   {wideText, "gpate: {answers: mean}", `gpate.answers: "mean" is not one of`},
+		"lnmax":                     {wideText, "gpate: {mechanism: lnmax}", `gpate.mechanism: "lnmax" is not one of`},
+		"an unknown field":          {wideText, "gpate: {direction: 3}", `unknown field "direction"`},
+		"a teacher's unknown field": {wideText, "gpate: {teacher: {layers: 3}}", `unknown field "layers"`},
+		"too many votes": {wideText, "gpate: {answers: winner, directions: 6, records: 11000}",
 			"gpate.records: 11000 with 6 directions are 66000 votes a round"},
-		"too many counts": {partitiontest.Wide, "gpate: {answers: winner, directions: 6, records: 3000, bins: 10}",
+		"too many counts": {wideText, "gpate: {answers: winner, directions: 6, records: 3000, bins: 10}",
 			"gpate.records: 3000 with 6 directions of 10 bins are 180000 counts"},
-		"too little noise":       {partitiontest.Wide, "gpate: {noise: 0.01}", "run.yaml: gpate.noise: 0.01 is too dear"},
-		"too large class shares": {partitiontest.Wide, "gpate: {class_epsilon: 2}", "gpate.class_epsilon: 2"},
-		"convolutions of a table": {partitiontest.Wide, "gpate: {teacher: {model: convolution, features: plain}}",
+		"too little noise":       {wideText, "gpate: {noise: 0.01}", "run.yaml: gpate.noise: 0.01 is too dear"},
+		"too large class shares": {wideText, "gpate: {class_epsilon: 2}", "gpate.class_epsilon: 2"},
+		"convolutions of a table": {wideText, "gpate: {teacher: {model: convolution, features: plain}}",
 			"gpate.teacher.model: convolution is for images only"},
-		"cosines of a table": {partitiontest.Wide, "gpate: {teacher: {features: cosines}}",
+		"cosines of a table": {wideText, "gpate: {teacher: {features: cosines}}",
 			"gpate.teacher.features: cosines is for images only"},
-		"more cosines than pixels": {partitiontest.Bars, "gpate: {teacher: {cosines: 5}}",
+		"more cosines than pixels": {imageSchema, "gpate: {teacher: {cosines: 5}}",
 			"gpate.teacher.cosines: 5 frequencies are more than the pixels of an image's side, 4"},
 		"images of a size": {oddImages, "gpate: {teacher: {cosines: 2}, student: {generator: convolution}}",
 			"gpate.student: a generator of kind convolution cannot make images of 7 x 3"},
 		"images of two channels": {two, "gpate: {teacher: {cosines: 2}}", "images of 2 channels cannot be shown"},
-		"pategan does not do images": {partitiontest.Bars, "pipeline: pategan",
+		"pategan does not do images": {imageSchema, "pipeline: pategan",
 			"images are not available with pategan; use embed, dpgan or gpate"},
-		"test images of a size": {partitiontest.Bars, "gpate: {teacher: {cosines: 2}}\nevaluate: {test: other-images.idx}",
+		"test images of a size": {imageSchema, "gpate: {teacher: {cosines: 2}}\nevaluate: {test: other-images.idx}",
 			"other-images.idx"},
 	} {
 		t.Run(name, func(t *testing.T) {

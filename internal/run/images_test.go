@@ -29,7 +29,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/idx"
-	"github.com/conclave-dp/conclave/partition/partitiontest"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
@@ -57,7 +56,7 @@ func imageRun(t *testing.T, more string) (*runfile.Spec, string) {
 	dir, err := os.MkdirTemp("", "img")
 	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	files := map[string][]byte{"schema.yaml": []byte(partitiontest.Bars), "run.yaml": []byte(`name: bars
+	files := map[string][]byte{"schema.yaml": []byte(imageSchema), "run.yaml": []byte(`name: bars
 schema: schema.yaml
 data:
 - {site: north, file: train-images-idx3-ubyte.gz, share: 0.5}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -23,9 +24,7 @@ func Shared(t testing.TB, parts ...string) string {
 func Schema(t testing.TB, text string) *partition.Schema {
 	t.Helper()
 	s, err := partition.ParseSchema([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return s
 }
 
@@ -33,9 +32,7 @@ func Schema(t testing.TB, text string) *partition.Schema {
 func Clinic(t testing.TB) *partition.Schema {
 	t.Helper()
 	s, err := partition.LoadSchema(File("clinic", "schema.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return s
 }
 

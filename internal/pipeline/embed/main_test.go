@@ -16,6 +16,7 @@ import (
 )
 
 const (
+	tableSchema = partitiontest.Mixed
 	imageSchema = `
 name: images
 label: label
@@ -172,9 +173,9 @@ func variants() map[string]variant {
 	convolution := imageOptions()
 	convolution.Student.Generator, convolution.Student.Hidden, convolution.Student.Warp = "convolution", 4, 0.5
 	return map[string]variant{
-		"a table":        {partitiontest.Mixed, smallOptions(), 2, tableRecord},
-		"waves alone":    {partitiontest.Mixed, waves, 2, tableRecord},
-		"without memory": {partitiontest.Mixed, forgetful, 2, tableRecord},
+		"a table":        {tableSchema, smallOptions(), 2, tableRecord},
+		"waves alone":    {tableSchema, waves, 2, tableRecord},
+		"without memory": {tableSchema, forgetful, 2, tableRecord},
 		"no label":       {unlabelledSchema, smallOptions(), 1, unlabelledRecord},
 		"one column":     {oneColumnSchema, smallOptions(), 1, oneNumber},
 		"images":         {imageSchema, imageOptions(), 2, imageRecord},

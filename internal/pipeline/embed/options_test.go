@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
-	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 // Every rule of Validate, by the name of its field.
@@ -86,10 +85,10 @@ func TestOptionsThatCannotWork(t *testing.T) {
 				t.Errorf("%q says more than %q", err, want)
 			}
 			// Nothing is made of them.
-			if _, err := embed.New(o, encoderOf(t, partitiontest.Mixed), 2, 1); err == nil {
+			if _, err := embed.New(o, encoderOf(t, tableSchema), 2, 1); err == nil {
 				t.Errorf("%s: a student was made", want)
 			}
-			if _, err := embed.NewStart(o, encoderOf(t, partitiontest.Mixed), 2, 1, nil, unwatched); err == nil {
+			if _, err := embed.NewStart(o, encoderOf(t, tableSchema), 2, 1, nil, unwatched); err == nil {
 				t.Errorf("%s: a start was made", want)
 			}
 		}
@@ -172,21 +171,21 @@ func TestOptionsThatDoNotFitTheData(t *testing.T) {
 		"pairs of images": {imageSchema, 2, func(o *embed.Options) {
 			o.Features.Pairs = 0.1
 		}, "embed.features: columns and pairs are for tables only"},
-		"a convolution": {partitiontest.Mixed, 2, func(o *embed.Options) {
+		"a convolution": {tableSchema, 2, func(o *embed.Options) {
 			o.Student.Generator = "convolution"
 		}, "embed.student: generator: convolution and warp are for images only"},
-		"warps of a table": {partitiontest.Mixed, 2, func(o *embed.Options) {
+		"warps of a table": {tableSchema, 2, func(o *embed.Options) {
 			o.Student.Warp = 1
 		}, "convolution and warp are for images only"},
-		"nothing to match": {partitiontest.Mixed, 2, func(o *embed.Options) {
+		"nothing to match": {tableSchema, 2, func(o *embed.Options) {
 			o.Features.Columns, o.Features.Pairs, o.Features.Fourier = 0, 0, 0
 		},
 			"embed.features: columns, pairs and fourier are all 0"},
 		"nothing of images": {imageSchema, 2, func(o *embed.Options) { o.Features.Fourier = 0 }, "are all 0"},
-		"too many numbers": {partitiontest.Mixed, 2, func(o *embed.Options) {
+		"too many numbers": {tableSchema, 2, func(o *embed.Options) {
 			o.Features.Waves = 1 << 16
 		}, "embed.features: embedding: part"},
-		"too many for the classes": {partitiontest.Mixed, 1 << 17, func(*embed.Options) {}, "embed.features: embedding:"},
+		"too many for the classes": {tableSchema, 1 << 17, func(*embed.Options) {}, "embed.features: embedding:"},
 		"a convolution that does not fit": {imageSchema, 2, func(o *embed.Options) {
 			o.Student.Generator, o.Student.Layers = "convolution", 5
 		}, "embed.student: "},

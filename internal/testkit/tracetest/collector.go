@@ -13,6 +13,8 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Collector keeps what it gets.
@@ -75,9 +77,7 @@ func (c *Collector) Serve(t testing.TB, address string, options ...grpc.ServerOp
 		address = "127.0.0.1:0"
 	}
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	server := grpc.NewServer(options...)
 	collector.RegisterTraceServiceServer(server, c)
 	served := make(chan error, 1)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // AtEachLevel runs a test on every level that this processor has.
@@ -14,9 +15,7 @@ func AtEachLevel(t *testing.T, test func(t *testing.T)) {
 	for l := kernel.Portable; l <= kernel.Supported(); l++ {
 		t.Run(l.String(), func(t *testing.T) {
 			restore, err := kernel.Use(l)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer restore()
 			test(t)
 		})

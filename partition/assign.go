@@ -18,8 +18,8 @@ type Assignment struct {
 // bits h of HMAC-SHA256; its probability is off from uniform by less than
 // partitions/2^64.
 //
-// More partitions than units is ErrTooManyPartitions. That check is the only
-// thing here that looks at more than one unit.
+// More partitions than units is ErrTooManyPartitions, and more units than MostUnits
+// ErrTooManyUnits. These checks are the only things here that look at more than one unit.
 func Assign(key Key, t *Table, partitions int, unit string) (*Assignment, error) {
 	if partitions < 1 {
 		return nil, fmt.Errorf("assign partitions: their number must be at least 1, not %d", partitions)
@@ -37,12 +37,21 @@ func Assign(key Key, t *Table, partitions int, unit string) (*Assignment, error)
 			" use fewer teachers at this node or give it more data",
 			ErrTooManyPartitions, partitions)
 	}
+	if tooMany(digests, MostUnits) {
+		return nil, fmt.Errorf("assign partitions: %w: a node holds %d at most; divide its data among several nodes",
+			ErrTooManyUnits, MostUnits)
+	}
 	a := &Assignment{Partitions: partitions, Of: make([]int, t.rows)}
 	for row, d := range digests {
 		high, _ := bits.Mul64(binary.BigEndian.Uint64(d[:8]), uint64(partitions))
 		a.Of[row] = int(high)
 	}
 	return a, nil
+}
+
+// tooMany tells whether there are more distinct digests than most.
+func tooMany(digests []digest, most int) bool {
+	return len(digests) > most && !tooFew(digests, most+1)
 }
 
 // tooFew tells whether there are fewer distinct digests than wanted.

@@ -11,6 +11,13 @@ import (
 // manifest than it had before.
 var ErrManifestChanged = errors.New("the partition manifest changed")
 
+// MostUnits is the largest number of privacy units of a node. Sums over so many, of what a unit may
+// add at most, are within what aggregators take, so that none is refused for what the records are.
+const MostUnits = 1 << 24
+
+// ErrTooManyUnits says that there are more than MostUnits.
+var ErrTooManyUnits = errors.New("more privacy units than a node may hold")
+
 // ErrTooManyPartitions says that there are more partitions than privacy units.
 var ErrTooManyPartitions = errors.New("more partitions than privacy units")
 

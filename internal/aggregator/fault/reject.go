@@ -15,7 +15,6 @@ const (
 	Oversized  Kind = "oversized"    // more than a message may hold, or more than was asked for
 	Malformed  Kind = "malformed"    // not in the form that was asked for
 	OutOfRange Kind = "out_of_range" // a class that there is not, or more than so many units can make
-	Overflow   Kind = "overflow"     // in range, and too much to add to what others sent
 	Duplicate  Kind = "duplicate"    // a second answer to a round
 	Foreign    Kind = "foreign"      // for a round that this stream was not sent
 	Unasked    Kind = "unasked"      // for an open round that this stream was not sent

@@ -81,7 +81,7 @@ func New() *Metrics {
 		joined:  counter("conclave_nodes_joined_total", "Nodes that joined, each time they did.", "dataset"),
 		refused: counter("conclave_nodes_refused_total", "Nodes that were not let in.", "reason"),
 		rejected: counter("conclave_messages_rejected_total",
-			"Messages of nodes that were not counted: oversized, malformed, out_of_range, overflow, "+
+			"Messages of nodes that were not counted: oversized, malformed, out_of_range, "+
 				"duplicate, foreign, unasked, protocol, and as part of normal work refusal (by the node), late, stale "+
 				"and waiting (for its site).", "kind"),
 		banned: counter("conclave_nodes_banned_total",

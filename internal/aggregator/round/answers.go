@@ -1,7 +1,6 @@
 package round
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
@@ -44,19 +43,12 @@ func (e *Execution) count(n *peer.Node, counts []int64, kind fault.Kind, problem
 	if err := p.mayAnswer(s, e.key.Number); err != nil || !e.open {
 		return err
 	}
-	if problem == "" {
-		if i := overflows(e.counts, counts); i >= 0 {
-			kind, problem = fault.Overflow, fmt.Sprintf("sent an answer that is too large to add up (entry %d)", i)
-		}
-	}
 	if problem != "" {
 		e.participants.fail(s, problem)
 		e.wake()
 		return fault.Rejectf(kind, "node %v %s", n.ID, problem)
 	}
-	for i, c := range counts {
-		e.counts[i] += c
-	}
+	addUp(e.counts, counts)
 	e.participants.count(p, s)
 	e.contributed(n)
 	e.schedule.left--
@@ -95,16 +87,16 @@ func (e *Execution) contributors() map[*peer.Session]peer.ID {
 	return e.participants.contributors()
 }
 
-// overflows returns the first entry whose sum would leave the range in which
-// noise can be added safely, -1 when there is none.
-func overflows(sum, add []int64) int {
-	const limit = int64(1) << 61 // as package gnmax has it
-	for i, v := range add {
-		if v > limit-sum[i] || v < -limit-sum[i] {
-			return i
-		}
+// mostCount bounds sums, so that noise can be added to them: as package gnmax has it.
+const mostCount = int64(1) << 61
+
+// addUp adds an answer to sums, entry by entry, and stops at mostCount. No nodes that follow the
+// protocol come near it. It is not refused: a node that sends just less could tell from a refusal
+// what the others sent. Cut, a sum moves by no more than an answer does.
+func addUp(sums, answer []int64) {
+	for i, v := range answer {
+		sums[i] = min(max(sums[i]+v, -mostCount), mostCount) // neither is above 2^62
 	}
-	return -1
 }
 
 // wait says that a node's site has to decide about a run: rounds go on without it, or

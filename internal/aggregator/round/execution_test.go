@@ -207,14 +207,17 @@ func TestStep(t *testing.T) {
 	})
 }
 
-func TestSumsDoNotOverflow(t *testing.T) {
+// Whatever the others sent, an answer is added up: where a sum would leave its range it is cut. A
+// refusal there would tell two nodes that send nearly all there is what the third has sent.
+func TestSumsAreCutAndNotRefused(t *testing.T) {
 	const limit = int64(1) << 61
-	for _, c := range []struct {
-		sum, add int64
-		want     int
-	}{{0, 1 << 53, -1}, {limit - 1<<53, 1 << 53, -1}, {limit - 1<<53 + 1, 1 << 53, 0}, {limit, 0, -1}, {limit, 1, 0}} {
-		if got := overflows([]int64{c.sum}, []int64{c.add}); got != c.want {
-			t.Errorf("%d + %d: got %d, want %d", c.sum, c.add, got, c.want)
+	for _, c := range []struct{ sum, add, want int64 }{
+		{0, 1 << 53, 1 << 53}, {limit - 1<<53, 1 << 53, limit}, {limit - 1<<53 + 1, 1 << 53, limit}, {limit, 0, limit},
+		{limit, 1, limit}, {-limit, -limit, -limit}, {limit, -limit, 0}, {1 - limit, -7, -limit},
+	} {
+		sum := []int64{c.sum}
+		if addUp(sum, []int64{c.add}); sum[0] != c.want {
+			t.Errorf("%d + %d: got %d, want %d", c.sum, c.add, sum[0], c.want)
 		}
 	}
 }

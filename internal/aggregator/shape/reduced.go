@@ -83,7 +83,7 @@ func (q *reduced) Answer(src *gnmax.Source, result []int64, r *conclavev1.Releas
 // Reduce makes the result.
 func (q *reduced) Reduce(ctx context.Context, ask round.Pass) ([]int64, error) {
 	return q.reduction.Run(ctx, func(params []byte, sum *conclavev1.Vector) ([]int64, bool, error) {
-		v, err := newVector(sum, math.MaxInt64/maxUnits)
+		v, err := newVector(sum, mostCount/maxUnits)
 		if err != nil {
 			return nil, false, err
 		}

@@ -13,6 +13,10 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
+// mostCount bounds what is selected by, as package gnmax has it. Sums of nodes that follow the
+// protocol are far below; others are cut and not refused, which would tell of them.
+const mostCount = int64(1) << 61
+
 // selection selects one of the entries of a sum.
 //
 // Why this is private: a privacy unit moves each entry by at most the vector's sensitivity,
@@ -79,7 +83,7 @@ func (q *selection) Answer(src *gnmax.Source, sums []int64, r *conclavev1.Releas
 	}
 	records := q.records * float64(r.GetTeachers()) / float64(q.teachers)
 	for j, e := range q.expected {
-		all[j] -= int64(math.Round(records * float64(e)))
+		all[j] = min(max(all[j]-int64(math.Round(records*float64(e))), -mostCount), mostCount)
 	}
 	winner, err := q.mechanism.Select(src, all)
 	if err != nil {

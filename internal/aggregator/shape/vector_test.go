@@ -154,6 +154,64 @@ func TestSumsOfNobodyHaveNoise(t *testing.T) {
 	}
 }
 
+// Whatever the records of nodes that follow the protocol are, no sum of them is refused: as many units
+// as there may be at each of many nodes, all as long as may be, with the finest steps that a
+// question may ask for, and one unit less. Noise is drawn and released.
+func TestNoSumOfHonestNodesIsRefused(t *testing.T) {
+	const nodes = 64
+	finest := func(v *conclavev1.Vector) { v.Bound = spec.MaxBound }
+	for name, c := range map[string]struct {
+		round *conclavev1.Round
+		spec  func(*conclavev1.RunSpec)
+	}{
+		"class counts": {roundtest.CountRound("r", 1, 1, spec.MaxBound), roundtest.Shares(0.5)},
+		"embedding": {roundtest.Sum(roundtest.EmbeddingRound("r", 1, 1, nil), roundtest.OfUnits(1), finest),
+			roundtest.EmbeddingOf(2)},
+		"gradients": {roundtest.GradientRound("r", 1, 1, finest), roundtest.SumsOf(1.5)},
+		"scores": {roundtest.ScoreRound("r", 1, roundtest.Units(0, 0), func(r *conclavev1.Round) {
+			r.GetSum().Bound = spec.MaxBound
+		}), roundtest.SelectionsOf(1.5, 3)},
+	} {
+		q := testkit.Value(parse(c.round, mustSpec(t, c.spec)))
+		for _, less := range []int64{0, spec.MaxBound} {
+			for _, sign := range []int64{1, -1} {
+				if name == "class counts" && sign < 0 {
+					continue
+				}
+				each := sign * (maxUnits*spec.MaxBound - less)
+				if name == "gradients" { // of teachers
+					each = sign * (8*spec.MaxBound - less)
+				}
+				values := make([]int64, q.Length())
+				values[0] = each
+				if _, err := q.Read(answerOf(values...), 8); err != nil {
+					t.Errorf("%s of %d: %v", name, each, err)
+				}
+				values[0] *= nodes
+				if _, err := q.Answer(gnmax.NewSource(), values, &conclavev1.Release{Teachers: 8}); err != nil {
+					t.Errorf("%s of %d nodes: %v", name, nodes, err)
+				}
+			}
+		}
+	}
+	// Nor what nodes of another kind make of a sum: it is cut to this.
+	for name, c := range map[string]func(*conclavev1.RunSpec){
+		"gaussian": roundtest.SumsOf(1.5), "scores": roundtest.SelectionsOf(1.5, 3),
+	} {
+		asked := roundtest.GradientRound("r", 1, 1, nil)
+		if name == "scores" {
+			asked = roundtest.ScoreRound("r", 1, roundtest.Units(1, 1), nil)
+		}
+		q := testkit.Value(parse(asked, mustSpec(t, c)))
+		for _, v := range []int64{mostCount, -mostCount} {
+			if _, err := q.Answer(gnmax.NewSource(), slices.Repeat([]int64{v}, q.Length()),
+				&conclavev1.Release{Teachers: 8}); err != nil {
+				t.Errorf("%s of %d: %v", name, v, err)
+			}
+		}
+	}
+}
+
 // The bound on the size of a release holds for the largest numbers, and is reached.
 func TestNoSumIsLargerThanItsBound(t *testing.T) {
 	for _, entries := range []int{1, 1000, maxEntries} {

@@ -26,7 +26,7 @@ const maxBins = 256
 // maxMatrix bounds the numbers of a projection matrix.
 const maxMatrix = 1 << 26
 
-// Check says what is wrong with a spec, and how to mend it.
+// Check says what is wrong with a spec, and how to fix it.
 func (s Spec) Check() error {
 	switch {
 	case s.Features < 1:

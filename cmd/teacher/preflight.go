@@ -16,7 +16,7 @@ import (
 func preflightCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "preflight --config FILE [--offline] [--format json]",
-		Short: "check everything that a node needs, and name what to mend",
+		Short: "check everything that a node needs, and name what to fix",
 	}
 	format := cli.Format(c)
 	offline := c.Flags().Bool("offline", false, "leave out the network")
@@ -42,8 +42,8 @@ func showReport(r *preflight.Report) {
 	problems, warnings := 0, 0
 	for _, c := range r.Checks {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", c.Status, c.Name, c.Detail)
-		if c.Mend != "" {
-			fmt.Fprintf(w, "\t\tmend: %s\n", c.Mend)
+		if c.Fix != "" {
+			fmt.Fprintf(w, "\t\tfix: %s\n", c.Fix)
 		}
 		switch c.Status {
 		case preflight.Problem:

@@ -44,7 +44,7 @@ const (
 	maxSpread = 1e3
 )
 
-// check says what is wrong with a part, and how to mend it.
+// check says what is wrong with a part, and how to fix it.
 func (p Part) check() error {
 	switch {
 	case !(p.Weight > 0 && p.Weight <= maxWeight):

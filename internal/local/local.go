@@ -283,7 +283,7 @@ func nodeConfigs(spec *runfile.Spec, schema *partition.Schema, state string) ([]
 
 // readSites reads every site's records and checks them, also against those of an
 // interrupted run. It leaves no trace, so that a mistake in the data of any site
-// can be mended and the run started in the same folder.
+// can be fixed and the run started in the same folder.
 func readSites(configs []node.Config) ([]*node.Site, error) {
 	var sites []*node.Site
 	for _, c := range configs {

@@ -46,7 +46,7 @@ type keptManifest struct {
 
 // keep stores the manifest when the aggregator has welcomed the node
 // for the first time. Before that a wrong site, data set or certificate can be
-// mended in the same folder: the aggregator refuses it, and it binds nobody.
+// fixed in the same folder: the aggregator refuses it, and it binds nobody.
 // When the process dies in between, the aggregator knows the fingerprint, which
 // was made with the key that is stored already, and refuses another.
 func (m *keptManifest) keep() error {

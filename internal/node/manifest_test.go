@@ -38,7 +38,7 @@ func kept(t *testing.T, c Config) {
 	testkit.Eventually(t, "a manifest that is kept", func() bool { return exists(c, "manifest.json") })
 }
 
-// A mistake at the first start is refused by the aggregator and can be mended in
+// A mistake at the first start is refused by the aggregator and can be fixed in
 // the same folder. What was welcomed once binds the node.
 func TestAMistakeAtTheFirstStartCanBeMended(t *testing.T) {
 	table := questiontest.SmallTable(t, 80, 1)

@@ -162,7 +162,7 @@ type waitingRun struct {
 }
 
 // decided returns messages for the runs that waited and need not any more, since somebody
-// approved or denied them, or mended what was broken. The aggregator asks again.
+// approved or denied them, or fixed what was broken. The aggregator asks again.
 func (g *gate) decided(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

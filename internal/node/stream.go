@@ -34,7 +34,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, closeAll()) }()
 	if g := n.policy.guard; g != nil {
 		if err := g.Check(); err != nil {
-			n.log.Error("no round is answered until this is mended", zap.Error(err))
+			n.log.Error("no round is answered until this is fixed", zap.Error(err))
 		}
 	}
 	target, err := dial.Parse(n.cfg.Aggregator, n.cfg.ServerName)

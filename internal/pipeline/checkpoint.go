@@ -73,26 +73,26 @@ const AskAnew = "remove the file and run again: the rounds are asked anew from t
 
 // LoadCheckpoint reads what SaveCheckpoint wrote into state and returns the tensors,
 // nil where there is no file. Errors match [ErrDamaged] when the file is not as it
-// was saved, and say the mend.
-func LoadCheckpoint(path, pipeline, mend string, state any) (*safetensors.Set, error) {
+// was saved, and say the fix.
+func LoadCheckpoint(path, pipeline, fix string, state any) (*safetensors.Set, error) {
 	set, err := safetensors.Load(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case errors.Is(err, safetensors.ErrFormat):
-		return nil, damaged(path, mend, err)
+		return nil, damaged(path, fix, err)
 	case err != nil:
 		return nil, err
 	}
 	if err := set.CheckSeal(); err != nil {
-		return nil, damaged(path, mend, err)
+		return nil, damaged(path, fix, err)
 	}
 	raw, ok := set.Metadata[pipeline]
 	if !ok {
 		return nil, Misfit(path, errors.New("it is of another pipeline; use another output folder"))
 	}
 	if err := json.Unmarshal([]byte(raw), state); err != nil {
-		return nil, damaged(path, mend, err)
+		return nil, damaged(path, fix, err)
 	}
 	return set, nil
 }
@@ -131,8 +131,8 @@ func Misfit(path string, why error) error {
 	return fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, why)
 }
 
-func damaged(path, mend string, err error) error {
-	return fmt.Errorf("%s: %w (%w); %s", path, ErrDamaged, err, mend)
+func damaged(path, fix string, err error) error {
+	return fmt.Errorf("%s: %w (%w); %s", path, ErrDamaged, err, fix)
 }
 
 // Vector is a tensor of one dimension, for checkpoints.

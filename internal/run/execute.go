@@ -188,7 +188,7 @@ func (j *Job) salvage(ctx context.Context, model pipeline.Model, trained pipelin
 		return errors.Join(failed, err)
 	}
 	return fmt.Errorf("%w; "+what+
-		", and epsilon %.4g is spent: mend the options and try the stages on it with conclave post --from or "+
+		", and epsilon %.4g is spent: fix the options and try the stages on it with conclave post --from or "+
 		"conclave weights --from, free ones at no cost", failed, o.Out, result.EpsilonSpent)
 }
 

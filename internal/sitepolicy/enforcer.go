@@ -17,7 +17,7 @@ type Options struct {
 	// The node, and what its rounds must be about.
 	Dataset, Site, Node, SchemaSHA256, Unit string
 	Facts                                   Facts
-	// ReadOnly is for who only looks: nothing is made, mended or charged.
+	// ReadOnly is for who only looks: nothing is made, fixed or charged.
 	ReadOnly bool
 }
 
@@ -186,7 +186,7 @@ func (e *Enforcer) allowed() (*Dataset, *Refusal) {
 	}
 	if e.err != nil {
 		return nil, &Refusal{Rule: RulePolicy,
-			Public: "the file cannot be used; nothing is answered until it is mended", Private: e.err.Error(),
+			Public: "the file cannot be used; nothing is answered until it is fixed", Private: e.err.Error(),
 			Waiting: true}
 	}
 	d := e.policy.Dataset(e.o.Dataset)
@@ -205,7 +205,7 @@ func (e *Enforcer) fits(b *book, d *Dataset) *Refusal {
 			"folder of its own", ErrLedger, e.o.Ledger, b.site, b.node, b.dataset))
 	case b.limit.Filter != d.Filter && len(b.spent) > 0:
 		return &Refusal{Rule: RuleFilter,
-			Public: "another one than charges were added up by; nothing is answered until it is mended", Waiting: true,
+			Public: "another one than charges were added up by; nothing is answered until it is fixed", Waiting: true,
 			Private: fmt.Sprintf("it was %s when the first round was charged, the policy says %s; put %s back",
 				b.limit.Filter, d.Filter, b.limit.Filter)}
 	}

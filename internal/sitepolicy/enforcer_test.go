@@ -105,10 +105,10 @@ func TestRulesRefuseByName(t *testing.T) {
 		}, "own limit on dataset d would be passed", false},
 		"by hand": {RuleApproval, all(strings.Replace(allowing, "automatic", "by-hand", 1)), nil,
 			"waits for approval at site north", true},
-		"bad policy": {RulePolicy, all("datasets: [{name: d}]"), nil, "until it is mended", true},
+		"bad policy": {RulePolicy, all("datasets: [{name: d}]"), nil, "until it is fixed", true},
 		"no policy": {RulePolicy, func(t *testing.T, r Request) error {
 			return newSite(t).enforcer().Ask(r)
-		}, nil, "until it is mended", true},
+		}, nil, "until it is fixed", true},
 		"no folder": {RuleLedger, func(t *testing.T, r Request) error {
 			s := newSite(t)
 			s.write(allowing)
@@ -117,7 +117,7 @@ func TestRulesRefuseByName(t *testing.T) {
 		"a folder for a policy": {RulePolicy, func(t *testing.T, r Request) error {
 			s := newSite(t)
 			return s.enforcer(func(o *Options) { o.Policy = s.dir }).Ask(r)
-		}, nil, "until it is mended", true},
+		}, nil, "until it is fixed", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := round("r", 0, 10)

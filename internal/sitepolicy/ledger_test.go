@@ -222,7 +222,7 @@ func TestALedgerIsPrivate(t *testing.T) {
 	}
 }
 
-// Reading a status makes nothing and mends nothing.
+// Reading a status makes nothing and fixes nothing.
 func TestReadingChangesNothing(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
@@ -244,7 +244,7 @@ func TestReadingChangesNothing(t *testing.T) {
 	status, err = s.enforcer(look).Status()
 	testkit.Must(t, err)
 	if now, _ := os.ReadFile(s.ledger); !bytes.Equal(now, torn) || status.Entries != 4 {
-		t.Errorf("a torn line was mended, or %d entries are not 4", status.Entries)
+		t.Errorf("a torn line was fixed, or %d entries are not 4", status.Entries)
 	}
 	if _, err := s.enforcer(look).Charge(round("r", 5, 20)); err == nil ||
 		!strings.Contains(err.Error(), "opened to be read") {

@@ -149,7 +149,7 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 				failing = time.Now()
 			}
 			if time.Since(failing) > c.cfg.Patience {
-				return fmt.Errorf("%s: %w: %s; its log may say more; mend it and run again, which goes on from "+
+				return fmt.Errorf("%s: %w: %s; its log may say more; fix it and run again, which goes on from "+
 					"the checkpoint", what, ErrFailed, message)
 			}
 			trouble = "the aggregator fails at the request; trying again"
@@ -180,7 +180,7 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 				return fmt.Errorf("%s: aggregator %s: %w", what, c.cfg.Aggregator, err)
 			}
 			if time.Since(start) > c.cfg.Patience {
-				return fmt.Errorf("%s: %w: %s did not answer for %v (%s); start it, or mend the address",
+				return fmt.Errorf("%s: %w: %s did not answer for %v (%s); start it, or fix the address",
 					what, ErrUnreachable, c.cfg.Aggregator, c.cfg.Patience, message)
 			}
 		}

@@ -72,10 +72,10 @@ func TestLastingRefusalsEndAtOnce(t *testing.T) {
 	} {
 		t.Run(code.String(), func(t *testing.T) {
 			s := &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
-				return nil, status.Error(code, "the reason and the mend")
+				return nil, status.Error(code, "the reason and the fix")
 			}}
 			_, err := connected(t, s).OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"})
-			if !errors.Is(err, want) || !strings.Contains(err.Error(), "the reason and the mend") {
+			if !errors.Is(err, want) || !strings.Contains(err.Error(), "the reason and the fix") {
 				t.Errorf("error %v; want %v with the aggregator's reason", err, want)
 			}
 			if s.count() != 1 {

@@ -121,7 +121,7 @@ func (l *link) join(near net.Conn) {
 	}
 }
 
-// set cuts the link, or mends it.
+// set cuts the link, or fixes it.
 func (l *link) set(cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,17 +15,17 @@ import (
 type Error struct {
 	Code    string // PostgreSQL's SQLSTATE, empty where the server said nothing
 	Problem string
-	Mend    string
+	Fix    string
 	cause   error // context.Canceled and the like, never the server's or the driver's
 }
 
-// Error gives one line: problem, code and mend.
+// Error gives one line: problem, code and fix.
 func (e *Error) Error() string {
 	text := "sql: " + e.Problem
 	if e.Code != "" {
 		text += " (SQLSTATE " + e.Code + ")"
 	}
-	return text + "; " + e.Mend
+	return text + "; " + e.Fix
 }
 
 // Unwrap gives the cause where it is one of package context's.
@@ -46,7 +46,7 @@ func contextError(err error) error {
 func connectError(config *pgconn.Config, err error) error {
 	e := &Error{
 		Problem: fmt.Sprintf("no connection to %s, port %d", config.Host, config.Port),
-		Mend:    "check host, port and network", cause: contextError(err),
+		Fix:    "check host, port and network", cause: contextError(err),
 	}
 	var server *pgconn.PgError
 	var unknown *tls.CertificateVerificationError
@@ -54,10 +54,10 @@ func connectError(config *pgconn.Config, err error) error {
 	switch {
 	case errors.As(err, &server):
 		e.Code = server.Code
-		e.Problem, e.Mend = words(server.Code, "the server refused the connection")
+		e.Problem, e.Fix = words(server.Code, "the server refused the connection")
 	case errors.As(err, &unknown):
 		e.Problem += ": its certificate is not trusted"
-		e.Mend = "give sslrootcert in the connection string, and the host by the name in the certificate"
+		e.Fix = "give sslrootcert in the connection string, and the host by the name in the certificate"
 	case errors.As(err, &dns):
 		e.Problem += ": there is no such host"
 	}
@@ -71,12 +71,12 @@ func prepareError(query string, err error) error {
 	if !errors.As(err, &server) || len(server.Code) < 2 || server.Code[:2] != "42" {
 		return queryError("prepare the query", err)
 	}
-	e := &Error{Code: server.Code, Problem: "sql.query: " + server.Message, Mend: "correct the query"}
+	e := &Error{Code: server.Code, Problem: "sql.query: " + server.Message, Fix: "correct the query"}
 	if server.Position > 0 && int(server.Position) <= len(query) {
 		e.Problem = fmt.Sprintf("sql.query, character %d: %s", server.Position, server.Message)
 	}
 	if server.Code == codePrivilege {
-		_, e.Mend = words(server.Code, "")
+		_, e.Fix = words(server.Code, "")
 	}
 	return e
 }
@@ -85,13 +85,13 @@ func prepareError(query string, err error) error {
 func queryError(doing string, err error) error {
 	e := &Error{
 		Problem: "cannot " + doing + ": the connection was lost or the time was up",
-		Mend:    "try again, with a longer sql.timeout where that is it",
+		Fix:    "try again, with a longer sql.timeout where that is it",
 		cause:   contextError(err),
 	}
 	var server *pgconn.PgError
 	if errors.As(err, &server) {
 		e.Code = server.Code
-		e.Problem, e.Mend = words(server.Code, "cannot "+doing)
+		e.Problem, e.Fix = words(server.Code, "cannot "+doing)
 	}
 	return e
 }
@@ -103,7 +103,7 @@ const (
 )
 
 // words are what a code of PostgreSQL's errcodes.txt means here.
-func words(code, otherwise string) (problem, mend string) {
+func words(code, otherwise string) (problem, fix string) {
 	switch code {
 	case "28P01", "28000":
 		return "the server refused user or password, or the way of connecting", "correct the connection string," +

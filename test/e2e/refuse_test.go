@@ -206,7 +206,7 @@ func refusedStudents(t *testing.T, c *cluster) {
 		{"missing test rows", nil, settings{"evaluate": "{test: missing.csv}"},
 			[]string{"missing.csv"}},
 		{"nobody at the address", settings{"aggregator": "127.0.0.1:1", "patience": "300ms"}, nil,
-			[]string{"127.0.0.1:1", "start it, or mend the address"}},
+			[]string{"127.0.0.1:1", "start it, or fix the address"}},
 	} {
 		t.Run("student/"+test.name, func(t *testing.T) {
 			t.Parallel()
@@ -312,7 +312,7 @@ func TestAggregatorsRefused(t *testing.T) {
 				refused(t, own.startAggregator(own.aggregatorFile(test.changes)), append(test.wants, "aggregator: ")...)
 			})
 		}
-		// A new file mends this one: it says so, does not stand for the lead, and waits.
+		// A new file fixes this one: it says so, does not stand for the lead, and waits.
 		t.Run("expired certificate", func(t *testing.T) {
 			t.Parallel()
 			own := newCluster(t)

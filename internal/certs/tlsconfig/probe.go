@@ -85,7 +85,7 @@ func refusal(address string, alert error) error {
 		return fmt.Errorf("%w (%w); ask the aggregator's operator for a certificate of its authority",
 			ErrRejected, alert)
 	case strings.Contains(text, "internal error"):
-		return nil // its own files are not in order, and may be mended
+		return nil // its own files are not in order, and may be fixed
 	}
 	return fmt.Errorf("%s refuses the connection: %w; name the aggregator's own port", address, alert)
 }

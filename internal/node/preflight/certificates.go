@@ -163,18 +163,18 @@ func (c *checker) checkIdentity(cert *x509.Certificate) {
 	}
 }
 
-func (c *checker) checkDates(path string, cert *x509.Certificate, mend string) {
+func (c *checker) checkDates(path string, cert *x509.Certificate, fix string) {
 	now := c.o.Now()
 	switch {
 	case now.After(cert.NotAfter):
 		c.trusted = false
-		c.add("expiry", Problem, mend, "%s ended on %s", path, cert.NotAfter.Format(time.RFC3339))
+		c.add("expiry", Problem, fix, "%s ended on %s", path, cert.NotAfter.Format(time.RFC3339))
 	case now.Before(cert.NotBefore):
 		c.trusted = false
 		c.add("clock", Problem, "set this machine's clock", "%s begins on %s, which is %v from now", path,
 			cert.NotBefore.Format(time.RFC3339), cert.NotBefore.Sub(now).Round(time.Second))
 	case cert.NotAfter.Sub(now) < soon:
-		c.add("expiry", Warning, mend, "%s ends on %s, in %v", path, cert.NotAfter.Format(time.RFC3339),
+		c.add("expiry", Warning, fix, "%s ends on %s, in %v", path, cert.NotAfter.Format(time.RFC3339),
 			cert.NotAfter.Sub(now).Round(time.Hour))
 	}
 }

@@ -109,7 +109,7 @@ func (c *checker) readData() {
 			c.fail("data", problem)
 		}
 		if len(problems) == mostRows {
-			c.add("data", Problem, "mend these and check again", "more than %d problems; the rest is not shown",
+			c.add("data", Problem, "fix these and check again", "more than %d problems; the rest is not shown",
 				mostRows)
 		}
 		return

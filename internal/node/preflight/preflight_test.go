@@ -99,8 +99,8 @@ func found(t testing.TB, r *Report, status Status, name, says string) Check {
 	t.Helper()
 	for _, c := range r.Checks {
 		if c.Status == status && c.Name == name && strings.Contains(c.Detail, says) {
-			if (status == Problem || status == Warning) && c.Mend == "" {
-				t.Errorf("%+v does not say how to mend it", c)
+			if (status == Problem || status == Warning) && c.Fix == "" {
+				t.Errorf("%+v does not say how to fix it", c)
 			}
 			return c
 		}
@@ -139,7 +139,7 @@ func TestANodeThatIsReady(t *testing.T) {
 	}
 }
 
-// Each of these is one problem, named with its mend, and does not hide the others.
+// Each of these is one problem, named with its fix, and does not hide the others.
 func TestProblemsAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil  func(p *place)

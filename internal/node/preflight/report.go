@@ -1,6 +1,6 @@
 // Package preflight checks, before a node is started, everything that it needs: its
 // configuration, the site's records and folders, certificates, the way to the aggregator,
-// the site's policy and the machine. It names every problem, and how to mend it.
+// the site's policy and the machine. It names every problem, and how to fix it.
 //
 // Begin with [Run]. It changes nothing: it does not join as a node, and what it makes to
 // see whether it may, it removes.
@@ -30,8 +30,8 @@ type Check struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
 	Detail string `json:"detail"`
-	// Mend is what to do about a problem or a warning.
-	Mend string `json:"mend,omitempty"`
+	// Fix is what to do about a problem or a warning.
+	Fix string `json:"fix,omitempty"`
 }
 
 // Report holds all checks, in the order in which a node needs them. It may hold numbers of
@@ -42,8 +42,8 @@ type Report struct {
 	Checks []Check `json:"checks"`
 }
 
-func (r *Report) add(name string, status Status, mend, format string, args ...any) {
-	r.Checks = append(r.Checks, Check{name, status, fmt.Sprintf(format, args...), mend})
+func (r *Report) add(name string, status Status, fix, format string, args ...any) {
+	r.Checks = append(r.Checks, Check{name, status, fmt.Sprintf(format, args...), fix})
 	r.OK = r.OK && status != Problem
 }
 
@@ -62,12 +62,12 @@ func (r *Report) each(name string, status Status, err error) {
 		}
 		return
 	}
-	detail, mend := split(err)
-	r.add(name, status, mend, "%s", detail)
+	detail, fix := split(err)
+	r.add(name, status, fix, "%s", detail)
 }
 
 // split parts an error's words into what is wrong and, behind a semicolon, what to do.
-func split(err error) (detail, mend string) {
+func split(err error) (detail, fix string) {
 	var input *partition.InputError
 	if errors.As(err, &input) && input.Fix != "" {
 		return strings.TrimSuffix(err.Error(), "; "+input.Fix), input.Fix
@@ -76,5 +76,5 @@ func split(err error) (detail, mend string) {
 	if at := strings.LastIndex(text, "; "); at >= 0 {
 		return text[:at], text[at+2:]
 	}
-	return text, "mend what the message names"
+	return text, "fix what the message names"
 }

@@ -123,7 +123,7 @@ func (c *checker) checkPolicy() {
 		return
 	}
 	if status.Problem != "" {
-		c.add("policy", Problem, "mend the ledger or the rule that it names", "%s", status.Problem)
+		c.add("policy", Problem, "fix the ledger or the rule that it names", "%s", status.Problem)
 	} else {
 		c.ok("policy", "pipelines %v, stages %v, approval %s", d.Pipelines, d.Stages, d.Approval)
 	}

@@ -18,7 +18,7 @@ type cache struct {
 	turn  chan struct{}          // holds a token while nobody charges
 	state atomic.Pointer[latest] // nil when nothing is known; replaced under turn
 	// others counts what this store wrote to the dataset's record or its runs' and was no
-	// charge: what was known before is not the end any more.
+	// charge: what was known before is no longer the end.
 	others atomic.Uint64
 	// newest is the last entry that is known to be in the ledger, whoever wrote it.
 	newest atomic.Pointer[LedgerHead]

@@ -69,7 +69,7 @@ func TestWhoLooksSeesWhatEtcdHas(t *testing.T) {
 			return err
 		}, "first", 1, 2},
 		{"charged again", charge("first", 1), "first", 2, 0},
-		{"the second is not known any more", func() error { return nil }, "second", 1, 2},
+		{"the second is no longer known", func() error { return nil }, "second", 1, 2},
 		{"a charge that was refused", func() error {
 			costly := testCharge("second", 1, "answer")
 			costly.Use = votes(.1, 9)

@@ -20,7 +20,7 @@ var (
 	ErrUnavailable = errors.New("etcd unavailable")
 
 	// ErrNotLeader: the leadership that was shown is over. Nothing was written.
-	ErrNotLeader = errors.New("not the leader any more")
+	ErrNotLeader = errors.New("no longer the leader")
 	// ErrNoDataset: no dataset of this name was opened.
 	ErrNoDataset = errors.New("no such dataset")
 	// ErrNoRun: no run of this name was opened.

@@ -37,14 +37,14 @@ type Leadership struct {
 // bounds the waiting only.
 //
 // A leadership left behind under the same name, by a process that crashed, is
-// taken over at once: it cannot write any more, see the package's comment.
+// taken over at once: it can no longer write, see the package's comment.
 func (s *Store) Lead(ctx context.Context, name string, ttl time.Duration) (*Leadership, error) {
 	return s.LeadAt(ctx, name, "", ttl)
 }
 
 // LeadAt is [Store.Lead] for a process that will listen at an address, host:port, that
 // standbys can reach. They look whether it does, and take over as soon as nothing listens
-// there any more, long before the lease ends; see successor.go.
+// there, long before the lease ends; see successor.go.
 func (s *Store) LeadAt(ctx context.Context, name, address string, ttl time.Duration) (*Leadership, error) {
 	if err := checkName("leader", name); err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (l *Leadership) keep() error {
 	return nil
 }
 
-// watch returns when the leader's key is not l's any more.
+// watch returns when the leader's key is no longer l's.
 func (l *Leadership) watch() error {
 	from := l.fence
 	for l.ctx.Err() == nil {

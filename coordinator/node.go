@@ -129,7 +129,7 @@ func (s *Store) MarkLive(ctx context.Context, lead *Leadership, n Node) error {
 	})
 }
 
-// MarkGone notes that the node is not connected any more.
+// MarkGone notes that the node is no longer connected.
 func (s *Store) MarkGone(ctx context.Context, lead *Leadership, n Node) error {
 	const op = "mark node gone"
 	if err := n.check(); err != nil {

@@ -253,7 +253,7 @@ func TestOnlyTheClaimHolds(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A run that ends is closed in the ledger in the same moment, and spends nothing any more.
+// A run that ends is closed in the ledger in the same moment, and spends nothing more.
 func TestTheEndClosesTheLedger(t *testing.T) {
 	c := newCluster(t)
 	ctx := testkit.Within(t)

@@ -44,7 +44,7 @@ func (s *Store) awaitGone(ctx context.Context, address string, revision int64) b
 }
 
 // awaitEnd connects to an address again and again, and returns true when it answered and
-// nothing listens there any more, which a machine says at once of a process that died. Of an
+// nothing listens there now, which a machine says at once of a process that died. Of an
 // address that never answered, of a machine that died, and of a network that is down it
 // says nothing: the lease ends then. It returns false when ctx ends.
 //

@@ -153,7 +153,7 @@ func TestSamplersHoldNoFloat(t *testing.T) {
 	}
 	for name, seen := range samplers {
 		if !seen {
-			t.Errorf("%s is not there any more: name the files that sample", name)
+			t.Errorf("%s is no longer there: name the files that sample", name)
 		}
 	}
 }

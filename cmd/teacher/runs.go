@@ -30,7 +30,7 @@ func enforcerOf(path string, readOnly bool) (*sitepolicy.Enforcer, node.Config, 
 	if err != nil {
 		return nil, config, err
 	}
-	o := config.GuardOptions(schema.SHA256)
+	o := config.PolicyOptions(schema.SHA256)
 	o.ReadOnly = readOnly
 	o.Facts = sitepolicy.Facts{Units: unknown, LeastUnits: unknown}
 	return sitepolicy.New(o), config, nil

@@ -25,10 +25,10 @@ import (
 // pair is a leader and a standby on one etcd, with certificates and lists of their own.
 type pair struct {
 	*cluster
-	trail  string // the leader's audit log
-	list   string // the leader's list
-	second Config
-	led    chan *Server // the standby, once it leads
+	auditLog string // the leader's audit log
+	list     string // the leader's list
+	second   Config
+	led      chan *Server // the standby, once it leads
 
 	secondLog *observer.ObservedLogs
 }
@@ -40,7 +40,7 @@ func newPair(t *testing.T, grace time.Duration) *pair {
 	t.Cleanup(func() { testkit.Must(t, etcd.Close()) })
 	p := &pair{list: filepath.Join(t.TempDir(), "revoked.crl"), led: make(chan *Server, 1)}
 	path, change := observed(t)
-	p.trail = path
+	p.auditLog = path
 	p.cluster = newCluster(t, Options{grace: grace}, change, func(c *Config) {
 		c.Etcd = EtcdConfig{Endpoints: etcd.Endpoints(), LeaseTTL: 2 * testkit.Patience}
 		c.Datasets = c.Datasets[:1]
@@ -193,7 +193,7 @@ func TestALeaderThatCanLetNobodyInGivesTheLeadAway(t *testing.T) {
 			if !errors.Is(err, ErrLeadershipLost) || !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("it ended with %v", err)
 			}
-			lines := trail(t, p.trail)
+			lines := auditEntries(t, p.auditLog)
 			for _, event := range []string{auditlog.NotAccepting, auditlog.GaveAway} {
 				if e := of(lines, event); len(e) != 1 || !strings.Contains(e[0].Reason, tc.says) {
 					t.Errorf("lines of %s: %+v", event, e)
@@ -214,11 +214,11 @@ func TestAFileThatIsReplacedMovesNoLead(t *testing.T) {
 	for i := 1; time.Since(began) < grace+2*lookEvery; i++ {
 		testkit.Must(t, os.Remove(p.list))
 		testkit.Eventually(t, "the trouble to be noted", func() bool {
-			return len(of(trail(t, p.trail), auditlog.NotAccepting)) == i
+			return len(of(auditEntries(t, p.auditLog), auditlog.NotAccepting)) == i
 		})
 		replace(t, p.list, certs.RevokedFile(p.certs))
 		testkit.Eventually(t, "its end to be noted", func() bool {
-			return len(of(trail(t, p.trail), auditlog.Accepting)) == i
+			return len(of(auditEntries(t, p.auditLog), auditlog.Accepting)) == i
 		})
 	}
 	if status, text := p.http(t, "/readyz"); status != http.StatusOK || text != "leader\n" {
@@ -274,12 +274,12 @@ func TestAnAggregatorWithoutStandbyKeepsTheLead(t *testing.T) {
 	c.revoke(t, certs.RoleAggregator, "agg")
 	awaitReady(t, c.server.MonitorAddr().String(), http.StatusServiceUnavailable, "own certificate")
 	c.turnedAway(t, certs.IssuedFiles(c.certs, certs.RoleNode, "south"))
-	testkit.Eventually(t, "it to be noted", func() bool { return len(of(trail(t, path), auditlog.NotAccepting)) == 1 })
+	testkit.Eventually(t, "it to be noted", func() bool { return len(of(auditEntries(t, path), auditlog.NotAccepting)) == 1 })
 	time.Sleep(time.Second + 2*lookEvery)
 	if r := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2)); r.GetTeachers() != 8 {
 		t.Errorf("%d teachers", r.GetTeachers())
 	}
-	if e := of(trail(t, path), auditlog.GaveAway); len(e) != 0 {
+	if e := of(auditEntries(t, path), auditlog.GaveAway); len(e) != 0 {
 		t.Errorf("it gave the lead away: %+v", e)
 	}
 }

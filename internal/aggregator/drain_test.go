@@ -93,7 +93,7 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("it took %v to end, with nothing left to wait for", took)
 	}
-	if e := of(trail(t, path), auditlog.Released); len(e) != 1 {
+	if e := of(auditEntries(t, path), auditlog.Released); len(e) != 1 {
 		t.Errorf("releases in the audit log: %+v", e)
 	}
 }
@@ -220,7 +220,7 @@ func TestNotReadyWithoutEtcd(t *testing.T) {
 	_ = stop() // it cannot resign
 }
 
-// A server that nobody can reach any more, and that nobody stopped, ends with the reason.
+// A server that nobody can reach, and that nobody stopped, ends with the reason.
 func TestAServerWhoseListenerBreaksSaysWhy(t *testing.T) {
 	c := newCluster(t, Options{})
 	testkit.Must(t, c.server.listener.Close())

@@ -86,7 +86,7 @@ func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
 			metrics["conclave_certificate_end_seconds"])
 	}
 	written := func() (without, foreign int, suppressed uint64) {
-		for _, e := range of(trail(t, path), auditlog.Refused) {
+		for _, e := range of(auditEntries(t, path), auditlog.Refused) {
 			if e.Method != "TLS" || e.Peer != "" || e.Code == "" {
 				t.Errorf("%+v", e)
 			}
@@ -135,7 +135,7 @@ func TestNobodyIsLetInWithoutTheList(t *testing.T) {
 			metrics[`conclave_tls_refused_total{reason="own_files"}`])
 	}
 	said := false
-	for _, e := range of(trail(t, path), auditlog.Refused) {
+	for _, e := range of(auditEntries(t, path), auditlog.Refused) {
 		said = said || strings.HasPrefix(e.Reason, "own_files: ") && strings.Contains(e.Reason, "revoked.crl")
 	}
 	if !said {

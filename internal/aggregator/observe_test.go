@@ -76,8 +76,8 @@ func scrape(t testing.TB, address string) map[string]float64 {
 	return all
 }
 
-// trail reads an audit log.
-func trail(t testing.TB, path string) (entries []auditlog.Entry) {
+// auditEntries reads an audit log.
+func auditEntries(t testing.TB, path string) (entries []auditlog.Entry) {
 	t.Helper()
 	f, err := os.Open(path)
 	testkit.Must(t, err)
@@ -199,7 +199,7 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 		t.Error("the listener outlives the server")
 	}
 
-	entries := trail(t, path)
+	entries := auditEntries(t, path)
 	for event, want := range map[string]int{
 		auditlog.Started: 1, auditlog.Leading: 1, auditlog.Joined: 2, auditlog.Left: 2, auditlog.RunOpened: 1,
 		auditlog.RunClosed: 1,
@@ -339,7 +339,7 @@ func TestAFullDiskStopsReleases(t *testing.T) {
 	if status, _ := c.http(t, "/readyz"); status != 200 {
 		t.Errorf("/readyz: %d once there is room", status)
 	}
-	if e := of(trail(t, path), auditlog.Released); len(e) != 1 || *e[0].Round != 2 {
+	if e := of(auditEntries(t, path), auditlog.Released); len(e) != 1 || *e[0].Round != 2 {
 		t.Errorf("releases in the new file: %+v", e)
 	}
 }

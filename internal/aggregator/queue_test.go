@@ -361,7 +361,7 @@ func TestCancel(t *testing.T) {
 		}
 	}
 	var lines []string
-	for _, e := range trail(t, path) {
+	for _, e := range auditEntries(t, path) {
 		if strings.HasPrefix(e.Event, "run-") && e.Event != auditlog.RunOpened {
 			lines = append(lines, strings.Join([]string{e.Event, e.Run, e.Peer, e.Code}, " "))
 		}
@@ -444,7 +444,7 @@ func TestWorkersThatVanish(t *testing.T) {
 	if again := w.claimed(); again.GetClaim() != run.GetClaim() {
 		t.Errorf("back with its claim it got %v", again)
 	}
-	// A process that died and was started again has no claim any more.
+	// A process that died and was started again no longer has a claim.
 	w.drop()
 	testkit.Eventually(t, "the stream to be gone", func() bool { return !lab.show(t, "a").GetConnected() })
 	w = lab.worker(t, me)

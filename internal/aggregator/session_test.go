@@ -108,7 +108,7 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	}
 
 	refused := map[string]string{}
-	for _, e := range of(trail(t, path), auditlog.Refused) {
+	for _, e := range of(auditEntries(t, path), auditlog.Refused) {
 		if e.Method == "TLS" {
 			refused["TLS "+e.Peer] = e.Reason
 		} else if e.Code == codes.Unauthenticated.String() {

@@ -66,7 +66,7 @@ func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
 			}
 		}
 		found := 0
-		for _, e := range trail(t, path) {
+		for _, e := range auditEntries(t, path) {
 			switch e.Event {
 			case want:
 				found++

@@ -15,7 +15,7 @@ import (
 // several addresses each has its own.
 type byName struct {
 	configs map[string]*tls.Config
-	guard   *tlsconfig.Credentials
+	creds   *tlsconfig.Credentials
 }
 
 func (c byName) ClientHandshake(ctx context.Context, name string,
@@ -33,7 +33,7 @@ func (c byName) ClientHandshake(ctx context.Context, name string,
 		secured.Close()
 		return nil, nil, fmt.Errorf("the server %q presented no certificate", name)
 	}
-	return guard(secured, c.guard, tlsconfig.NewPeer(state.State.PeerCertificates[0])), info, nil
+	return checked(secured, c.creds, tlsconfig.NewPeer(state.State.PeerCertificates[0])), info, nil
 }
 
 // ServerHandshake is for servers, which these settings are not.

@@ -93,7 +93,7 @@ func (t Target) Connect(files certs.Files, most time.Duration) (*Conn, error) {
 }
 
 func (t Target) connect(files certs.Files, most time.Duration, addresses names) (*Conn, error) {
-	guard, err := tlsconfig.NewClientCredentials(files)
+	creds, err := tlsconfig.NewClientCredentials(files)
 	if err != nil {
 		return nil, err
 	}
@@ -101,12 +101,12 @@ func (t Target) connect(files certs.Files, most time.Duration, addresses names) 
 	for _, address := range t.addresses {
 		name := t.nameOf(address)
 		if c.configs[name] == nil {
-			c.configs[name] = guard.ClientTLS(name)
+			c.configs[name] = creds.ClientTLS(name)
 		}
 	}
 	c.ClientConn, err = grpc.NewClient("conclave:///"+t.addresses[0], append(TransportOptions(),
 		grpc.WithResolvers(addresses),
-		grpc.WithTransportCredentials(byName{c.configs, guard}),
+		grpc.WithTransportCredentials(byName{c.configs, creds}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{
 				BaseDelay: firstPause, Multiplier: growth, Jitter: 0.2, MaxDelay: max(firstPause, most),

@@ -43,7 +43,7 @@ func (g *gatekeeper) leave() {
 	}
 }
 
-// shut lets nobody in any more; the channel is closed when nobody is inside.
+// shut lets nobody in; the channel is closed when nobody is inside.
 func (g *gatekeeper) shut() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -172,7 +172,7 @@ func startEtcd(config *embed.Config, started chan<- startResult) {
 	started <- startResult{server, err}
 }
 
-// abandon closes an etcd that came up after nobody waited for it any more.
+// abandon closes an etcd that came up after nobody waited for it.
 func abandon(started <-chan startResult) {
 	if r := <-started; r.err == nil {
 		r.server.Close()

@@ -29,7 +29,7 @@ type stage struct {
 	width int // outputs of a record
 	from  int // inputs of a record
 	// inPlace says that the outputs take the place of the inputs, which no one
-	// needs any more; fused that the layer before has computed them.
+	// needs by then; fused that the layer before has computed them.
 	inPlace, fused bool
 	// fusedBack says that the layer behind computes the gradient before this one.
 	fusedBack bool

@@ -56,7 +56,7 @@ func TestANodeOfImages(t *testing.T) {
 	testkit.Must(t, err)
 	n, err := site.Node(c.Aggregator, zap.NewNop())
 	testkit.Must(t, err)
-	testkit.Must(t, n.manifest.keep())
+	testkit.Must(t, n.manifest.store())
 	rows := 0
 	for _, of := range n.site.Examples {
 		for _, x := range of.ByClass {

@@ -80,8 +80,8 @@ func (h *ledgerHead) check(last *conclavev1.LedgerHead) error {
 	return nil
 }
 
-// told takes in an entry that the aggregator names.
-func (h *ledgerHead) told(head *conclavev1.LedgerHead) {
+// observe takes in an entry that the aggregator names.
+func (h *ledgerHead) observe(head *conclavev1.LedgerHead) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if head.GetSeq() > h.head.Seq && len(head.GetHash()) == sha256.Size {
@@ -106,8 +106,8 @@ func (h *ledgerHead) write() error {
 	return err
 }
 
-// kept is why the head could not be written the last time, nil where it could.
-func (h *ledgerHead) kept() error {
+// saveError is why the head could not be written the last time, nil where it could.
+func (h *ledgerHead) saveError() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
@@ -116,8 +116,8 @@ func (h *ledgerHead) kept() error {
 	return nil
 }
 
-// keep writes the head every second until ctx ends, and then once more.
-func (h *ledgerHead) keep(ctx context.Context, log *zap.Logger) {
+// saveOften writes the head every second until ctx ends, and then once more.
+func (h *ledgerHead) saveOften(ctx context.Context, log *zap.Logger) {
 	tick := time.NewTicker(headEvery)
 	defer tick.Stop()
 	for ended := false; !ended; {

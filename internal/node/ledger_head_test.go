@@ -117,7 +117,7 @@ func TestANodeThatCannotRememberAnswersNothing(t *testing.T) {
 		t.Error("the log does not say it")
 	}
 	testkit.Must(t, os.Mkdir(filepath.Join(c.State, "gone"), 0o700))
-	testkit.Eventually(t, "another try", func() bool { return n.ledger.kept() == nil })
+	testkit.Eventually(t, "another try", func() bool { return n.ledger.saveError() == nil })
 	j.votes(voteRound("r", 1))
 }
 

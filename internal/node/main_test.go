@@ -35,7 +35,7 @@ func smallConfig(t testing.TB, teachers int) Config {
 func start(t testing.TB, c Config, table *partition.Table) *Node {
 	t.Helper()
 	n := unknown(t, c, table)
-	testkit.Must(t, n.manifest.keep())
+	testkit.Must(t, n.manifest.store())
 	return n
 }
 

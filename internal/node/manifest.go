@@ -36,20 +36,20 @@ func checkManifest(path string, m *partition.Manifest) (stored bool, err error) 
 	return true, nil
 }
 
-// keptManifest is the manifest of a node's partitions, and where it is stored.
-type keptManifest struct {
+// storedManifest is the manifest of a node's partitions, and where it is stored.
+type storedManifest struct {
 	*partition.Manifest
 	path string
 	// stored is set once the file is known to be there.
 	stored bool
 }
 
-// keep stores the manifest when the aggregator has welcomed the node
+// store writes the manifest when the aggregator has welcomed the node
 // for the first time. Before that a wrong site, data set or certificate can be
 // fixed in the same folder: the aggregator refuses it, and it binds nobody.
 // When the process dies in between, the aggregator knows the fingerprint, which
 // was made with the key that is stored already, and refuses another.
-func (m *keptManifest) keep() error {
+func (m *storedManifest) store() error {
 	if m.stored {
 		return nil
 	}

@@ -15,11 +15,11 @@ type Node struct {
 	kinds question.Registry
 	site  *question.Site
 	// manifest says which partitions the teachers were trained on.
-	manifest keptManifest
+	manifest storedManifest
 	// ledger is what the node was told of the dataset's ledger.
 	ledger *ledgerHead
 	// policy stands before all answers.
-	policy *gate
+	policy *policy
 	// watch is for the site's operator.
 	watch *watch
 	// peer is the aggregator at the other end of the stream.

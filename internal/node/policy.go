@@ -22,19 +22,19 @@ func (c Config) LedgerPath() string {
 	return filepath.Join(c.State, "site-ledger-"+c.Dataset+".jsonl")
 }
 
-// GuardOptions are those of the guard of a node of the configuration, which has a policy,
-// but for what is known of its records only.
-func (c Config) GuardOptions(schemaSHA256 string) sitepolicy.Options {
+// PolicyOptions are those of the enforcer of a node's policy, but for what only those who read its
+// records know.
+func (c Config) PolicyOptions(schemaSHA256 string) sitepolicy.Options {
 	return sitepolicy.Options{
 		Policy: c.Policy, Ledger: c.LedgerPath(), Dataset: c.Dataset, Site: c.Site, Node: c.Node,
 		SchemaSHA256: schemaSHA256, Unit: c.Unit,
 	}
 }
 
-// gate is a site's policy before its node's answers. Without a policy its guard is nil, and
-// everything passes.
-type gate struct {
-	guard *sitepolicy.Enforcer
+// policy enforces a site's policy before its node's answers leave. Without one its enforcer is nil,
+// and everything passes.
+type policy struct {
+	enforcer *sitepolicy.Enforcer
 	// figure is the number of runs that wait.
 	figure prometheus.Gauge
 
@@ -42,26 +42,26 @@ type gate struct {
 	waiting map[string]waitingRun
 }
 
-// newGate makes the gate of a node of the configuration.
-func newGate(c Config, s *question.Site, metrics *prometheus.Registry) *gate {
-	g := &gate{waiting: map[string]waitingRun{}}
+// newPolicy makes that of a node of the configuration.
+func newPolicy(c Config, s *question.Site, metrics *prometheus.Registry) *policy {
+	p := &policy{waiting: map[string]waitingRun{}}
 	if c.Policy == "" {
-		return g
+		return p
 	}
-	o := c.GuardOptions(s.Schema.SHA256)
+	o := c.PolicyOptions(s.Schema.SHA256)
 	o.Facts = facts(s)
-	g.guard = sitepolicy.New(o)
-	g.figure = prometheus.NewGauge(prometheus.GaugeOpts{
+	p.enforcer = sitepolicy.New(o)
+	p.figure = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "conclave_node_waiting_runs",
 		Help: "Runs whose rounds wait for the site: for an approval, or a policy or ledger that can be used.",
 	})
-	metrics.MustRegister(g.figure, policyFigures{g.guard})
-	return g
+	metrics.MustRegister(p.figure, policyFigures{p.enforcer})
+	return p
 }
 
 // policyFigures shows what a site's policy allows and what was charged: both from one look
 // at its files.
-type policyFigures struct{ guard *sitepolicy.Enforcer }
+type policyFigures struct{ enforcer *sitepolicy.Enforcer }
 
 var (
 	policyLimitDesc = prometheus.NewDesc("conclave_node_policy_epsilon_limit",
@@ -77,7 +77,7 @@ func (policyFigures) Describe(ch chan<- *prometheus.Desc) {
 }
 
 func (p policyFigures) Collect(ch chan<- prometheus.Metric) {
-	limit, spent, _ := p.guard.Figures() // what cannot be read is 0
+	limit, spent, _ := p.enforcer.Figures() // what cannot be read is 0
 	ch <- prometheus.MustNewConstMetric(policyLimitDesc, prometheus.GaugeValue, limit)
 	ch <- prometheus.MustNewConstMetric(policySpentDesc, prometheus.GaugeValue, spent)
 }
@@ -96,27 +96,27 @@ func facts(s *question.Site) sitepolicy.Facts {
 }
 
 // permit asks the site's policy whether a round may be worked on.
-func (g *gate) permit(r sitepolicy.Request) error {
-	if g.guard == nil {
+func (p *policy) permit(r sitepolicy.Request) error {
+	if p.enforcer == nil {
 		return nil
 	}
-	return g.guard.Ask(r)
+	return p.enforcer.Ask(r)
 }
 
 // charge charges the answer to a round before it leaves. It returns the entry that paid,
 // of an earlier answer its number and hash alone; nil without a policy.
-func (g *gate) charge(r sitepolicy.Request) (*sitepolicy.Entry, error) {
-	if g.guard == nil {
+func (p *policy) charge(r sitepolicy.Request) (*sitepolicy.Entry, error) {
+	if p.enforcer == nil {
 		return nil, nil
 	}
-	return g.guard.Charge(r)
+	return p.enforcer.Charge(r)
 }
 
 // request is a round as the site's policy takes it; of one without a spec, or with that of another
 // run, no more than its name, which is refused.
-func (g *gate) request(t task) sitepolicy.Request {
+func (p *policy) request(t task) sitepolicy.Request {
 	none := sitepolicy.Request{Run: t.run, Round: t.round}
-	if g.guard == nil || t.question == nil || t.spec.GetName() != t.run {
+	if p.enforcer == nil || t.question == nil || t.spec.GetName() != t.run {
 		return none
 	}
 	spec, err := SpecTerms(t.spec.RunSpec)
@@ -134,16 +134,16 @@ func (g *gate) request(t task) sitepolicy.Request {
 }
 
 // refusal is what leaves the site of an error, and whether it may pass.
-func (g *gate) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
+func (p *policy) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 	out := &conclavev1.Refusal{Run: r.Run, Round: r.Round, Reason: err.Error()}
 	var byPolicy *sitepolicy.Refusal
 	if errors.As(err, &byPolicy) {
 		out.Reason, out.Waiting = byPolicy.Leaving(), byPolicy.Waiting
 		if out.Waiting {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.waiting[r.Run] = waitingRun{r, byPolicy.Error()}
-			g.show()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.waiting[r.Run] = waitingRun{r, byPolicy.Error()}
+			p.show()
 		}
 		return out
 	}
@@ -157,58 +157,58 @@ func (g *gate) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 
 // waitingRun is a run that waits for its site, with what it asked for last and why it waits.
 type waitingRun struct {
-	terms  sitepolicy.Request
-	reason string
+	request sitepolicy.Request
+	reason  string
 }
 
-// decided returns messages for the runs that waited and need not any more, since somebody
+// ready returns messages for the runs that waited and no longer do, since somebody
 // approved or denied them, or fixed what was broken. The aggregator asks again.
-func (g *gate) decided(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for run, waits := range g.waiting {
+func (p *policy) ready(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for run, waits := range p.waiting {
 		var refusal *sitepolicy.Refusal
-		if err := g.guard.Ask(waits.terms); errors.As(err, &refusal) && refusal.Waiting {
+		if err := p.enforcer.Ask(waits.request); errors.As(err, &refusal) && refusal.Waiting {
 			if reason := refusal.Error(); reason != waits.reason {
-				g.waiting[run] = waitingRun{waits.terms, reason}
+				p.waiting[run] = waitingRun{waits.request, reason}
 				log.Warn("round waits for this site for another reason", zap.String("run", run), zap.Error(refusal))
 			}
 			continue
 		}
-		delete(g.waiting, run)
-		log.Info("run need not wait any more", zap.String("run", run))
+		delete(p.waiting, run)
+		log.Info("run no longer waits", zap.String("run", run))
 		ready = append(ready, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{
 			Ready: &conclavev1.Ready{Run: run},
 		}})
 	}
 	if len(ready) > 0 {
-		g.show()
+		p.show()
 	}
 	return ready
 }
 
 // forget drops a run that has ended: nobody needs to decide about it.
-func (g *gate) forget(run string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if _, waits := g.waiting[run]; waits {
-		delete(g.waiting, run)
-		g.show()
+func (p *policy) forget(run string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, waits := p.waiting[run]; waits {
+		delete(p.waiting, run)
+		p.show()
 	}
 }
 
 // show is called with mu held.
-func (g *gate) show() { g.figure.Set(float64(len(g.waiting))) }
+func (p *policy) show() { p.figure.Set(float64(len(p.waiting))) }
 
 // ticks ticks while something may wait; it is nil, and never does, without a policy.
-func (g *gate) ticks() (tick <-chan time.Time, stop func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.waiting = map[string]waitingRun{} // the aggregator asks a new stream anew
-	if g.guard == nil {
+func (p *policy) ticks() (tick <-chan time.Time, stop func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting = map[string]waitingRun{} // the aggregator asks a new stream anew
+	if p.enforcer == nil {
 		return nil, func() {}
 	}
-	g.show()
+	p.show()
 	ticker := time.NewTicker(siteEvery)
 	return ticker.C, ticker.Stop
 }

@@ -110,7 +110,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	if first.GetVotes() == nil {
 		t.Fatalf("not answered: %v", first)
 	}
-	status, err := n.policy.guard.Status()
+	status, err := n.policy.enforcer.Status()
 	testkit.Must(t, err)
 	spent := status.EpsilonSpent
 	// After a restart the same answer costs nothing, and the ledger is as it was.
@@ -118,7 +118,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	if again := askUnder(t, n, r, terms); !proto.Equal(again.GetVotes(), first.GetVotes()) {
 		t.Errorf("another answer: %v", again)
 	}
-	if status, err = n.policy.guard.Status(); err != nil || status.EpsilonSpent != spent || len(status.Runs) != 4 {
+	if status, err = n.policy.enforcer.Status(); err != nil || status.EpsilonSpent != spent || len(status.Runs) != 4 {
 		t.Errorf("status %+v, %v; %v was spent before, by one of four runs", status, err, spent)
 	}
 	// A question that is malformed is not charged.
@@ -126,7 +126,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	if m := askUnder(t, n, wrong, termsFor(t, n, wrong, 50, nil)); m.GetRefusal() == nil || m.GetRefusal().Waiting {
 		t.Errorf("reply %v", m)
 	}
-	if status, err = n.policy.guard.Status(); err != nil || status.EpsilonSpent != spent {
+	if status, err = n.policy.enforcer.Status(); err != nil || status.EpsilonSpent != spent {
 		t.Errorf("%v was spent, now %v (%v)", spent, status.EpsilonSpent, err)
 	}
 	// Rounds are answered as long as the limit holds, and not one more.
@@ -138,7 +138,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 			break
 		}
 	}
-	if status, err = n.policy.guard.Status(); err != nil || number < 3 || status.EpsilonSpent > 1 ||
+	if status, err = n.policy.enforcer.Status(); err != nil || number < 3 || status.EpsilonSpent > 1 ||
 		status.EpsilonLeft > 0.5 {
 		t.Errorf("after round %d: %+v (%v)", number, status, err)
 	}
@@ -177,7 +177,7 @@ func TestAFitIsChargedOnce(t *testing.T) {
 			t.Fatalf("pass %d: %v", pass, m)
 		}
 	}
-	status, err := n.policy.guard.Status()
+	status, err := n.policy.enforcer.Status()
 	testkit.Must(t, err)
 	if len(status.Runs) != 1 || status.Runs[0].Charges != 1 || status.Runs[0].Spec.Stages()[0] != "fit" {
 		t.Errorf("status %+v", status)
@@ -217,7 +217,7 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 		!strings.Contains(metrics, "\nconclave_node_refused_total 0\n") {
 		t.Error("the metrics do not say that a run waits")
 	}
-	people := sitepolicy.New(c.GuardOptions(n.site.Schema.SHA256))
+	people := sitepolicy.New(c.PolicyOptions(n.site.Schema.SHA256))
 	_, err := people.Decide("r", "", true, "ann")
 	testkit.Must(t, err)
 	ready("r")

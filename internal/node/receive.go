@@ -35,14 +35,14 @@ func (n *Node) receive(ctx context.Context, stream workStream, in *inbox) error 
 func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *assembly, in *inbox) error {
 	switch {
 	case m.GetWelcome() != nil:
-		if err := n.manifest.keep(); err != nil {
+		if err := n.manifest.store(); err != nil {
 			return err
 		}
 		welcome := m.GetWelcome()
 		if err := n.ledger.check(welcome.GetLedger()); err != nil {
 			return err
 		}
-		n.ledger.told(welcome.GetLedger())
+		n.ledger.observe(welcome.GetLedger())
 		n.ledger.save(n.log)
 		n.watch.metrics.welcome()
 		_ = n.audit(auditlog.Entry{Event: auditlog.Joined, Teachers: uint32(n.cfg.Teachers)})
@@ -51,7 +51,7 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 		p := m.GetPart()
 		if p.Part == 0 {
 			parts.terms = m.GetTerms()
-			n.ledger.told(parts.terms.GetLedger())
+			n.ledger.observe(parts.terms.GetLedger())
 		}
 		q, err := parts.add(p)
 		if q == nil && err == nil {
@@ -63,7 +63,7 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 	case m.GetWithdraw() != nil:
 		w := m.GetWithdraw()
 		if w.Over {
-			n.ledger.told(w.Ledger)
+			n.ledger.observe(w.Ledger)
 			n.policy.forget(w.Run)
 			n.log.Info("run is over", zap.String("run", w.Run))
 			return nil

@@ -30,7 +30,7 @@ func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 		testkit.Must(t, authority.Issue(f.folder, certs.RoleNode, "north", nil, validity))
 	}
 	t.Parallel()
-	ended := status.Error(codes.Unauthenticated, "the peer's certificate is not good any more")
+	ended := status.Error(codes.Unauthenticated, "the peer's certificate is no longer good")
 	reissue(6 * time.Second)
 	issued := time.Now()
 	_, log := run(t, start(t, f.config(2), questiontest.SmallTable(t, 40, 1)))

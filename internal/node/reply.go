@@ -17,7 +17,7 @@ import (
 func (n *Node) reply(t task) *conclavev1.WorkRequest {
 	err, request := t.refusal, n.policy.request(t)
 	if err == nil {
-		err = n.ledger.kept()
+		err = n.ledger.saveError()
 	}
 	if err == nil {
 		err = n.policy.permit(request)

@@ -151,8 +151,8 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 	site := question.NewSite(s.public(), s.table, s.assignment, cfg.Unit, cfg.State)
 	return &Node{
 		cfg: cfg, log: log, kinds: s.kinds, site: site, ledger: s.ledger,
-		manifest: keptManifest{Manifest: s.manifest, path: s.manifestPath()},
-		policy:   newGate(cfg, site, metrics.registry), watch: &watch{metrics: metrics},
+		manifest: storedManifest{Manifest: s.manifest, path: s.manifestPath()},
+		policy:   newPolicy(cfg, site, metrics.registry), watch: &watch{metrics: metrics},
 	}, nil
 }
 

@@ -91,7 +91,7 @@ func TestANodeMovesToADatabase(t *testing.T) {
 	testkit.Must(t, err)
 	n, err := site.Node(c.Aggregator, zap.NewNop())
 	testkit.Must(t, err)
-	testkit.Must(t, n.manifest.keep())
+	testkit.Must(t, n.manifest.store())
 
 	moved := c
 	moved.Data, moved.SQL.DSNEnv, moved.SQL.Query = "", "TEACHER_TEST_DSN", "select y, c, b, x from records"

@@ -32,7 +32,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
-	if g := n.policy.guard; g != nil {
+	if g := n.policy.enforcer; g != nil {
 		if err := g.Check(); err != nil {
 			n.log.Error("no round is answered until this is fixed", zap.Error(err))
 		}

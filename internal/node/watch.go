@@ -40,7 +40,7 @@ func (n *Node) ready(context.Context) (string, error) {
 	if !n.watch.metrics.connected.Load() {
 		return "", errors.New("not connected to the aggregator")
 	}
-	if g := n.policy.guard; g != nil {
+	if g := n.policy.enforcer; g != nil {
 		if err := g.Check(); err != nil {
 			return "", err
 		}

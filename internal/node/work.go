@@ -21,17 +21,17 @@ type workStream = conclavev1.TeacherService_WorkClient
 // caller's answers. All have ended when work returns, which for a round under
 // way is after its teachers are trained and saved.
 //
-// When told ends it works on what is in hand for as long as it may, and leaves.
-func (n *Node) work(told context.Context, client conclavev1.TeacherServiceClient) (err error) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(told))
+// When stopping ends it works on what is in hand for as long as it may, and leaves.
+func (n *Node) work(stopping context.Context, client conclavev1.TeacherServiceClient) (err error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(stopping))
 	var others sync.WaitGroup
 	defer func() {
 		cancel()
 		others.Wait()
 		n.left(err)
 	}()
-	others.Go(func() { n.bound(ctx, told, cancel) })
-	others.Go(func() { n.ledger.keep(ctx, n.log) })
+	others.Go(func() { n.drain(ctx, stopping, cancel) })
+	others.Go(func() { n.ledger.saveOften(ctx, n.log) })
 	stream, err := client.Work(ctx)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (n *Node) work(told context.Context, client conclavev1.TeacherServiceClient
 		select {
 		case <-in.filled:
 		case <-again:
-			for _, m := range n.policy.decided(n.log) {
+			for _, m := range n.policy.ready(n.log) {
 				select {
 				case out <- m:
 				case err := <-ended:
@@ -57,8 +57,8 @@ func (n *Node) work(told context.Context, client conclavev1.TeacherServiceClient
 			}
 		case err := <-ended:
 			return err
-		case <-told.Done():
-			return context.Cause(told)
+		case <-stopping.Done():
+			return context.Cause(stopping)
 		}
 		for t, ok := in.take(); ok; t, ok = in.take() {
 			select {
@@ -67,7 +67,7 @@ func (n *Node) work(told context.Context, client conclavev1.TeacherServiceClient
 			case err := <-ended:
 				return err
 			}
-			if told.Err() != nil {
+			if stopping.Err() != nil {
 				// The end of the stream comes after the answer, and the aggregator's
 				// after it has both.
 				close(out)
@@ -77,11 +77,11 @@ func (n *Node) work(told context.Context, client conclavev1.TeacherServiceClient
 	}
 }
 
-// bound ends a stream when the node is told to stop: at once where it is not welcome
+// drain ends a stream when the node is told to stop: at once where it is not welcome
 // yet, else after the time that a round in hand may take.
-func (n *Node) bound(ctx, told context.Context, cancel func()) {
+func (n *Node) drain(ctx, stopping context.Context, cancel func()) {
 	select {
-	case <-told.Done():
+	case <-stopping.Done():
 	case <-ctx.Done():
 		return
 	}

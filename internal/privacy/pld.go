@@ -117,7 +117,7 @@ func dominatingPairs(events []Event, swapped bool) []countedPair {
 const maxPairs = 256
 
 // pairsEpsilon is pldEpsilon for the pairs of one direction. A pessimistic figure
-// is not refined any more once it is at most enough.
+// is no longer refined once it is at most enough.
 func pairsEpsilon(pairs []countedPair, delta float64, side rounding, enough float64) float64 {
 	count := 0.0
 	for _, p := range pairs {

@@ -183,7 +183,7 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 	refusedBy(t, g.Ask(other), RuleDenied)
 	_, err = g.Charge(r)
 	testkit.Must(t, err)
-	// A run that was approved can be stopped, also where nobody is asked any more.
+	// A run that was approved can be stopped, also where nobody is asked now.
 	s.write(allowing)
 	_, err = people.Decide("r", r.SpecSHA256, false, "bob")
 	testkit.Must(t, err)

@@ -21,7 +21,7 @@ const (
 	EntryLimit   = "limit"   // the policy's limit is another one from here on
 	EntryRun     = "run"     // a run was seen for the first time
 	EntryApprove = "approve" // a person lets a run begin
-	EntryDeny    = "deny"    // a person does not, or not any more
+	EntryDeny    = "deny"    // a person does not, or no longer
 	EntryCharge  = "charge"  // a round is answered
 )
 

@@ -35,7 +35,7 @@ var (
 	// ErrNotHeld: the aggregator does not know what the request is about: of a selection,
 	// the sums that it selects by; see [Client.AskAndHold].
 	ErrNotHeld = errors.New("the aggregator does not hold what was asked about")
-	// ErrCertificate: this student's own certificate is not accepted any more.
+	// ErrCertificate: this student's own certificate is no longer accepted.
 	ErrCertificate = errors.New("the certificate is not accepted")
 )
 

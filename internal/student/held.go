@@ -52,7 +52,7 @@ type Held struct {
 	progress *conclavev1.RunProgress
 }
 
-// LostError says that a run is not the worker's any more.
+// LostError says that a run is no longer the worker's.
 type LostError struct {
 	// State is the one in which it ended; waiting or running where it is another worker's, or will be.
 	State  conclavev1.RunState
@@ -63,7 +63,7 @@ func (e *LostError) Error() string {
 	if e.State == conclavev1.RunState_RUN_STATE_CANCELLED {
 		return "the run was cancelled: " + e.Reason
 	}
-	return "the run is not this worker's any more: " + e.Reason
+	return "the run is no longer this worker's: " + e.Reason
 }
 
 // Claim waits for a run of the worker's dataset and takes it. It waits without end while the
@@ -121,7 +121,7 @@ func (q *Queue) claim(ctx context.Context,
 	return stream, m.GetClaimed(), nil
 }
 
-// Context ends when the run is not the worker's any more; its cause is a [*LostError] then, or
+// Context ends when the run is no longer the worker's; its cause is a [*LostError] then, or
 // matches [ErrCertificate].
 func (h *Held) Context() context.Context { return h.ctx }
 
@@ -280,7 +280,7 @@ func (h *Held) release(within time.Duration) {
 	h.end(context.Canceled)
 }
 
-// Finish says how the run ended. The error matches [ErrRefused] where it is not the worker's any more.
+// Finish says how the run ended. The error matches [ErrRefused] where it is no longer the worker's.
 func (h *Held) Finish(ctx context.Context, state conclavev1.RunState, reason string,
 	results []*conclavev1.RunResult) error {
 	request := &conclavev1.FinishRunRequest{Run: h.Run.GetName(), Claim: h.Run.GetClaim(), State: state, Reason: reason,

@@ -40,7 +40,7 @@ func TestAWorkerThatWasCutOffSaysSo(t *testing.T) {
 	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetWorker() == "w" })
 	wire.set(false)
 	testkit.Eventually(t, "the worker hears of it", func() bool {
-		return log.has("run left", "not this worker's any more")
+		return log.has("run left", "no longer this worker's")
 	})
 	if r := c.await("a", in(conclavev1.RunState_RUN_STATE_RUNNING)); r.GetWorker() != "w" {
 		t.Errorf("the run is %v", r)

@@ -35,7 +35,7 @@ const (
 
 // Work takes runs of the configured dataset until ctx ends, which is no error. finished is
 // told of each run that was done, by one goroutine at a time. It returns an error where no run
-// could be worked on any more: the aggregator refuses the worker, or the output folder
+// could be worked on: the aggregator refuses the worker, or the output folder
 // cannot be written.
 func Work(ctx context.Context, config student.Config, log *zap.Logger, finished func(*results.Result)) error {
 	if err := probe(config.Out); err != nil {

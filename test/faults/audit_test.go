@@ -214,7 +214,7 @@ func (a *auditor) released() int {
 	return len(a.releases)
 }
 
-// again reads every release once more at the end, when nothing fails any more.
+// again reads every release once more at the end, when nothing fails.
 func (a *auditor) again(ctx context.Context) error {
 	store := a.connect(ctx)
 	if store == nil {

@@ -225,7 +225,7 @@ func (c *cluster) startAggregators(ctx context.Context) {
 		p := c.process(name, name, environment, command...)
 		p.failed = func(_ int, said string) bool {
 			switch {
-			case strings.Contains(said, "leadership lost"), strings.Contains(said, "not the leader any more"):
+			case strings.Contains(said, "leadership lost"), strings.Contains(said, "no longer the leader"):
 				c.told.count("aggregators that ended because leadership was lost", 1)
 			case strings.Contains(said, "etcd unavailable"):
 				c.told.count("aggregators that ended because etcd was away", 1)

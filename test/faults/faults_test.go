@@ -155,7 +155,7 @@ func (c *cluster) awaitReleases(a *auditor, more int) {
 			return
 		}
 		if time.Now().After(end) {
-			c.told.blame("nothing is released within %v though nothing fails any more", testkit.Patience)
+			c.told.blame("nothing is released within %v though nothing fails", testkit.Patience)
 			return
 		}
 	}

@@ -23,7 +23,7 @@ import (
 
 const (
 	// batch is how many inputs are tried under one certificate while one round is open. A
-	// site whose streams fail 256 times is banned, and nothing would be tried any more.
+	// site whose streams fail 256 times is banned, and nothing would be tried.
 	batch = 150
 	// fuzzTeachers are those of the honest node of a fuzzed run: without all of them no
 	// round ends, so that no forged votes end one.

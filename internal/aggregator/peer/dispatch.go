@@ -16,7 +16,7 @@ func Ask(nodes []*Node, r Round, messages []Encoded) {
 	deliver(nodes, delivery{round: r, messages: messages})
 }
 
-// RunOver tells nodes by a message that a run has ended: there is nothing to decide any more
+// RunOver tells nodes by a message that a run has ended: there is nothing left to decide
 // for those whose site has to.
 func RunOver(nodes []*Node, run string, message Encoded) {
 	for _, n := range nodes {

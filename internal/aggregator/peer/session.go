@@ -19,8 +19,8 @@ import (
 // to know why.
 const farewell = time.Second
 
-// Guard says whether a certificate is still good; see [tlsconfig.Credentials].
-type Guard interface {
+// Certificates says whether a certificate is still good; see [tlsconfig.Credentials].
+type Certificates interface {
 	Check(*tlsconfig.Peer) error
 	Revoked(*tlsconfig.Peer) error
 	Edition() uint64
@@ -29,7 +29,7 @@ type Guard interface {
 // Sessions are the connections and calls of the aggregator's port. A certificate is good for
 // as long as it lasts and is not revoked, also on a connection that was made before.
 type Sessions struct {
-	guard Guard
+	certificates Certificates
 
 	mu          sync.Mutex
 	connections map[string]*connection // by the other side's address
@@ -37,8 +37,8 @@ type Sessions struct {
 }
 
 // NewSessions returns a set of sessions without any.
-func NewSessions(guard Guard) *Sessions {
-	return &Sessions{guard: guard, connections: map[string]*connection{}, calls: map[*Session]bool{}}
+func NewSessions(certificates Certificates) *Sessions {
+	return &Sessions{certificates: certificates, connections: map[string]*connection{}, calls: map[*Session]bool{}}
 }
 
 // connection is one of a peer whose certificate was good in the handshake.
@@ -140,7 +140,7 @@ func (s *Session) Check() error {
 	if err := s.Reason(); err != nil {
 		return err
 	}
-	err := s.from.guard.Check(s.certificate)
+	err := s.from.certificates.Check(s.certificate)
 	if err == nil {
 		return nil
 	}
@@ -169,10 +169,10 @@ func (s *Session) Reason() error {
 }
 
 // Revoked is nil unless the session's certificate is revoked; see [tlsconfig.Credentials.Revoked].
-func (s *Session) Revoked() error { return s.from.guard.Revoked(s.certificate) }
+func (s *Session) Revoked() error { return s.from.certificates.Revoked(s.certificate) }
 
 // Edition is that of the list of revoked certificates; see [tlsconfig.Credentials.Edition].
-func (s *Session) Edition() uint64 { return s.from.guard.Edition() }
+func (s *Session) Edition() uint64 { return s.from.certificates.Edition() }
 
 // Sweep ends the sessions and connections whose certificate is no longer good.
 func (s *Sessions) Sweep() {
@@ -184,7 +184,7 @@ func (s *Sessions) Sweep() {
 		_ = session.Check()
 	}
 	for _, c := range connections {
-		if s.guard.Check(c.peer) != nil {
+		if s.certificates.Check(c.peer) != nil {
 			c.closeSoon()
 		}
 	}

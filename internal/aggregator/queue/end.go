@@ -32,7 +32,7 @@ func (q *Queue) Keep() {
 			return
 		}
 		for _, record := range q.abandoned() {
-			why := fmt.Sprintf("worker %q was not heard of for %v", record.Worker, q.Grace)
+			why := fmt.Sprintf("worker %q did not answer for %v", record.Worker, q.Grace)
 			if err := q.lose(record, why); err != nil {
 				q.Log.Warn("run of a worker that is gone not given back", zap.String("run", record.Name),
 					zap.Error(err))

@@ -50,9 +50,9 @@ type Rounds interface {
 
 // Lifetime is how long the queue changes.
 type Lifetime interface {
-	// Leading ends when nothing may be written any more.
+	// Leading ends when nothing may be written.
 	Leading() context.Context
-	// Stopping is closed when no run may begin any more.
+	// Stopping is closed when no run may begin.
 	Stopping() <-chan struct{}
 }
 

@@ -80,7 +80,7 @@ func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) error {
 		connected := ", not connected"
 		switch {
 		case r.GetEnded() != "":
-			connected = "" // nobody waits for it any more
+			connected = "" // nobody waits for it now
 		case r.GetConnected():
 			connected = ", connected"
 		}

@@ -123,7 +123,7 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 		Run: s.Name, Terms: terms, Hello: fieldsOf(hello), NeverLeaving: neverLeaving,
 		HelloBytes: proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: sized}}),
 	}
-	guard, err := guardOf(c, site)
+	enforcer, err := enforcerOf(c, site)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 	}
 	var all []privacy.Event
 	r.Policy = "none is set: whatever the aggregator's budget allows is answered"
-	if guard != nil {
+	if enforcer != nil {
 		r.Policy = "allows all of it"
 	}
 	for i, q := range questions {
@@ -150,13 +150,13 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 		if out.EpsilonAll, err = spentBy(events, s.Privacy.Delta); err != nil {
 			return nil, err
 		}
-		if guard != nil {
+		if enforcer != nil {
 			terms := sitepolicy.Request{
 				Run: s.Name, Round: uint64(i), Spec: r.Terms, SpecSHA256: sha256Hex(raw),
 				Question: sha256Hex([]byte(strconv.Itoa(i))),
 				Kind:     out.Kind, Stage: q.Stage, Charges: q.Charges,
 			}
-			if err := out.foresee(guard, terms, all, r); err != nil {
+			if err := out.foresee(enforcer, terms, all, r); err != nil {
 				return nil, err
 			}
 		}
@@ -173,8 +173,8 @@ const (
 )
 
 // foresee asks the policy about all rounds of a kind.
-func (q *Question) foresee(guard *sitepolicy.Enforcer, t sitepolicy.Request, earlier []privacy.Event, r *Report) error {
-	f, err := guard.Forecast(t, q.Charged, earlier)
+func (q *Question) foresee(enforcer *sitepolicy.Enforcer, t sitepolicy.Request, earlier []privacy.Event, r *Report) error {
+	f, err := enforcer.Forecast(t, q.Charged, earlier)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (q *Question) foresee(guard *sitepolicy.Enforcer, t sitepolicy.Request, ear
 	return nil
 }
 
-func guardOf(c node.Config, site *node.Site) (*sitepolicy.Enforcer, error) {
+func enforcerOf(c node.Config, site *node.Site) (*sitepolicy.Enforcer, error) {
 	if c.Policy == "" {
 		return nil, nil
 	}
@@ -209,7 +209,7 @@ func guardOf(c node.Config, site *node.Site) (*sitepolicy.Enforcer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := c.GuardOptions(site.Schema().SHA256)
+	o := c.PolicyOptions(site.Schema().SHA256)
 	o.Facts, o.ReadOnly = facts, true
 	return sitepolicy.New(o), nil
 }

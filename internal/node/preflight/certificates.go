@@ -77,9 +77,9 @@ func (c *checker) checkRevoked(f certs.Files) {
 	if f.Revoked == "" || !c.trusted {
 		return
 	}
-	guard, err := tlsconfig.NewClientCredentials(f)
+	creds, err := tlsconfig.NewClientCredentials(f)
 	if err == nil {
-		err = guard.Reload()
+		err = creds.Reload()
 	}
 	if err != nil {
 		c.trusted = false

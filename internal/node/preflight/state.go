@@ -100,7 +100,7 @@ func (c *checker) checkPolicy() {
 		c.skip("policy", "it can be used; the rest needs the schema")
 		return
 	}
-	o := c.config.GuardOptions(c.schema.SHA256)
+	o := c.config.PolicyOptions(c.schema.SHA256)
 	o.ReadOnly = true
 	counted := false
 	if c.site != nil {

@@ -1565,7 +1565,7 @@ func (x *ClaimedRun) GetSchemaYaml() []byte {
 	return nil
 }
 
-// EndedRun says that the run is not the worker's any more.
+// EndedRun says that the run is no longer the worker's.
 type EndedRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         RunState               `protobuf:"varint,1,opt,name=state,proto3,enum=conclave.v1.RunState" json:"state,omitempty"`

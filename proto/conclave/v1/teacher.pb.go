@@ -413,7 +413,7 @@ type WorkResponse_Part struct {
 }
 
 type WorkResponse_Withdraw struct {
-	// withdraw tells that a round needs no answer any more, or that a run has ended.
+	// withdraw tells that a round no longer needs an answer, or that a run has ended.
 	Withdraw *Withdraw `protobuf:"bytes,3,opt,name=withdraw,proto3,oneof"`
 }
 

@@ -9,14 +9,14 @@ import (
 )
 
 // sweepEvery is how soon a connection on which nothing is said is closed when the
-// aggregator's certificate is not good any more, at most.
+// aggregator's certificate is no longer good, at most.
 const sweepEvery = time.Second
 
-// guarded is a connection whose other side is looked at for whatever is read and written:
+// checkedConn is a connection whose other side is looked at for whatever is read and written:
 // its certificate was good in the handshake, and may have expired or been revoked since.
-type guarded struct {
+type checkedConn struct {
 	net.Conn
-	guard *tlsconfig.Credentials
+	creds *tlsconfig.Credentials
 	peer  *tlsconfig.Peer
 
 	mu     sync.Mutex
@@ -25,16 +25,16 @@ type guarded struct {
 	reason error // why it was closed, where that is the certificate
 }
 
-func guard(conn net.Conn, g *tlsconfig.Credentials, peer *tlsconfig.Peer) *guarded {
-	c := &guarded{Conn: conn, guard: g, peer: peer}
+func checked(conn net.Conn, g *tlsconfig.Credentials, peer *tlsconfig.Peer) *checkedConn {
+	c := &checkedConn{Conn: conn, creds: g, peer: peer}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sweep = time.AfterFunc(sweepEvery, c.look)
 	return c
 }
 
-func (c *guarded) look() {
-	_ = c.guard.Reload() // what is wrong with the own files the next handshake says
+func (c *checkedConn) look() {
+	_ = c.creds.Reload() // what is wrong with the own files the next handshake says
 	if c.check() != nil {
 		return
 	}
@@ -45,9 +45,9 @@ func (c *guarded) look() {
 	}
 }
 
-// check closes the connection when the certificate is not good any more.
-func (c *guarded) check() error {
-	err := c.guard.Check(c.peer)
+// check closes the connection when the certificate is no longer good.
+func (c *checkedConn) check() error {
+	err := c.creds.Check(c.peer)
 	if err == nil {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (c *guarded) check() error {
 }
 
 // Read gives out nothing that came after the end of the certificate.
-func (c *guarded) Read(b []byte) (int, error) {
+func (c *checkedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err != nil {
 		return n, c.because(err)
@@ -72,7 +72,7 @@ func (c *guarded) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-func (c *guarded) Write(b []byte) (int, error) {
+func (c *checkedConn) Write(b []byte) (int, error) {
 	if err := c.check(); err != nil {
 		return 0, err
 	}
@@ -81,7 +81,7 @@ func (c *guarded) Write(b []byte) (int, error) {
 }
 
 // because is the reason why the connection was closed here, or err.
-func (c *guarded) because(err error) error {
+func (c *checkedConn) because(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil && c.reason != nil {
@@ -90,7 +90,7 @@ func (c *guarded) because(err error) error {
 	return err
 }
 
-func (c *guarded) Close() error {
+func (c *checkedConn) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.sweep.Stop()

@@ -274,7 +274,9 @@ func TestAnAggregatorWithoutStandbyKeepsTheLead(t *testing.T) {
 	c.revoke(t, certs.RoleAggregator, "agg")
 	awaitReady(t, c.server.MonitorAddr().String(), http.StatusServiceUnavailable, "own certificate")
 	c.turnedAway(t, certs.IssuedFiles(c.certs, certs.RoleNode, "south"))
-	testkit.Eventually(t, "it to be noted", func() bool { return len(of(auditEntries(t, path), auditlog.NotAccepting)) == 1 })
+	testkit.Eventually(t, "it to be noted", func() bool {
+		return len(of(auditEntries(t, path), auditlog.NotAccepting)) == 1
+	})
 	time.Sleep(time.Second + 2*lookEvery)
 	if r := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2)); r.GetTeachers() != 8 {
 		t.Errorf("%d teachers", r.GetTeachers())

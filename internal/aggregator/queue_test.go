@@ -367,7 +367,8 @@ func TestCancel(t *testing.T) {
 		}
 	}
 	want := []string{"run-submitted a student/lab ", "run-submitted b student/lab ",
-		"run-cancelled a operator/desk cancelled", "run-claimed b student/lab ", "run-cancelled b student/lab cancelled",
+		"run-cancelled a operator/desk cancelled", "run-claimed b student/lab ",
+		"run-cancelled b student/lab cancelled",
 		"run-submitted c student/lab "}
 	if !slices.Equal(lines, want) {
 		t.Errorf("the audit log has %q", lines)

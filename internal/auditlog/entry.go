@@ -81,7 +81,8 @@ type Charge struct {
 // but a machine that dies may.
 func (e Entry) lasting() bool {
 	switch e.Event {
-	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, Released, Repeated, Answered:
+	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, Released, Repeated,
+		Answered:
 		return true
 	}
 	return false

@@ -45,7 +45,7 @@ func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 // Fence belongs to all of them, day to all but releases: how long a release took can depend on
 // the records that it is about, and its noise does not cover that.
 type Entry struct {
-	Seq     uint64  `json:"seq"`  // from 1, without gaps
+	Seq     uint64  `json:"seq"`           // from 1, without gaps
 	Day     string  `json:"day,omitempty"` // see FormatDay
 	Type    string  `json:"type"`
 	Dataset string  `json:"dataset"`

@@ -21,9 +21,9 @@ type File struct {
 	Weights     *evaluate.Weights       `json:"weights,omitempty"` // of the synthetic rows
 	Evaluation  *evaluate.Evaluation    `json:"evaluation,omitempty"`
 	// Points names the pictures of rows in report.html; the points are there alone.
-	Points         []picture.Panel `json:"points,omitempty"`
-	Notes          []string        `json:"notes,omitempty"`
-	Config         string          `json:"config,omitempty"`
+	Points []picture.Panel `json:"points,omitempty"`
+	Notes  []string        `json:"notes,omitempty"`
+	Config string          `json:"config,omitempty"`
 }
 
 // fileFormat is the only one so far.

@@ -169,7 +169,8 @@ func TestQueue(t *testing.T) {
 		}
 	}
 	// An operator removes what ended.
-	if out, stderr, code := c.conclaveRun("remove", "direct"); code != 0 || !strings.Contains(out, "direct is removed") {
+	if out, stderr, code := c.conclaveRun("remove", "direct"); code != 0 ||
+		!strings.Contains(out, "direct is removed") {
 		t.Errorf("remove a run: exit code %d, %q, %q", code, out, stderr)
 	}
 	if _, stderr, code := c.conclaveRun("show", "direct"); code != 1 || !strings.Contains(stderr, "removed") {

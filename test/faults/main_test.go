@@ -64,7 +64,8 @@ func prepare(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	built = dir
-	if err := testkit.Programs(filepath.Join(dir, "bin"), []string{"aggregator", "teacher", "student", "conclave"}); err != nil {
+	programs := []string{"aggregator", "teacher", "student", "conclave"}
+	if err := testkit.Programs(filepath.Join(dir, "bin"), programs); err != nil {
 		fmt.Fprintln(os.Stderr, "prepare the faults tests:", err)
 		return 1
 	}

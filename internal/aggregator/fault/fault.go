@@ -40,6 +40,11 @@ func Deniedf(format string, args ...any) error {
 	return Errorf(codes.PermissionDenied, format, args...)
 }
 
+// TooManyf says that the peer has as much as it may have.
+func TooManyf(format string, args ...any) error {
+	return Errorf(codes.ResourceExhausted, format, args...)
+}
+
 // Unavailablef says that the same request may work later.
 func Unavailablef(format string, args ...any) error {
 	return Errorf(codes.Unavailable, format, args...)

@@ -3,8 +3,6 @@ package round
 import (
 	"context"
 
-	"google.golang.org/grpc/codes"
-
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 )
@@ -26,7 +24,7 @@ func (rs *Rounds) register(ctx context.Context, r coordinator.Run) (existing boo
 	}
 	rs.mu.Unlock()
 	if !known && ofStudent >= rs.MostOpen {
-		return false, fault.Errorf(codes.ResourceExhausted, "student %q has %d runs open, the most it may have; close "+
+		return false, fault.TooManyf("student %q has %d runs open, the most it may have; close "+
 			"some, or have an operator cancel them", r.By, ofStudent)
 	}
 	existing, err = rs.Store.OpenRun(ctx, rs.Lead, r)

@@ -29,8 +29,8 @@ func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 	session := peer.SessionOf(ctx)
 	d, err := s.Rounds.Dataset(w.GetDataset())
 	if err == nil && !d.Workers.Has(session.Identity.Name) {
-		err = fault.Deniedf("%q may not take runs of dataset %q; the aggregator's configuration lists the workers that "+
-			"may (datasets, workers)", session.Identity.Name, w.GetDataset())
+		err = fault.Deniedf("%q may not take runs of dataset %q; the aggregator's configuration lists the workers "+
+			"that may (datasets, workers)", session.Identity.Name, w.GetDataset())
 	}
 	if err != nil {
 		return s.refused(ctx, err, auditlog.Entry{Method: "ClaimRun", Dataset: w.GetDataset()})

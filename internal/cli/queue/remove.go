@@ -13,8 +13,8 @@ func removeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove --config student.yaml NAME",
 		Short: "drop what the aggregator stores of a run that has ended",
-		Long: `Drops what the aggregator stores of a run that has ended: its answers, its files and its place in the queue.
-Its entries in the ledger stay, and what it spent stays spent. No other run can have its name.
+		Long: `Drops what the aggregator stores of a run that has ended: its answers, its files and its place in the
+queue. Its entries in the ledger stay, and what it spent stays spent. No other run can have its name.
 
 Students remove their own runs. The certificate of an operator removes the runs of all.`,
 		Args:              cli.OneArgument("the name of a run"),

@@ -34,7 +34,8 @@ func TestWorkDoesNotDependOnRecords(t *testing.T) {
 			if !fresh {
 				testkit.Must(t, e.Train(examples, generated, classes, steps, batch))
 			}
-			testkit.Must(t, e.TrainGradients(examples, generated, classes, steps, batch, generated, classes, nil, visit))
+			testkit.Must(t, e.TrainGradients(examples, generated, classes, steps, batch, generated, classes, nil,
+				visit))
 			if i == 0 {
 				want = e.Work()
 			}

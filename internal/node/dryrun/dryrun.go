@@ -173,7 +173,8 @@ const (
 )
 
 // foresee asks the policy about all rounds of a kind.
-func (q *Question) foresee(enforcer *sitepolicy.Enforcer, t sitepolicy.Request, earlier []privacy.Event, r *Report) error {
+func (q *Question) foresee(enforcer *sitepolicy.Enforcer, t sitepolicy.Request, earlier []privacy.Event,
+	r *Report) error {
 	f, err := enforcer.Forecast(t, q.Charged, earlier)
 	if err != nil {
 		return err

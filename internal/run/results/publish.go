@@ -93,7 +93,7 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 	}
 	page := report.Page{
 		Certificate: certificate, Config: r.Config, Rounds: roundsOf(releases, total.Plan, r.Shares),
-		Notes: r.Made.Notes,
+		Notes:  r.Made.Notes,
 		Points: panels(r.Made.Before, Snapshot{r.Name, synthetic}, r.Real.Test),
 	}
 	// The budget is spent: what cannot be compared must not keep the rest from

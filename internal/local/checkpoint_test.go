@@ -17,6 +17,7 @@ import (
 // student asks its rounds anew, is given what was released, and nothing of that
 // is charged again.
 func TestADamagedCheckpointCanBeRemoved(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes whole runs, as others do")
 	}

@@ -130,6 +130,7 @@ func checkDPGAN(t *testing.T, result *results.Result, steps int, rate float64) (
 // At rate 1 the first step's sum over all sites is the same to the last integer, however
 // many sites the records are at; and so is the noise, and what it costs.
 func TestDPGANDoesNotDependOnTheNumberOfSites(t *testing.T) {
+	t.Parallel()
 	var first []int64
 	var noise float64
 	for _, shares := range [][]float64{{1}, {0.5, 0.5}, {0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.25}} {
@@ -170,6 +171,7 @@ func TestDPGANDoesNotDependOnTheNumberOfSites(t *testing.T) {
 
 // So it is of images, and where a unit is all records of one person.
 func TestDPGANOfImagesAndOfPeople(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("more clusters")
 	}
@@ -244,6 +246,7 @@ func TestDPGANOfImagesAndOfPeople(t *testing.T) {
 
 // The baseline's nodes add up nothing, for the same price.
 func TestDPGANWithoutRecords(t *testing.T) {
+	t.Parallel()
 	dir := peopleFolder(t)
 	spec := load(t, dir, strings.Replace(dpganTable(0.5, 0.5), "rate: 1", "rate: 0.25", 1))
 	result, err := Run(t.Context(), spec,
@@ -263,6 +266,7 @@ func TestDPGANWithoutRecords(t *testing.T) {
 // An interrupted run goes on from its checkpoint, asks again what came after it, and
 // charges no round twice. A finished one is published again without asking.
 func TestAnInterruptedDPGANRunGoesOn(t *testing.T) {
+	t.Parallel()
 	dir := peopleFolder(t)
 	text := strings.Replace(dpganTable(0.5, 0.5), "rate: 1", "rate: 0.3", 1)
 	spec, out := load(t, dir, text), filepath.Join(dir, "out")
@@ -324,6 +328,7 @@ func TestAnInterruptedDPGANRunGoesOn(t *testing.T) {
 // Answers that a checkpoint made unnecessary are dropped, so that without it the run ends;
 // it says so, and nothing is charged.
 func TestADPGANRunNeedsItsCheckpoint(t *testing.T) {
+	t.Parallel()
 	dir := peopleFolder(t)
 	spec, out := load(t, dir, dpganTable(1)), filepath.Join(dir, "out")
 	interrupted(t, spec, out, 3)
@@ -343,6 +348,7 @@ func TestADPGANRunNeedsItsCheckpoint(t *testing.T) {
 
 // Mistakes are found before there is anything.
 func TestDPGANMistakesLeaveNoTrace(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ old, new, want string }{
 		"an option":        {"clip: 1", "clip: -1", "dpgan.clip: -1"},
 		"too little noise": {"clip: 1", "clip: 1\n  noise: 1.5", "dpgan.noise: 1.5"},

@@ -113,6 +113,7 @@ func rewrite(t *testing.T, dir string, files map[string]string) {
 // One sum is asked of all sites, and it is the same to the last integer however many they
 // are: of tables and images, of records and people, with and without a label.
 func TestEmbeddingsDoNotDependOnTheNumberOfSites(t *testing.T) {
+	t.Parallel()
 	table := func(schema string, row func(rng *rand.Rand, i int) string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
 			var rows strings.Builder
@@ -209,6 +210,7 @@ func TestEmbeddingsDoNotDependOnTheNumberOfSites(t *testing.T) {
 
 // GANs that begin with an embedding pay for it in place of the class counts.
 func TestWarmStarts(t *testing.T) {
+	t.Parallel()
 	for name, c := range gans {
 		t.Run(name, func(t *testing.T) {
 			dir := peopleFolder(t)
@@ -235,6 +237,7 @@ func TestWarmStarts(t *testing.T) {
 
 // The baseline's nodes add up nothing, for the same price.
 func TestEmbeddingsWithoutRecords(t *testing.T) {
+	t.Parallel()
 	dir := peopleFolder(t)
 	result, err := Run(t.Context(), load(t, dir, embedTable(0.5, 0.5)),
 		Options{Out: filepath.Join(dir, "out"), Coin: true, Sums: func(_ uint64, counts []int64) {
@@ -255,6 +258,7 @@ func TestEmbeddingsWithoutRecords(t *testing.T) {
 // ends with the model that it would have ended with. So does one that lost its checkpoint:
 // the release is handed out again.
 func TestAnInterruptedFitGoesOn(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"embed": embedTable(0.5, 0.5), "gpate": warmTable("gpate", gans["gpate"].options, 0.5, 0.5),
 	} {
@@ -334,6 +338,7 @@ func TestAnInterruptedFitGoesOn(t *testing.T) {
 
 // Mistakes are found before there is anything.
 func TestEmbedMistakesLeaveNoTrace(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ old, new, want string }{
 		"an option":        {"quorum: 1", "quorum: 2", "embed.quorum: 2"},
 		"too little noise": {"quorum: 1", "noise: 0.5", "embed.noise: 0.5 is too little"},

@@ -128,6 +128,7 @@ func checkGPATE(t *testing.T, result *results.Result, epsilon float64, each int6
 
 // Tables and images, sums and votes, from nodes to a certificate.
 func TestGPATEFromNodesToACertificate(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		text    string
 		epsilon float64
@@ -174,6 +175,7 @@ func TestGPATEFromNodesToACertificate(t *testing.T) {
 // An interrupted run goes on after its checkpoint, or without one from what was
 // released, and charges no round twice.
 func TestAnInterruptedGPATERunGoesOn(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []bool{false, true} {
 		if lost && testing.Short() {
 			continue
@@ -204,6 +206,7 @@ func TestAnInterruptedGPATERunGoesOn(t *testing.T) {
 
 // Another pipeline does not go on from a checkpoint or a run of this one.
 func TestAnotherPipelineInTheFolderIsRefused(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("another cluster")
 	}
@@ -224,6 +227,7 @@ func TestAnotherPipelineInTheFolderIsRefused(t *testing.T) {
 
 // Mistakes about images are found before there is anything.
 func TestGPATEMistakesLeaveNoTrace(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		side     int
 		old, new string

@@ -47,6 +47,7 @@ func imageFolder(t *testing.T) (spec *runfile.Spec, dir string) {
 
 // The sites of a local cluster divide a file of images as they divide a table.
 func TestSitesShareAFileOfImages(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes whole runs, as others do")
 	}
@@ -83,6 +84,7 @@ func TestSitesShareAFileOfImages(t *testing.T) {
 
 // A pipeline that cannot use images says so and leaves no trace.
 func TestAPipelineWithoutImages(t *testing.T) {
+	t.Parallel()
 	spec, dir := imageFolder(t)
 	spec.Pipeline = "pategan"
 	out := filepath.Join(dir, "out")

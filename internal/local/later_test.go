@@ -52,6 +52,7 @@ func verifiedFiles(t *testing.T, result *results.Result) (certificate.Certificat
 // Stages follow a finished run on its own cluster and ledger, within what its dataset has
 // left, and their certificates speak of all that their rows are made of.
 func TestStagesOfAFinishedRun(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	spec := load(t, dir, runWithRoom)
 	from := filepath.Join(dir, "run")
@@ -175,6 +176,7 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 // What was trained is paid for: where a stage fails, its rows are written without the stage,
 // and stages can be tried on them.
 func TestAFailedStageLeavesWhatWasTrained(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes whole runs, as others do")
 	}
@@ -228,6 +230,7 @@ func TestAFailedStageLeavesWhatWasTrained(t *testing.T) {
 // What boosting was paid for is not thrown away where the rejection after it fails: its rows
 // are written, by a run and by stages of their own, and what was spent is told.
 func TestAFailedRejectionLeavesWhatWasBoosted(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes whole runs, as others do")
 	}

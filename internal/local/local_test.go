@@ -145,6 +145,7 @@ func stored(t *testing.T, out string) []ledger.Entry {
 }
 
 func TestAnInterruptedRunGoesOnAndChargesNoRoundTwice(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	spec, out := load(t, dir, smallRun), filepath.Join(dir, "out")
 	interrupted(t, spec, out, 3)
@@ -196,6 +197,7 @@ func TestAnInterruptedRunGoesOnAndChargesNoRoundTwice(t *testing.T) {
 // A run that was stopped after its end, before its files were written, asks
 // nothing more. One whose checkpoint is lost learns from the stored answers.
 func TestAClosedRunIsPublishedAgainFromItsReleases(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	spec, out := load(t, dir, smallRun), filepath.Join(dir, "out")
 	first, err := Run(t.Context(), spec, Options{Out: out})
@@ -240,6 +242,7 @@ func TestAClosedRunIsPublishedAgainFromItsReleases(t *testing.T) {
 // the budget is passed and publishes what it learned, also when it is stopped
 // between the refusal and its end.
 func TestARunEndsWhenItsBudgetIsUsed(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	text := strings.Replace(smallRun, "labels: 64,", "labels: 640, noise: 30,", 1)
 	spec, out := load(t, dir, text), filepath.Join(dir, "out")
@@ -270,6 +273,7 @@ func TestARunEndsWhenItsBudgetIsUsed(t *testing.T) {
 // student that learned from it must not get a certificate from a new one, which would name
 // no cost at all.
 func TestALostLedgerIsNoticed(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes whole runs, as others do")
 	}
@@ -305,6 +309,7 @@ func TestALostLedgerIsNoticed(t *testing.T) {
 }
 
 func TestAnotherRunInTheFolderOfAnInterruptedOneIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	out := filepath.Join(dir, "out")
 	interrupted(t, load(t, dir, smallRun), out, 1)
@@ -336,6 +341,7 @@ func TestAnotherRunInTheFolderOfAnInterruptedOneIsRefused(t *testing.T) {
 }
 
 func TestNodesGetTeachersByPublicShares(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		teachers int
 		shares   []float64
@@ -372,6 +378,7 @@ func TestNodesGetTeachersByPublicShares(t *testing.T) {
 }
 
 func TestMistakesLeaveNoTrace(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	out := filepath.Join(dir, "out")
 	for name, c := range map[string]struct {
@@ -397,6 +404,7 @@ func TestMistakesLeaveNoTrace(t *testing.T) {
 // A site's manifest binds it for good, so none is kept before the data of all
 // sites is known to be right: here the second site's differ from its first start.
 func TestNoManifestIsKeptBeforeAllSitesAreChecked(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	out := filepath.Join(dir, "out")
 	interrupted(t, load(t, dir, smallRun), out, 1)
@@ -416,6 +424,7 @@ func TestNoManifestIsKeptBeforeAllSitesAreChecked(t *testing.T) {
 }
 
 func TestTheStateIsSecretAndTheResultsAreNot(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	out, state := filepath.Join(dir, "out"), filepath.Join(dir, "out", "state")
 	if err := makeFolders(out, state); err != nil {

@@ -105,6 +105,7 @@ func pictures(page string) (names []string, list []drawing) {
 }
 
 func TestTheReportShowsRowsAfterEachStage(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes whole runs, as others do")
 	}

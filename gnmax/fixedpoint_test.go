@@ -129,9 +129,7 @@ func TestDecode(t *testing.T) {
 	f := testkit.Value(NewFixedPoint(0.5, 1<<20))
 	steps, err := Encode(f, []float64{0.25, -0.125, 0})
 	testkit.Must(t, err)
-	if diff := cmp.Diff([]float64{0.25, -0.125, 0}, f.Decode(steps)); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", []float64{0.25, -0.125, 0}, f.Decode(steps))
 }
 
 func TestVectorsAreRefused(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"math/big"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -180,11 +179,7 @@ func TestSlicesAreDraws(t *testing.T) {
 	s, scale := mustSigma(t, 7), testkit.Value(NewScale(7, 3))
 	gaussians, laplaces := make([]int64, 50), make([]int64, 50)
 	testkit.Must(t, errors.Join(many.DiscreteGaussians(gaussians, s), many.DiscreteLaplaces(laplaces, scale)))
-	if diff := cmp.Diff(gaussians, draw(t, 50, func() (int64, error) { return one.DiscreteGaussian(s) })); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", gaussians, draw(t, 50, func() (int64, error) { return one.DiscreteGaussian(s) }))
 	again := draw(t, 50, func() (int64, error) { return one.DiscreteLaplace(scale) })
-	if diff := cmp.Diff(laplaces, again); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", laplaces, again)
 }

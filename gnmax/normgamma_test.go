@@ -313,9 +313,7 @@ func (o outputs) byLoss(places int) outputs {
 
 func TestNormGammaCost(t *testing.T) {
 	m := testkit.Value(NewNormGamma(0.7, 9, 3))
-	if diff := cmp.Diff([]privacy.Event{{Kind: privacy.Laplace, Epsilon: 0.7, Count: 2}}, m.Cost(2)); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", []privacy.Event{{Kind: privacy.Laplace, Epsilon: 0.7, Count: 2}}, m.Cost(2))
 	if m.Cost(0) != nil || m.Kind() != privacy.Laplace || m.Dimension() != 3 {
 		t.Errorf("%v, %v, %d", m.Cost(0), m.Kind(), m.Dimension())
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -151,9 +150,7 @@ func TestSampledCost(t *testing.T) {
 	rate := testkit.Value(NewRate(0.05))
 	cost := m.SampledCost(rate, 7)
 	want := []privacy.Event{{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 1.25, Count: 7}}
-	if diff := cmp.Diff(want, cost); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", want, cost)
 	if m.SampledCost(rate, 0) != nil {
 		t.Errorf("nothing costs %v", m.SampledCost(rate, 0))
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -86,9 +85,7 @@ func TestSelectionsAreRefused(t *testing.T) {
 
 func TestSelectionCost(t *testing.T) {
 	m := testkit.Value(NewExponential(0.3, 4))
-	if diff := cmp.Diff([]privacy.Event{{Kind: privacy.Exponential, Epsilon: 0.3, Count: 5}}, m.Cost(5)); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", []privacy.Event{{Kind: privacy.Exponential, Epsilon: 0.3, Count: 5}}, m.Cost(5))
 	if m.Cost(0) != nil || m.Kind() != privacy.Exponential {
 		t.Errorf("nothing costs %v, kind is %s", m.Cost(0), m.Kind())
 	}

@@ -29,9 +29,7 @@ func TestGaussianSumHasItsNoise(t *testing.T) {
 		}
 		product += float64(noisy[0]-sum[0]) * float64(noisy[1]-sum[1])
 	}
-	if diff := cmp.Diff([]int64{0, -70_000, 1 << 60}, sum); diff != "" {
-		t.Errorf("the sum was changed: %s", diff)
-	}
+	testkit.Same(t, "the sum was changed", []int64{0, -70_000, 1 << 60}, sum)
 	v := variance(m.Sigma())
 	for _, xs := range noise {
 		checkNoise(t, xs, gaussianPMF(v, 12*math.Sqrt(v)))

@@ -132,12 +132,8 @@ func TestCosts(t *testing.T) {
 		if c.m.Kind() != c.kind {
 			t.Errorf("kind is %s, want %s", c.m.Kind(), c.kind)
 		}
-		if diff := cmp.Diff(c.worst, c.m.Worst(32)); diff != "" {
-			t.Errorf("worst: %s", diff)
-		}
-		if diff := cmp.Diff(c.cost, c.m.Cost(32, 11)); diff != "" {
-			t.Errorf("cost: %s", diff)
-		}
+		testkit.Same(t, "worst", c.worst, c.m.Worst(32))
+		testkit.Same(t, "cost", c.cost, c.m.Cost(32, 11))
 		for _, events := range [][]privacy.Event{c.m.Worst(32), c.m.Cost(32, 11)} {
 			if _, err := privacy.Account(events, 1e-5); err != nil {
 				t.Errorf("%s: the events cannot be accounted for: %v", c.kind, err)

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -27,9 +25,7 @@ func TestLoadSchema(t *testing.T) {
 	if s.SHA256 != hex.EncodeToString(sum[:]) {
 		t.Errorf("SHA256 is not that of the file's bytes")
 	}
-	if diff := cmp.Diff(string(raw), string(s.Raw())); diff != "" {
-		t.Errorf("Raw: %s", diff)
-	}
+	testkit.Same(t, "Raw", string(raw), string(s.Raw()))
 	if s.Name != "clinic" || s.Task != "binary" || s.Label != "outcome" || s.Format != "csv" {
 		t.Errorf("head of the schema: %q %q %q %q", s.Name, s.Task, s.Label, s.Format)
 	}
@@ -37,9 +33,7 @@ func TestLoadSchema(t *testing.T) {
 		t.Errorf("unit %d, site %d, label %d, positive %d", s.UnitColumn(), s.SiteColumn(), s.LabelColumn(),
 			s.Positive())
 	}
-	if diff := cmp.Diff([]string{"0", "1"}, s.Classes()); diff != "" {
-		t.Errorf("classes: %s", diff)
-	}
+	testkit.Same(t, "classes", []string{"0", "1"}, s.Classes())
 	want := []string{
 		"any text (unit)",
 		"north, south (site)",
@@ -54,12 +48,8 @@ func TestLoadSchema(t *testing.T) {
 	for i := range s.Columns {
 		got = append(got, s.Columns[i].Describe())
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("descriptions (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string]partition.File{"train": {Path: "visits.csv", Rows: 6}}, s.Files); diff != "" {
-		t.Errorf("files: %s", diff)
-	}
+	testkit.Same(t, "descriptions", want, got)
+	testkit.Same(t, "files", map[string]partition.File{"train": {Path: "visits.csv", Rows: 6}}, s.Files)
 }
 
 // Some editors put a byte order mark in front. The digest covers it, as that
@@ -99,9 +89,7 @@ func TestLabelsAndClasses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := partitiontest.Schema(t, tc.head+"\ncolumns:\n  - {name: x, kind: binary}\n  - "+tc.label+"\n")
-			if diff := cmp.Diff(tc.classes, s.Classes()); diff != "" {
-				t.Errorf("classes: %s", diff)
-			}
+			testkit.Same(t, "classes", tc.classes, s.Classes())
 			if s.Positive() != tc.positive || s.Task != tc.task {
 				t.Errorf("positive %d task %q, want %d %q", s.Positive(), s.Task, tc.positive, tc.task)
 			}
@@ -114,9 +102,7 @@ func TestCategoriesAreText(t *testing.T) {
 	s := partitiontest.Schema(t, "columns:\n  - {name: c, kind: categorical, categories: [1, 2.50, true, 0x1F,"+
 		" \"x\", No, 1e3, 'a b']}\n")
 	want := []string{"1", "2.50", "true", "0x1F", "x", "No", "1e3", "a b"}
-	if diff := cmp.Diff(want, s.Columns[0].Categories); diff != "" {
-		t.Errorf("categories (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, "categories", want, s.Columns[0].Categories)
 }
 
 func TestRepeat(t *testing.T) {

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
@@ -106,9 +104,7 @@ func TestClaimIsTheLedgers(t *testing.T) {
 			t.Errorf("%s: %s", r.Case, r.Verdict())
 		}
 	}
-	if diff := cmp.Diff(Cases(), names); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", Cases(), names)
 }
 
 func TestInterrupted(t *testing.T) {

@@ -43,9 +43,7 @@ func TestLoadKeepsDefaultsAndPrefersTheEnvironment(t *testing.T) {
 	testkit.Must(t, Load(write(t, "wait: 1m\nlist: [a, b]\ntls: {ca: ca.crt}\n"), &got))
 	want := sample{Name: "default", Count: 7, Wait: 3 * time.Second, List: []string{"a", "b"}}
 	want.TLS.CA = "other.crt"
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", want, got)
 }
 
 // Fields of an inlined struct are those of the struct that has it.
@@ -55,9 +53,7 @@ func TestLoadTakesInlinedFields(t *testing.T) {
 	if err := Load(write(t, "name: x\ninner: y\nwhole: 3\n"), &got); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(sample{Name: "x", Nested: Nested{"y", 9, 0.5}}, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", sample{Name: "x", Nested: Nested{"y", 9, 0.5}}, got)
 	for text, want := range map[string]string{
 		"innr: y":    `unknown field "innr"`,
 		"whole: 1.5": "whole: want a whole number, not 1.5",
@@ -158,9 +154,7 @@ func TestTheEnvironmentIsCheckedForEveryKind(t *testing.T) {
 	}
 	var got kinds
 	testkit.Must(t, Load(write(t, "flag: false\nsmall: 9\n"), &got))
-	if diff := cmp.Diff(kinds{Flag: true, Wait: 3 * time.Second, Small: 4, Real: 0.5}, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", kinds{Flag: true, Wait: 3 * time.Second, Small: 4, Real: 0.5}, got)
 }
 
 func TestResolve(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/resolver"
 
@@ -185,9 +184,7 @@ func TestWhatIsLookedUp(t *testing.T) {
 			testkit.Must(t, err)
 			got := testkit.Receive(t, cc.states)
 			r.Close()
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Error(diff)
-			}
+			testkit.Same(t, "", c.want, got)
 			if c.zone.lookups != c.lookups {
 				t.Errorf("%d lookups, want %d", c.zone.lookups, c.lookups)
 			}

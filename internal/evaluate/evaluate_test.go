@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
@@ -105,9 +103,7 @@ func TestEvaluateIsTheSameWhateverGOMAXPROCS(t *testing.T) {
 	if len(one.Utility) != 12 {
 		t.Errorf("%d models", len(one.Utility))
 	}
-	if diff := cmp.Diff(one, run(4)); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", one, run(4))
 }
 
 // withWeights gives rows weights.

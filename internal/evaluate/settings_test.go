@@ -106,9 +106,7 @@ func TestEveryPartLeavesOutRowsWithoutWeight(t *testing.T) {
 	if len(want.Regression) != 1 || want.ImportanceAgreement == nil || want.Closeness == nil {
 		t.Fatalf("%+v", want)
 	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-9, 1e-12)); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", want, got, cmpopts.EquateApprox(1e-9, 1e-12))
 	if cmp.Equal(want, run(tableOf(t, s, rows...)), cmpopts.EquateApprox(1e-9, 1e-12)) {
 		t.Error("the rows do not show with a weight either")
 	}

@@ -38,7 +38,7 @@ func (v VotedEvent) Resolve() (privacy.Event, error) {
 		return e, e.Validate()
 	}
 	for i, votes := range v.Votes {
-		if _, err := checkVotes(votes); err != nil {
+		if err := checkVotes(votes); err != nil {
 			return privacy.Event{}, fmt.Errorf("%s event: query %d: %w", e.Kind, i+1, err)
 		}
 	}

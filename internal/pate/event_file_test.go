@@ -147,9 +147,7 @@ func TestParseEventsOfALedger(t *testing.T) {
 	back, err := ParseEvents(strings.NewReader(said))
 	testkit.Must(t, err)
 	for i, v := range back {
-		if diff := cmp.Diff(VotedEvent{Event: validEvents[i]}, v); diff != "" {
-			t.Error(diff)
-		}
+		testkit.Same(t, "", VotedEvent{Event: validEvents[i]}, v)
 	}
 	for name, bad := range map[string]string{
 		"unknown field":  `[{"kind":"gnmax","sigma":40,"cuont":320}]`,

@@ -49,27 +49,27 @@ func square(x float64) float64 { return x * x }
 // finite is false for NaN and both infinities.
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// checkVotes refuses what is no histogram of votes and returns the number of
-// votes. A message never holds a count: votes are private.
-func checkVotes(votes []int64) (int64, error) {
+// checkVotes refuses what is no histogram of votes. A message never holds a count: votes
+// are private.
+func checkVotes(votes []int64) error {
 	if len(votes) < 2 {
-		return 0, privacy.FieldErrorf("votes", "has %d classes; a histogram needs at least 2", len(votes))
+		return privacy.FieldErrorf("votes", "has %d classes; a histogram needs at least 2", len(votes))
 	}
 	total := int64(0)
 	for class, n := range votes {
 		if n < 0 {
-			return 0, privacy.FieldErrorf("votes", "has a negative count for class %d; counts are votes, zero or more",
+			return privacy.FieldErrorf("votes", "has a negative count for class %d; counts are votes, zero or more",
 				class)
 		}
 		if total > math.MaxInt64-n {
-			return 0, privacy.FieldErrorf("votes", "has more votes than fit into 64 bits; check the histogram")
+			return privacy.FieldErrorf("votes", "has more votes than fit into 64 bits; check the histogram")
 		}
 		total += n
 	}
 	if total == 0 {
-		return 0, privacy.FieldErrorf("votes", "has no votes; leave out queries that nobody voted on")
+		return privacy.FieldErrorf("votes", "has no votes; leave out queries that nobody voted on")
 	}
-	return total, nil
+	return nil
 }
 
 func checkPositive(field string, x float64) error {

@@ -51,7 +51,7 @@ func PATEGANMoments(votes [][]int64, lambda, delta float64) (float64, error) {
 	}
 	gaps := make(map[int64]int64)
 	for _, v := range votes {
-		if _, err := checkVotes(v); err != nil {
+		if err := checkVotes(v); err != nil {
 			return 0, err
 		}
 		if len(v) != 2 {

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/discriminator"
@@ -56,9 +55,7 @@ func TestDiscriminatorReleases(t *testing.T) {
 	testkit.Must(t, err)
 	want := &DiscriminatorAnswer{Sum: []float32{3, -1.5, 3 << 20}, Noise: 4.5, Share: 0.75, Receipt: "hash",
 		Teachers: 30, EpsilonSpent: 0.5}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", want, got)
 	votes := release(30, 1<<16, 1, 2, 3)
 	votes.Answer = &conclavev1.Release_Votes{Votes: &conclavev1.NoisyVotes{Labels: []int32{1, 2, 3}}}
 	for name, bad := range map[string]*conclavev1.Release{

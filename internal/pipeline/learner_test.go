@@ -173,9 +173,7 @@ func TestLearned(t *testing.T) {
 	l.Took("c", 7, 0.5)
 	l.Took("d", 8, 0.75)
 	want := Learned{Counts: []float64{30, 10}, Spent: 0.75, Receipts: []string{"a", "b", "c", "d"}, TeachersLeast: 7}
-	if diff := cmp.Diff(want, *l.Notes()); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", want, *l.Notes())
 	if !slices.Equal(l.Shares(), []float64{0.75, 0.25}) {
 		t.Errorf("shares %v", l.Shares())
 	}

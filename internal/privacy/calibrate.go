@@ -65,9 +65,9 @@ func leastNoise(template Event, other []Event, target Budget) (Event, error) {
 		return template.scaled(math.Exp(hi)), nil
 	}
 	if running(hi) <= 0 {
-		_, hi = narrow(lo, hi, 1e-3, running)
+		hi = narrow(lo, hi, 1e-3, running)
 	} else { // other alone is too much for formulas, and not for pld
-		_, hi = narrow(lo, hi, 0.3, full)
+		hi = narrow(lo, hi, 0.3, full)
 	}
 	// The logarithm of epsilon falls about as fast as that of the noise rises.
 	for lo = hi; full(lo) <= 0; {
@@ -79,9 +79,9 @@ func leastNoise(template Event, other []Event, target Budget) (Event, error) {
 	return template.scaled(math.Exp(root(lo, hi, full))), nil
 }
 
-// narrow halves [lo, hi] until it is at most width, around the zero of a falling
-// function that is at or below zero at hi.
-func narrow(lo, hi, width float64, f func(float64) float64) (float64, float64) {
+// narrow is a place at most width above the zero in [lo, hi] of a falling function that is
+// at or below zero at hi.
+func narrow(lo, hi, width float64, f func(float64) float64) float64 {
 	for hi-lo > width {
 		if mid := (lo + hi) / 2; f(mid) > 0 {
 			lo = mid
@@ -89,7 +89,7 @@ func narrow(lo, hi, width float64, f func(float64) float64) (float64, float64) {
 			hi = mid
 		}
 	}
-	return lo, hi
+	return hi
 }
 
 // remembered is f, asked once for each x.

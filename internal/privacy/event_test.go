@@ -6,7 +6,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -85,9 +84,7 @@ func TestMerge(t *testing.T) {
 		{Kind: GNMax, Sigma: 40, Count: 6}, b,
 		{Kind: ConfidentGNMax, Sigma1: 2, Sigma2: 3, Asked: 10, Answered: 4}, other,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", want, got)
 	huge := Event{Kind: Laplace, Epsilon: 1e-9, Count: math.MaxInt64 - 1}
 	if got := Merge([]Event{huge, huge, huge}); len(got) != 3 {
 		t.Errorf("counts that do not fit were added up: %+v", got)

@@ -30,16 +30,12 @@ func TestFeaturesByHand(t *testing.T) {
 	}))
 	dst := make([]float64, f.Width())
 	f.At(dst, []float32{1, 1}, 1)
-	if diff := cmp.Diff([]float64{1, 2, 1, -0.5, 0.5, 4}, dst); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", []float64{1, 2, 1, -0.5, 0.5, 4}, dst)
 	// Half as long: everything shrinks, the constant too.
 	f = testkit.Value(New(Spec{Mean: []float32{0, 0}, Scale: []float32{1, 1}, Classes: 1, Clip: 1.5}))
 	dst = make([]float64, f.Width())
 	f.At(dst, []float32{2, 2}, 0)
-	if diff := cmp.Diff([]float64{0.5, 1, 1}, dst, cmpopts.EquateApprox(1e-13, 0)); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", []float64{0.5, 1, 1}, dst, cmpopts.EquateApprox(1e-13, 0))
 	constant := testkit.Value(New(Spec{Classes: 1, Clip: 2}))
 	dst = make([]float64, constant.Width())
 	if constant.At(dst, nil, 0); dst[0] != 1 || len(dst) != 1 {

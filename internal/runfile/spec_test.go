@@ -33,9 +33,7 @@ pategan: {queries: 32, student: {memory: 1}}
 	want.Evaluate.Test = filepath.Join(dir, "test.csv")
 	Section[pategan.Options](want).Queries, Section[pategan.Options](want).Student.Memory = 32, 1
 	want.Path, want.Text = path, got.Text
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", want, got)
 	if raw, err := os.ReadFile(path); err != nil || got.Text != string(raw) {
 		t.Errorf("Text is not the file's (%v)", err)
 	}
@@ -147,9 +145,7 @@ func TestSitesTakePartsThatFollowEachOther(t *testing.T) {
 		{"a", "x.csv", 0.5}, {"b", "y.csv", 1}, {"c", "x.csv", 0.25}, {"d", "x.csv", 0.25}, {"e", "z.csv", 0.1},
 	}}
 	want := [][2]float64{{0, 0.5}, {0, 1}, {0.5, 0.75}, {0.75, 1}, {0, 0.1}}
-	if diff := cmp.Diff(want, s.Sites(plainSchema(t))); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", want, s.Sites(plainSchema(t)))
 	thirds := &Spec{Data: []Data{{"a", "x", 1.0 / 3}, {"b", "x", 1.0 / 3}, {"c", "x", 1.0 / 3}}}
 	if got := thirds.Sites(plainSchema(t))[2][1]; got != 1 {
 		t.Errorf("three thirds end at %v; the last records would belong to nobody", got)

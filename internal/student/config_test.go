@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
@@ -31,9 +29,7 @@ func TestLoadConfig(t *testing.T) {
 	want.TLS = certs.Files{CA: filepath.Join(dir, "ca.crt"), Cert: "/etc/s.crt", Key: filepath.Join(dir, "s.key"),
 		Revoked: filepath.Join(dir, "revoked.crl")}
 	want.Patience = 5 * time.Second
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", want, got)
 }
 
 func TestConfigsThatCannotWork(t *testing.T) {

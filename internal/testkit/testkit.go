@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Patience bounds every wait of a test that has no bound of its own. A wait that succeeds
@@ -46,6 +48,15 @@ func Value[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// Same fails the test, which goes on, with the difference of two values if there is one; what
+// says what they are, and may be empty.
+func Same(t testing.TB, what string, want, got any, opts ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, opts...); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }
 
 // Eventually waits until holds is true, and ends the test if it is not within Patience. It

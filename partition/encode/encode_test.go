@@ -28,26 +28,18 @@ func TestEncodeByHand(t *testing.T) {
 		{Column: 6, Kind: HeadBinary, Offset: 10, Width: 1},
 		{Column: 6, Kind: HeadMissing, Offset: 11, Width: 1},
 	}
-	if diff := cmp.Diff(wantHeads, e.Heads()); diff != "" {
-		t.Errorf("heads (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]int{2, 3, 5}, e.Numbers()); diff != "" {
-		t.Errorf("numbers (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, "heads", wantHeads, e.Heads())
+	testkit.Same(t, "numbers", []int{2, 3, 5}, e.Numbers())
 	wantNames := []string{"ward=north", "ward=south", "age", "dose", "dose=", "marker", "grade=1", "grade=2",
 		"grade=b,c", "grade=", "smoker", "smoker="}
-	if diff := cmp.Diff(wantNames, e.Names()); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, "names", wantNames, e.Names())
 	table, err := tabular.ReadCSV(s, partitiontest.File("clinic", "visits.csv"), tabular.Options{})
 	testkit.Must(t, err)
 	x := e.Encode(table)
 	if x.Width != 12 || e.Width() != 12 || x.Len() != 6 || len(x.Features) != 72 {
 		t.Fatalf("shape: width %d, %d rows, %d features", x.Width, x.Len(), len(x.Features))
 	}
-	if diff := cmp.Diff([]int{0, 1, 0, 1, 0, 0}, x.Classes); diff != "" {
-		t.Errorf("classes: %s", diff)
-	}
+	testkit.Same(t, "classes", []int{0, 1, 0, 1, 0, 0}, x.Classes)
 	marker := math.Log1p(12.5) / math.Log1p(100)
 	for row, want := range map[int][]float32{
 		0: {1, 0, 0, 0.5, 1, 0, 1, 0, 0, 0, 0.5, 1},
@@ -74,9 +66,7 @@ func TestEncodeRegression(t *testing.T) {
 	table := partition.NewTable(s)
 	testkit.Must(t, table.Append([]float64{1, 12.5}, ""))
 	x := New(s).Encode(table)
-	if diff := cmp.Diff(&Encoded{Width: 2, Features: []float32{1, 0.25}, Classes: []int{0}}, x); diff != "" {
-		t.Errorf("encoded (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, "encoded", &Encoded{Width: 2, Features: []float32{1, 0.25}, Classes: []int{0}}, x)
 	if _, err := New(s).Decode(x.Row(0), 1, ""); err == nil {
 		t.Errorf("class 1 of a regression is accepted")
 	}
@@ -100,9 +90,7 @@ func TestDecodeAnyFeatures(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			cells, err := e.Decode(tc.features, 1, "")
 			testkit.Must(t, err)
-			if diff := cmp.Diff(tc.want, cells, cmpopts.EquateNaNs()); diff != "" {
-				t.Errorf("cells (-want +got):\n%s", diff)
-			}
+			testkit.Same(t, "cells", tc.want, cells, cmpopts.EquateNaNs())
 		})
 	}
 }

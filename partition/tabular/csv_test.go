@@ -45,12 +45,8 @@ func TestReadCSV(t *testing.T) {
 		{e, 1, 64, -1, 12.5, e, 0, 0},
 		{e, 1, 64, -1, 12.5, e, 0, 0},
 	}
-	if diff := cmp.Diff(want, cells, cmpopts.EquateNaNs()); diff != "" {
-		t.Errorf("cells (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"p1", "p1", "p2", "p3", "p4", "p4"}, units); diff != "" {
-		t.Errorf("units: %s", diff)
-	}
+	testkit.Same(t, "cells", want, cells, cmpopts.EquateNaNs())
+	testkit.Same(t, "units", []string{"p1", "p1", "p2", "p3", "p4", "p4"}, units)
 	if table.Schema() != s || table.Label(1) != 1 || table.Label(0) != 0 {
 		t.Errorf("schema or labels are wrong")
 	}
@@ -273,9 +269,7 @@ func TestSites(t *testing.T) {
 	north, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), Options{Site: "north"})
 	testkit.Must(t, err)
 	_, units := partitiontest.Rows(north)
-	if diff := cmp.Diff([]string{"p1", "p1", "p3"}, units); diff != "" {
-		t.Errorf("rows of north: %s", diff)
-	}
+	testkit.Same(t, "rows of north", []string{"p1", "p1", "p3"}, units)
 	if _, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), Options{Site: "west"}); err == nil ||
 		!strings.Contains(err.Error(), "use one of: north, south") {
 		t.Errorf("unknown site: %v", err)
@@ -337,9 +331,7 @@ func TestExtraColumnsAndNoUnits(t *testing.T) {
 	if diff := cmp.Diff(weights, got.Extra("weight")); diff != "" || got.Extra("other") != nil {
 		t.Errorf("weights: %s, other: %v", diff, got.Extra("other"))
 	}
-	if diff := cmp.Diff([]float64{2, 1}, got.Subset([]int{2, 0}).Extra("weight")); diff != "" {
-		t.Errorf("weights of a subset: %s", diff)
-	}
+	testkit.Same(t, "weights of a subset", []float64{2, 1}, got.Subset([]int{2, 0}).Extra("weight"))
 	for _, cell := range []string{"", "NaN", "-inf", " 1", "one"} {
 		_, err := DecodeCSV(s, strings.NewReader(strings.Replace(text, ",0,1\n", ",0,"+cell+"\n", 1)), "t.csv", o)
 		if err == nil || !strings.Contains(err.Error(), `column "weight"`) || !strings.Contains(err.Error(),

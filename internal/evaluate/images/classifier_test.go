@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
@@ -72,9 +70,7 @@ func TestImagesTellGoodFromBad(t *testing.T) {
 	}
 	again, err := quality(ctx, strokes(3, 3000, 20, false), test, train, 2)
 	testkit.Must(t, err)
-	if diff := cmp.Diff(good, again); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", good, again)
 }
 
 func TestImagesWithoutTrainingImages(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 	"github.com/conclave-dp/conclave/internal/evaluate/weighted"
+	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/partition/idx"
 )
 
@@ -53,7 +54,7 @@ func Evaluate(ctx context.Context, in Input) (*evaluate.Evaluation, error) {
 		if err := weighted.Check(in.Synthetic.Len(), in.Weight); err != nil {
 			return nil, fmt.Errorf("images: %w", err)
 		}
-		drawn, err := weighted.Resample(in.Weight, in.Synthetic.Len(), seed)
+		drawn, err := ratio.Resample(in.Weight, in.Synthetic.Len(), seed)
 		if err != nil {
 			return nil, fmt.Errorf("images: %w", err)
 		}

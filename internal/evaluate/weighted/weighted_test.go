@@ -210,9 +210,6 @@ func TestUnusableWeights(t *testing.T) {
 		if _, err := Scale(w, SumOfRows); err == nil {
 			t.Errorf("scale, %s: accepted", why)
 		}
-		if _, err := Resample(w, 5, 1); err == nil {
-			t.Errorf("resample, %s: accepted", why)
-		}
 	}
 	if _, err := prior.Update(x, y, []float64{1e300, 1e300, 1}); !errors.Is(err, ErrWeights) {
 		t.Errorf("weights that no number of rows can be: %v", err)
@@ -248,7 +245,6 @@ func TestOtherBadInput(t *testing.T) {
 			nil)),
 		"no coefficient":    second(prior.Coefficient(2)),
 		"size not finite":   second(Scale([]float64{1}, func([]float64) float64 { return inf })),
-		"nothing drawn":     second(Resample([]float64{1}, 0, 1)),
 		"empty conjugate 2": second(NormalInverseGamma{}.Coefficient(0)),
 	} {
 		if err == nil {
@@ -293,34 +289,6 @@ func TestScale(t *testing.T) {
 			t.Errorf("%v, %v: want a sum of %v", got, err, want)
 		}
 	}
-}
-
-// A row comes up as often as its share says, to within one.
-func TestResample(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		weight := rapid.SliceOfN(rapid.Float64Range(0, 10), 1, 30).Draw(r, "weight")
-		weight[0] += 0.1
-		n := rapid.IntRange(1, 200).Draw(r, "n")
-		seed := rapid.Uint64().Draw(r, "seed")
-		rows, err := Resample(weight, n, seed)
-		if err != nil || len(rows) != n || !slices.IsSorted(rows) {
-			r.Fatalf("%v, %v", rows, err)
-		}
-		again, _ := Resample(weight, n, seed)
-		if !slices.Equal(rows, again) {
-			r.Fatal("the same seed gives other rows")
-		}
-		times := make([]int, len(weight))
-		for _, i := range rows {
-			times[i]++
-		}
-		for i, w := range weight {
-			want := w / sum(weight) * float64(n)
-			if math.Abs(float64(times[i])-want) > 1+1e-9 {
-				r.Errorf("row %d comes up %d times, want %v", i, times[i], want)
-			}
-		}
-	})
 }
 
 // Updates one after the other are one update with all rows.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 )
@@ -72,37 +71,6 @@ func Scale(weight []float64, size Size) ([]float64, error) {
 		w[i] = w[i] / total * want
 	}
 	return w, nil
-}
-
-// Resample draws n of the rows in proportion to their weight, for what takes no
-// weights: it gives their indices, in rising order. The draw is systematic (Carpenter,
-// Clifford, Fearnhead 1999): a row of share p comes up floor(n p) or ceil(n p) times, and n p
-// times on average. The same seed gives the same rows. It protects nothing.
-func Resample(weight []float64, n int, seed uint64) ([]int, error) {
-	w, err := checked(len(weight), weight)
-	if err != nil {
-		return nil, fmt.Errorf("resample: %w", err)
-	}
-	if n < 1 {
-		return nil, fmt.Errorf("resample: %d rows: draw 1 at least", n)
-	}
-	offset := rand.New(rand.NewPCG(seed, 0x5e5a)).Float64()
-	step := sum(w) / float64(n)
-	rows := make([]int, 0, n)
-	upTo, last := 0.0, 0
-	for i, v := range w {
-		if v == 0 {
-			continue
-		}
-		upTo, last = upTo+v, i
-		for len(rows) < n && (offset+float64(len(rows)))*step < upTo {
-			rows = append(rows, i)
-		}
-	}
-	for len(rows) < n { // rounding of the last sum
-		rows = append(rows, last)
-	}
-	return rows, nil
 }
 
 func sum(values []float64) float64 {

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
@@ -115,9 +113,7 @@ func TestEnsembleWithoutRecordsOfAClassScoresThemAlike(t *testing.T) {
 	testkit.Must(t, e.Train(real, []float32{0, 0, 1, 1}, []int{0, 1}, 10, 4))
 	scores := make([]float32, 2)
 	testkit.Must(t, e.Score(scores, []float32{5, 5, -5, 0}, []int{1, 1}))
-	if diff := cmp.Diff([]float32{0, 0}, scores); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", []float32{0, 0}, scores)
 }
 
 func TestEnsembleRefusesWhatDoesNotFit(t *testing.T) {

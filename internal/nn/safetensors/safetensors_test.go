@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
@@ -30,9 +28,7 @@ func TestTensorsComeBack(t *testing.T) {
 	testkit.Must(t, Save(path, sampleTensors()))
 	got, err := Load(path)
 	testkit.Must(t, err)
-	if diff := cmp.Diff(sampleTensors(), got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", sampleTensors(), got)
 	left, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(left) != 1 {
 		t.Errorf("folder holds %v after saving, %v", left, err)

@@ -138,12 +138,8 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 					t.Fatalf("parameter %s differs after the restarts", p.Name)
 				}
 			}
-			if diff := cmp.Diff(straight.Learned, tr.Learned); diff != "" {
-				t.Error(diff)
-			}
-			if diff := cmp.Diff(straight.Kept(), tr.Kept()); diff != "" {
-				t.Error(diff)
-			}
+			testkit.Same(t, "", straight.Learned, tr.Learned)
+			testkit.Same(t, "", straight.Kept(), tr.Kept())
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -64,7 +63,5 @@ func TestBoundsOfEmbeddings(t *testing.T) {
 			t.Errorf("sigma %v: bound %d, want %d", c.sigma, got, c.want)
 		}
 	}
-	if diff := cmp.Diff([]int64{1 << 9, 1 << 20}, []int64{leastBound, mostBound}); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", []int64{1 << 9, 1 << 20}, []int64{leastBound, mostBound})
 }

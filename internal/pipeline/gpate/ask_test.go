@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
@@ -120,24 +119,18 @@ func TestGradientReleases(t *testing.T) {
 	testkit.Must(t, err)
 	want := &pipeline.GradientAnswer{Sum: []float32{0.25, -0.5, 0, 1.5}, Noise: 0.75, Receipt: "abc", Teachers: 4,
 		EpsilonSpent: 0.5}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", want, got)
 	if got, err = bins.read(votes(40, []int32{2, -1, 0, -7}), 4, 9); err != nil {
 		t.Fatal(err)
 	}
 	want = &pipeline.GradientAnswer{Winners: []int{2, -1, 0, -1}, Noise: 9, Teachers: 40, EpsilonSpent: 0.5}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", want, got)
 	if got, err = bins.read(votes(40, []int32{2, -1}, 1, 2, 37, 0, 0, -4), 2, 9); err != nil {
 		t.Fatal(err)
 	}
 	want = &pipeline.GradientAnswer{Winners: []int{2, -1}, Histogram: []float64{1, 2, 37, 0, 0, -4}, Noise: 9,
 		Teachers: 40, EpsilonSpent: 0.5}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", want, got)
 	for name, c := range map[string]struct {
 		asker   gradients
 		release *conclavev1.Release

@@ -239,9 +239,7 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 					t.Fatalf("parameter %s differs after the restarts", p.Name)
 				}
 			}
-			if diff := cmp.Diff(straight.Learned, tr.Learned); diff != "" {
-				t.Error(diff)
-			}
+			testkit.Same(t, "", straight.Learned, tr.Learned)
 		})
 	}
 }

@@ -23,12 +23,8 @@ func TestSharesOfNoisyHistograms(t *testing.T) {
 	// answered, and a noisy histogram that leaves [0, 1].
 	got, err := votesOf(votes(40, []int32{1, 0, 0, 1, -1, 1}, 0, 40, 40, 0, 20, 20, 10, 30, 0, 0, -10, 60), 6)
 	testkit.Must(t, err)
-	if diff := cmp.Diff([]float32{1, 0, 0.5, 0.75, 0, 1.375}, got.Share); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]bool{true, true, true, true, false, true}, got.Answered); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", []float32{1, 0, 0.5, 0.75, 0, 1.375}, got.Share)
+	testkit.Same(t, "", []bool{true, true, true, true, false, true}, got.Answered)
 	if got.EpsilonSpent != 0.5 {
 		t.Errorf("epsilon spent %v, want 0.5", got.EpsilonSpent)
 	}

@@ -47,9 +47,7 @@ func TestPairsOfTheLastRoundsAreKept(t *testing.T) {
 	if _, err := again.Restore(path, "run"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(tr.kept, again.kept, cmp.AllowUnexported(kept{}), cmpopts.EquateEmpty()); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", tr.kept, again.kept, cmp.AllowUnexported(kept{}), cmpopts.EquateEmpty())
 	restored, classes := mustPairs(t, again), pipeline.Balanced(100, 2)
 	x := make([]float32, len(classes)*pairs[0].Generator.Width())
 	for i, p := range pairs {

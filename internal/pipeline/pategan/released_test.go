@@ -3,9 +3,8 @@ package pategan
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Of the rounds that are kept, numbers and answered shares; an unanswered query
@@ -16,7 +15,5 @@ func TestReleasedGivesAnsweredShares(t *testing.T) {
 		{share: []float32{0}, known: []float32{0}, noise: 0.2},
 	}}
 	want := []pipeline.ReleasedVotes{{Round: 6, Shares: []float32{0.25, 1.25}, Noise: 0.1}, {Round: 7, Noise: 0.2}}
-	if diff := cmp.Diff(want, trainer.Released()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testkit.Same(t, "", want, trainer.Released())
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/gnmax"
@@ -259,12 +258,8 @@ func TestGamesRepeat(t *testing.T) {
 	p := play(t, d.game(t), first)
 	again := &asked{Selector: scripted(p.Selected)}
 	q := play(t, d.game(t), again)
-	if diff := cmp.Diff(first.questions, again.questions); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(p, q); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", first.questions, again.questions)
+	testkit.Same(t, "", p, q)
 	for _, expected := range first.questions {
 		for _, v := range expected {
 			if !(v >= 0 && v <= 1) {

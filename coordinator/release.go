@@ -76,7 +76,6 @@ func (s *Store) storeRelease(
 	return []clientv3.Cmp{before}, nil
 }
 
-// joined returns the release whose record this is.
 func (s *Store) joined(ctx context.Context, kv *mvccpb.KeyValue, record releaseRecord) ([]byte, error) {
 	if record.Parts == 0 {
 		return record.Release, nil

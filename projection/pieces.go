@@ -7,7 +7,6 @@ var knots = [...]float32{0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.
 // PieceCount is the number of pieces of a number in [0, 1].
 const PieceCount = len(knots) - 1
 
-// pieceWeight is the width of a piece's range.
 const pieceWeight = 0.5
 
 // Pieces writes where a number of [0, 1] is in each of the fixed pieces of that range, as

@@ -14,7 +14,6 @@ import (
 // stand besides under each name{labels}.
 type gauges map[string]float64
 
-// scrape reads the metrics at an address.
 func scrape(ctx context.Context, address string) (gauges, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
@@ -31,7 +30,6 @@ func scrape(ctx context.Context, address string) (gauges, error) {
 	return readGauges(response.Body)
 }
 
-// readGauges reads Prometheus' text format.
 func readGauges(from io.Reader) (gauges, error) {
 	g := gauges{}
 	lines := bufio.NewScanner(from)

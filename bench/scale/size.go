@@ -34,7 +34,6 @@ func (s size) words() string {
 	return text
 }
 
-// all is the number of teachers.
 func (s size) all() int { return s.nodes * s.teachers }
 
 func parseSizes(list string) ([]size, error) {

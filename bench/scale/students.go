@@ -44,7 +44,6 @@ func (s *side) open(ctx context.Context, teachers int) error {
 	return nil
 }
 
-// ask asks the next round.
 func (a *asker) ask(ctx context.Context) error {
 	q := voteRound(a.run, a.next)
 	if _, err := a.client.AskAndForget(ctx, q, q.Number, nil); err != nil {

@@ -11,7 +11,6 @@ import (
 // The metric of the nodes' process that counts bytes on its sockets.
 const bytesMetric = "scale_socket_bytes_total"
 
-// traffic is what the nodes' process counts.
 type traffic struct {
 	aggregator, echo direction
 	joined           atomic.Int32 // servers that all nodes have joined

@@ -89,7 +89,6 @@ func (c *cluster) files(role certs.Role, name string) certs.Files {
 	return certs.IssuedFiles(c.certs(), role, name)
 }
 
-// issue makes an authority and a certificate for everybody.
 func (c *cluster) issue() error {
 	return errors.Join(
 		authority.Create(c.certs()),

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// choice is a flag whose value is one of a few words.
 type choice struct {
 	value string
 	words []string

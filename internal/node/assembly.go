@@ -26,7 +26,6 @@ type received struct {
 	digest func() string
 }
 
-// assembly puts the parts of a round together.
 type assembly struct {
 	run   string
 	round uint64

@@ -54,7 +54,6 @@ func NewGenerator(e *encode.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Gener
 	return g, nil
 }
 
-// heads are what makes features of e of a network's outputs.
 func heads(e *encode.Encoder) []output.Head {
 	if image := e.Image(); image != nil {
 		// One head for all pixels takes a fraction of the time of many.

@@ -25,7 +25,6 @@ type NetworkModel struct {
 	encoder *encode.Encoder
 }
 
-// networkJSON is the model.json of a network.
 type networkJSON struct {
 	ModelHeader
 	Generator GeneratorSpec `json:"generator"`

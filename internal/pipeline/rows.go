@@ -160,7 +160,6 @@ func (f fresh) Class(class int, rng *rand.Rand) func(context.Context, int) (Rows
 	}
 }
 
-// draw draws a class by the shares of classes.
 func draw(shares []float64, rng *rand.Rand) int {
 	u := rng.Float64()
 	for i, s := range shares {

@@ -29,7 +29,6 @@ type warp struct {
 	base []float32 // scratch: images, or gradients, on the other side
 }
 
-// draw draws the maps of n images.
 func (w *warp) draw(n int, rng *rand.Rand) {
 	w.maps = w.maps[:0]
 	for range n {
@@ -45,7 +44,6 @@ func (w *warp) draw(n int, rng *rand.Rand) {
 	}
 }
 
-// forward maps the images in place.
 func (w *warp) forward(images []float32) {
 	size := w.shape.Size()
 	w.base = append(w.base[:0], images...)

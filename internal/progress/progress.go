@@ -43,7 +43,6 @@ type Display struct {
 	waiting string
 }
 
-// plainEvery is the pause between plain lines.
 const plainEvery = 5 * time.Second
 
 // New shows progress on f.

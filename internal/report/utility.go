@@ -25,7 +25,6 @@ type utilityRow struct {
 	AtA, AtB, AtC, AtCoin float64
 }
 
-// stripWidth is the width of a row's picture.
 const stripWidth = 160
 
 // newUtilityTable gives nil when nothing was measured.
@@ -95,5 +94,4 @@ func (t *utilityTable) settings() []finding {
 // Settings is settings, for the templates.
 func (t *utilityTable) Settings() []finding { return t.settings() }
 
-// coinFlips is the name of the baseline.
 const coinFlips = "Coin flips"

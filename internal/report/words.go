@@ -12,7 +12,6 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// words are the sentences that depend on the certificate.
 type words struct {
 	One          string // what is protected: "one record", "one patient_id"
 	Whom         string
@@ -86,7 +85,6 @@ func explain(c certificate.Certificate) words {
 	return w
 }
 
-// purpose says what a mechanism does.
 func purpose(kind privacy.Kind) string {
 	switch kind {
 	case privacy.GNMax, privacy.LNMax:
@@ -123,7 +121,6 @@ func factor(epsilon float64) string {
 	return text.Figure(math.Exp(epsilon))
 }
 
-// guessWidth is the width of the picture of the best chance.
 const guessWidth = 300
 
 // bestChance is the best chance of telling, from the release and anything else,

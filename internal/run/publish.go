@@ -9,7 +9,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
-// paidIn is the ledger that a release is paid in.
 type paidIn struct {
 	run string
 	// earlier are the runs that it went on from.

@@ -51,7 +51,6 @@ func (j *Job) before(ctx context.Context, sources []pipeline.Source, session *pi
 // afterPost names the rows after all stages but the weights.
 func afterPostOf(s *runfile.Spec) string { return "after " + strings.Join(s.Post, " and ") }
 
-// released names the rows of the release.
 func releasedOf(s *runfile.Spec) string {
 	if s.Weights == pipeline.NoWeights {
 		return afterPostOf(s)

@@ -51,7 +51,6 @@ type Dataset struct {
 	Approval Approval `yaml:"approval"`
 }
 
-// maxPolicy bounds a policy file in bytes.
 const maxPolicy = 1 << 20
 
 // Read returns the policy of a file. Unknown fields are errors, and so is everything that

@@ -175,7 +175,6 @@ func (e *Encoder) Encode(t *partition.Table) *Encoded {
 	return x
 }
 
-// encodeHead fills the zeros of out with one head's features.
 func (e *Encoder) encodeHead(h Head, cell float64, out []float32) {
 	empty := math.IsNaN(cell)
 	switch {

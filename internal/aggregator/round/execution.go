@@ -141,7 +141,6 @@ func (q *inquiry) sent() peer.Round {
 	return peer.Round{Run: q.key.Run, Number: q.key.Number, Attempt: q.attempt}
 }
 
-// kind is what the plan calls the question.
 func (e *Execution) kind() string { return e.spec.Plan[e.planned].Kind }
 
 // worst is the most that the run's plan is used by the round.

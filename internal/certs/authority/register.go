@@ -137,7 +137,6 @@ func (r *register) append(e Entry) (err error) {
 	return nil
 }
 
-// revocation returns the line that revoked a certificate.
 func (r *register) revocation(serial string) (Entry, bool) {
 	for _, e := range r.entries {
 		if e.Event == EventRevoked && e.Serial == serial {

@@ -36,7 +36,6 @@ func kindOfSample(path string) (sampleKind, error) {
 	}
 }
 
-// sheetLine is how many images stand in a line of a sheet.
 const sheetLine = 20
 
 // encodeSample gives the files of a sample: one, or of idx the images and their

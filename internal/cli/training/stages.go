@@ -18,7 +18,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
-// stageFlags are the flags of stages that follow a finished run.
 type stageFlags struct {
 	later            run.LaterOptions
 	config, out      string

@@ -88,7 +88,6 @@ func gram(x [][]float64, v []float64) *mat.SymDense {
 	return out
 }
 
-// moment is the sum of v_i x_i.
 func moment(x [][]float64, v []float64) []float64 {
 	out := make([]float64, len(x[0]))
 	for i, row := range x {

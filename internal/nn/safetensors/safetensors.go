@@ -21,7 +21,6 @@ import (
 // ErrFormat marks a file that is not a safetensors file of float32 tensors.
 var ErrFormat = errors.New("not a valid safetensors file")
 
-// maxHeader bounds the header that Read accepts.
 const maxHeader = 16 << 20
 
 // Set is the content of a safetensors file: named float32 tensors and

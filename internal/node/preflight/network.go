@@ -19,7 +19,6 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// step bounds each step on the network.
 const step = 5 * time.Second
 
 // checkNetwork goes the way to the aggregator: names, ports, TLS, and who leads. Standbys

@@ -78,7 +78,6 @@ func (o Options) Spec(e *encode.Encoder, classes int) discriminator.Spec {
 // fourierSeed draws the random features. It is public, and the same in all runs.
 const fourierSeed = 1
 
-// generator is that of a student.
 func (o Options) generator(classes int) pipeline.GeneratorSpec {
 	s := o.Student
 	return pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers,

@@ -167,7 +167,6 @@ func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func(
 	return keep()
 }
 
-// ask makes the question of the next step.
 func (t *Trainer) ask() (*pipeline.DiscriminatorQuestion, error) {
 	q := &pipeline.DiscriminatorQuestion{}
 	if t.opts.Discriminator.Features == "standard" {

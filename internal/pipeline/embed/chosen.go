@@ -66,7 +66,6 @@ func imageScales(features int) []float64 {
 	return []float64{side / 1.4, side / 2.8}
 }
 
-// generator is that of a student.
 func (o Options) generator(classes int) pipeline.GeneratorSpec {
 	s := o.Student
 	return pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers,

@@ -44,7 +44,6 @@ type released struct {
 	answered int
 }
 
-// steps reads a release.
 func (t *Trainer) steps(q *pipeline.GradientQuestion, a *pipeline.GradientAnswer) (*released, error) {
 	p, err := t.projection(q)
 	if err != nil {

@@ -153,7 +153,6 @@ func (o Options) projected(seen int) projection.Spec {
 	return projection.Spec{Features: seen, Directions: o.Directions, Clip: o.Clip, Bins: o.Bins}
 }
 
-// generator is that of a student.
 func (o Options) generator(classes int) pipeline.GeneratorSpec {
 	s := o.Student
 	return pipeline.GeneratorSpec{Kind: s.Generator, Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers,

@@ -153,7 +153,6 @@ func fitRound(number uint64, f *fitted, kind ratio.NoiseKind, nothing bool) *con
 	return r
 }
 
-// askFit asks for the noisy coefficients.
 func (w *weigher) askFit(ctx context.Context, f *fitted) ([]float64, error) {
 	notes := w.s.Learned
 	kind, _ := w.noise()

@@ -14,7 +14,6 @@ import (
 // uneven is the share of the rows below which an effective size is warned of.
 const uneven = 0.1
 
-// weigh draws the rows and finds their weights.
 func weigh(
 	ctx context.Context, of pipeline.Options, draw func(n int) (pipeline.Rows, error), s *pipeline.Session,
 ) (*pipeline.Weighed, error) {
@@ -76,7 +75,6 @@ func (w *weigher) failed(err error) error {
 	return fmt.Errorf("%w: weights: %w", pipeline.ErrStage, err)
 }
 
-// report notes how even the weights are.
 func (w *weigher) report(weights []float64) error {
 	effective, err := ratio.EffectiveSize(weights)
 	if err != nil {

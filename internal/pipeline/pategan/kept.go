@@ -50,7 +50,6 @@ func (t *Trainer) newKept(round int) kept {
 	}
 }
 
-// change are the tensors of the change.
 func (k kept) change() []tensor.Param {
 	return []tensor.Param{pipeline.Vector("weights", k.weights), pipeline.Vector("mean", k.mean),
 		pipeline.Vector("scale", k.scale)}

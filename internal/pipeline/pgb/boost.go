@@ -15,7 +15,6 @@ import (
 // uneven is the share of the candidates below which an effective size is warned of.
 const uneven = 0.1
 
-// boosted are candidates that are drawn by their weights.
 type boosted struct {
 	s *pipeline.Session
 	// pool are the candidates, with odds by the mixture of the selected discriminators.

@@ -22,7 +22,6 @@ func share(o pipeline.Options, f pipeline.Followed) plan.Share {
 	return plan.Share{Field: "pgb.share", Value: of.Share}
 }
 
-// price plans the selections.
 func price(o pipeline.Options, f pipeline.Followed, budget privacy.Budget) (plan.Stages, error) {
 	share, rounds := share(o, f), o.(*StageOptions).Rounds
 	if share.Value == 0 {

@@ -34,7 +34,6 @@ func newSelecting(s *pipeline.Session, o *StageOptions) (*selecting, error) {
 	}, err
 }
 
-// described describes the discriminators of pairs.
 func described(pairs []pipeline.Pair, width int) []*conclavev1.ScoreSum_Scored {
 	var list []*conclavev1.ScoreSum_Scored
 	for _, p := range pairs {
@@ -87,7 +86,6 @@ func (a *selecting) Select(ctx context.Context, t int, expected []float64) (int,
 	return int(selected.Index), nil
 }
 
-// messages are those of the scores.
 func messages(_ pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline.StageMessages {
 	planned, ok := p.Of(runspec.Selections)
 	if !ok {

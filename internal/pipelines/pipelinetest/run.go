@@ -53,7 +53,6 @@ columns:
 `
 )
 
-// someNode is a node whose messages are foreseen.
 var someNode = run.Node{Dataset: "d", Site: "a", Node: "1", Teachers: 10}
 
 // schemas are those of what the pipeline can make.

@@ -42,7 +42,6 @@ type runner struct {
 	c    Cases
 }
 
-// sites divides units among so many sites.
 func (r *runner) sites(t testing.TB, unit string, nodes int) []*question.Site {
 	t.Helper()
 	out := make([]*question.Site, nodes)

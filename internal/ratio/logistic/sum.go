@@ -55,7 +55,6 @@ func readSum(p *question.Public, q *conclavev1.LogisticSum) (*question.Checked, 
 	}, nil
 }
 
-// features makes the features that a description names.
 func features(p *question.Public, d *conclavev1.RatioFeatures) (*ratio.Features, error) {
 	if d == nil {
 		return nil, errors.New("the question does not describe its features")

@@ -15,7 +15,6 @@ import (
 // sheetGap is the space between images of a contact sheet, in pixels.
 const sheetGap = 2
 
-// maxSheetPixels bounds a contact sheet in memory.
 const maxSheetPixels = 100_000_000
 
 // ErrSheetTooLarge says that a contact sheet would have too many pixels.

@@ -61,7 +61,6 @@ func multiply(c, a, b kernel.Matrix, e Epilogue) {
 	}
 }
 
-// panelWidth is the number of columns of a whole panel.
 func panelWidth() int {
 	if kernel.Active() == kernel.AVX512 {
 		return 32

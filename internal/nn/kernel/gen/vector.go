@@ -38,7 +38,6 @@ var vectorKernels = []struct {
 	{"momentum", "func(w, m, grad *float32, n int, keep, rate, momentum float32)", (*vectorGen).momentumKernel},
 }
 
-// vector generates the kernels of vectors.
 func vector(ctx *build.Context) {
 	p := &pool{at: map[uint32]int{}}
 	for _, wide := range []bool{true, false} {
@@ -62,7 +61,6 @@ func vector(ctx *build.Context) {
 	p.write(ctx)
 }
 
-// vectorGen writes one kernel.
 type vectorGen struct {
 	*build.Context
 	pool   *pool
@@ -145,7 +143,6 @@ func (g *vectorGen) spread(name string) reg.VecVirtual {
 	return r
 }
 
-// label returns a new name of a place.
 func (g *vectorGen) label(name string) string {
 	g.labels++
 	return fmt.Sprintf("%s%d", name, g.labels)

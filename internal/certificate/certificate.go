@@ -28,9 +28,13 @@ const VotesCoin = "coin"
 // ErrCertificate says that a certificate is malformed.
 var ErrCertificate = errors.New("not a valid certificate")
 
+// SpentNote says what an epsilon that was spent is. It stands wherever one is shown.
+const SpentNote = "epsilon spent is computed afterwards, for what was released, as the least of several proofs. The " +
+	"guarantee ahead of time is the budget: where a run stopped, or what it asked, may depend on answers."
+
 // Certificate states what a release guarantees. (Epsilon, Delta) is the
 // guarantee; EpsilonSpent, never more than Epsilon, is what the ledger's
-// events add up to at Delta.
+// events add up to at Delta; see SpentNote, with which the file ends.
 type Certificate struct {
 	Run string `json:"run"`
 	// Earlier are the runs of the same dataset that this one went on from: its rows are made

@@ -14,12 +14,18 @@ import (
 // maxBytes bounds what is read: certificates are a few kilobytes.
 const maxBytes = 1 << 20
 
+// written is a certificate as it stands in its file.
+type written struct {
+	Certificate
+	Note string `json:"note"`
+}
+
 // canonical is the one text of a certificate, as WriteFile writes it.
 func (c Certificate) canonical() ([]byte, error) {
 	if c.Mechanisms == nil {
 		c.Mechanisms = []Mechanism{}
 	}
-	raw, err := json.MarshalIndent(c, "", "  ")
+	raw, err := json.MarshalIndent(written{c, SpentNote}, "", "  ")
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +75,11 @@ func Parse(raw []byte) (Certificate, error) {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
-	var c Certificate
-	if err := decoder.Decode(&c); err != nil {
+	var file written
+	if err := decoder.Decode(&file); err != nil {
 		return Certificate{}, fmt.Errorf("%w: %w", ErrCertificate, err)
 	}
+	c := file.Certificate
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return Certificate{}, fmt.Errorf("%w: there is something after its end", ErrCertificate)
 	}

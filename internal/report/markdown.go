@@ -72,7 +72,7 @@ func (m *markdown) guarantee(p Page) {
 	m.table(table{Words: 1, Head: []string{"", "figure", ""}, Rows: [][]string{
 		{"guarantee", "ε = " + text.Figure(c.Epsilon), words.Strength + " protection"},
 		{"remainder", "δ = " + text.Figure(c.Delta), c.Guarantee},
-		{"spent", fmt.Sprintf("%.4g", c.EpsilonSpent), words.SharePercent + " of the budget"},
+		{"spent", fmt.Sprintf("%.4g", c.EpsilonSpent), words.SharePercent + " of the budget, computed afterwards"},
 		{"protected unit", c.Unit, "neighbours: " + words.Neighbours},
 	}})
 	m.line("%s", escape(words.Meaning))
@@ -80,6 +80,7 @@ func (m *markdown) guarantee(p Page) {
 		"**%s** is the best chance anybody has of telling whether %s was used or not, after an even guess; guessing "+
 			"alone gives 50%%.", words.Guess, escape(words.One))
 	m.line("%s", escape(words.Whom))
+	m.line("%s", escape(words.Spent))
 }
 
 func (m *markdown) rounds(p Page) {

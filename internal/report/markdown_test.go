@@ -112,3 +112,18 @@ func TestJSONSaysWhatItIs(t *testing.T) {
 		}
 	}
 }
+
+// Whoever sees what was spent is told that it is no guarantee ahead of time.
+func TestSpentIsExplained(t *testing.T) {
+	c, rounds := example(t)
+	p := Page{Certificate: c, Rounds: rounds}
+	var page bytes.Buffer
+	testkit.Must(t, WriteHTML(&page, p))
+	const want = "psilon spent is computed afterwards, for what was released, as the least of several proofs. The " +
+		"guarantee ahead of time is the budget"
+	for name, text := range map[string]string{"page": page.String(), "markdown": markdownOf(t, p)} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the %s does not say what was spent", name)
+		}
+	}
+}

@@ -26,6 +26,7 @@ type words struct {
 	Baseline     string // what took the place of the answers, of a baseline
 	Dependent    bool
 	SharePercent string // of the budget that was spent
+	Spent        string // what that is
 }
 
 // explain puts the guarantee into words. The figures are those of the budget,
@@ -39,6 +40,7 @@ func explain(c certificate.Certificate) words {
 		Coin:         c.Votes == certificate.VotesCoin,
 		Dependent:    c.Guarantee == certificate.DataDependent,
 		SharePercent: text.Percent(c.EpsilonSpent / c.Epsilon),
+		Spent:        strings.ToUpper(certificate.SpentNote[:1]) + certificate.SpentNote[1:],
 	}
 	if c.Unit != partition.UnitRecord {
 		w.One = fmt.Sprintf("all records of one %s", c.Unit)

@@ -77,6 +77,7 @@ func verify(path, certificatePath, format string) error {
 	}
 	fmt.Printf("budget (%g, %g): by its filter %s epsilon %.6f of it is used\n",
 		v.Budget.Epsilon, v.Budget.Delta, filter, used)
+	fmt.Println(certificate.SpentNote)
 	for _, name := range slices.Sorted(maps.Keys(v.Runs)) {
 		r := v.Runs[name]
 		state := ""
@@ -133,7 +134,7 @@ func printVerification(v ledger.Verification, stated []string, unknown error) er
 	result := map[string]any{
 		"filter": filter, "epsilon_used_by_filter": used,
 		"entries": v.Entries, "head": v.Head, "dataset": v.Dataset, "unit": v.Unit, "neighbouring": v.Neighbouring,
-		"budget": v.Budget, "epsilon_spent": v.Price.Epsilon, "runs": runs,
+		"budget": v.Budget, "epsilon_spent": v.Price.Epsilon, "runs": runs, "note": certificate.SpentNote,
 	}
 	if stated != nil {
 		result["stated_not_proven"] = stated

@@ -54,7 +54,7 @@ func standing(r *conclavev1.RunStatus) string {
 func stateText(s conclavev1.RunState) string { return strings.ReplaceAll(stateName(s), "_", " ") }
 
 func budgetText(b *conclavev1.DatasetBudget) string {
-	return fmt.Sprintf("dataset %s: epsilon %g at delta %g (%s); spent %.4g; "+
+	return fmt.Sprintf("dataset %s: epsilon %g at delta %g (%s); spent %.4g, computed afterwards; "+
 		"%.4g with all that %d open and %d waiting runs may still spend; left for one more run: %.6g",
 		b.GetDataset(), b.GetEpsilon(), b.GetDelta(), b.GetFilter(), b.GetEpsilonSpent(),
 		b.GetEpsilonReserved(), b.GetOpen(), b.GetWaiting(), b.GetEpsilonLeft())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/run/results"
 )
@@ -52,6 +53,7 @@ func makeReport(ctx context.Context, o results.ReportOptions, format string) err
 	}
 	fmt.Printf("%s: the certificate agrees with the ledger, (%g, %g)-DP, spent epsilon %.4f\n",
 		result.Run, result.Epsilon, result.Delta, result.EpsilonSpent)
+	fmt.Println(certificate.SpentNote)
 	fmt.Printf("stated in it, not proven by a ledger: %s\n", strings.Join(result.StatedNotProven, ", "))
 	showUtility(result.Utility)
 	if result.NotPrivate {

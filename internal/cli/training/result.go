@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/run/results"
 )
@@ -75,6 +76,7 @@ func showGuarantee(result *results.Result) {
 	} else {
 		fmt.Printf("on %d answers by %d teachers in %d rounds\n", result.Answered, result.Teachers, result.Rounds)
 	}
+	fmt.Println(certificate.SpentNote)
 }
 
 // showUtility prints what was measured on real rows, where there were any.

@@ -60,7 +60,7 @@ func variants(t testing.TB) map[string]variant {
 func TestTheGeneratorFollowsTheRecords(t *testing.T) {
 	for name, o := range map[string]Options{"tilt": smallOptions(), "climb": climbOptions()} {
 		t.Run(name, func(t *testing.T) {
-			o.Steps, o.Rate = 20, 1
+			o.Steps, o.Rate = 12, 1
 			if o.Student.Follow == Climb {
 				o.Steps, o.Student.Every, o.Student.Steps = 200, 1, 2
 			}

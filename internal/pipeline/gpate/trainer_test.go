@@ -24,7 +24,7 @@ func TestLearnsATable(t *testing.T) {
 		t.Skip("trains students")
 	}
 	base := smallOptions()
-	base.Rounds, base.Records, base.Bins, base.Clip = 8, 48, 10, 0.4
+	base.Rounds, base.Records, base.Bins, base.Clip = 6, 48, 10, 0.4
 	base.Teacher.Training, base.Teacher.Steps = 64, 10
 	base.Student.Noise, base.Student.GeneratorSteps, base.Student.GeneratorRate = 8, 15, 8e-3
 	e := tableEncoder(t)

@@ -49,7 +49,9 @@ func TestLearnsFromVotes(t *testing.T) {
 
 // The first generator covers the public ranges.
 func TestBeginsUniform(t *testing.T) {
-	tr := testTrainer(t, DefaultOptions(), 3)
+	o := DefaultOptions()
+	o.Student.GeneratorSteps = 30
+	tr := testTrainer(t, o, 3)
 	for c := range 2 {
 		m := means(tr.Generator(), c)
 		want := []float64{0.5, 0.5, 0.5, 1. / 3, 1. / 3, 1. / 3, 0.5}

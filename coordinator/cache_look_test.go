@@ -39,6 +39,7 @@ func look(t *testing.T, s *Store, lead *Leadership, run string, round uint64) se
 // What a round is begun by is what etcd has, whatever was written before, and read only where
 // it is not known from the last charge.
 func TestWhoLooksSeesWhatEtcdHas(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	store, requests := counting(t, c)
 	if _, err := store.OpenRun(testkit.Within(t), c.lead, testRun("second")); err != nil {
@@ -100,6 +101,7 @@ func TestWhoLooksSeesWhatEtcdHas(t *testing.T) {
 
 // Who leads no more, and who leads anew, has to read.
 func TestWhoLooksMustLead(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	store, requests := counting(t, c)
 	lead := leadAs(t, store, "agg")

@@ -27,6 +27,7 @@ func counting(t *testing.T, c *cluster) (*Store, *atomic.Int64) {
 
 // Of runs that are charged at the same time none is in the others' way: one request each.
 func TestChargesTakeTurns(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	store, requests := counting(t, c)
 	names := []string{"first", "second", "third"}
@@ -72,6 +73,7 @@ func TestChargesTakeTurns(t *testing.T) {
 
 // What a store knows of the ledger's end may be wrong. A charge then ends as one that reads.
 func TestChargesBesideOtherWriters(t *testing.T) {
+	t.Parallel()
 	begin := func(t *testing.T) (c *cluster, other *Store) {
 		c = newCluster(t)
 		if _, err := c.store.OpenRun(testkit.Within(t), c.lead, testRun("second")); err != nil {

@@ -21,6 +21,7 @@ import (
 )
 
 func TestChargeOnce(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	release, entry, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer"))
@@ -73,6 +74,7 @@ func TestChargeOnce(t *testing.T) {
 // Two stores (two processes' worth of clients) under one leadership charge the
 // same rounds at the same time, each with an answer of its own.
 func TestConcurrentCharges(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	if _, err := c.store.OpenRun(ctx, c.lead, testRun("second")); err != nil {
@@ -134,6 +136,7 @@ func TestConcurrentCharges(t *testing.T) {
 }
 
 func TestOverBudgetWritesNothing(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	refused := func(charge Charge, budget privacy.Budget) {
@@ -202,6 +205,7 @@ func everything(t *testing.T, s *Store) map[string]int64 {
 }
 
 func TestChargeRefuses(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	change := func(f func(*Charge)) Charge {
@@ -275,6 +279,7 @@ func (x *faultyTxn) Commit() (*clientv3.TxnResponse, error) {
 var errLost = status.Error(codes.Unavailable, "connection lost")
 
 func TestAmbiguousCommit(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name    string
 		failure error
@@ -317,6 +322,7 @@ func TestAmbiguousCommit(t *testing.T) {
 // A commit that arrives after its caller gave up must not become a second
 // answer, nor a second charge.
 func TestLateCommit(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
 	var late func() (*clientv3.TxnResponse, error)
@@ -348,6 +354,7 @@ func TestLateCommit(t *testing.T) {
 // Somebody else charges between reading and committing: the totals that the
 // budget was checked on are stale, so the charge is decided anew.
 func TestConflictIsDecidedAnew(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
 	big := votes(6, 1)

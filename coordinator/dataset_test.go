@@ -12,6 +12,7 @@ import (
 )
 
 func TestOpenDataset(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	if err := c.store.OpenDataset(ctx, c.lead, testDataset); err != nil {
@@ -52,6 +53,7 @@ func TestOpenDataset(t *testing.T) {
 
 // A leader that takes over recomputes the ledger before it trusts the totals.
 func TestOpenDatasetFindsDamage(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	for round := range uint64(2) {
@@ -116,6 +118,7 @@ func TestOpenDatasetFindsDamage(t *testing.T) {
 }
 
 func TestRuns(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	if existing, err := c.store.OpenRun(ctx, c.lead, testRun("first")); err != nil || !existing {

@@ -60,6 +60,7 @@ func TestEmbeddedRestartKeepsAll(t *testing.T) {
 }
 
 func TestEmbeddedCloseIsQuick(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t) // its store watches and keeps a lease alive
 	start := time.Now()
 	if err := c.etcd.Close(); err != nil {
@@ -332,6 +333,7 @@ func TestEtcdAway(t *testing.T) {
 }
 
 func TestAllIsWellWithoutALine(t *testing.T) {
+	t.Parallel()
 	core, logged := observer.New(zap.DebugLevel)
 	dir := t.TempDir()
 	for start, while := range []time.Duration{0, 300 * time.Millisecond, 0} {

@@ -11,6 +11,7 @@ import (
 )
 
 func TestForget(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	// A run whose name begins with the other's, to see that only one forgets.
@@ -87,6 +88,7 @@ func TestForget(t *testing.T) {
 }
 
 func TestForgetAtMostWhatCameBefore(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	charge := testCharge("first", 0, "answer 0")

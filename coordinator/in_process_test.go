@@ -20,6 +20,7 @@ import (
 
 // What is written in the process is what is read through the socket, and the other way round.
 func TestInProcessAndThroughTheSocket(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -59,6 +60,7 @@ func TestInProcessAndThroughTheSocket(t *testing.T) {
 
 // etcd's refusals mean the same on both ways.
 func TestInProcessErrors(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	for name, store := range map[string]*Store{
 		"in the process":     openStore(t, Config{Embedded: c.etcd, RequestTimeout: time.Minute}),
@@ -96,6 +98,7 @@ func TestInProcessErrors(t *testing.T) {
 // etcd closes while stores read and write: they are told that it is unavailable, and what
 // was acknowledged is there afterwards.
 func TestInProcessWhileEtcdCloses(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	store := openStore(t, Config{Embedded: c.etcd})
 	lead := leadAs(t, store, "agg")

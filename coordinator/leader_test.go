@@ -26,6 +26,7 @@ func ended(t *testing.T, l *Leadership, within time.Duration) {
 // A process that crashed left its leadership behind; the next one of the same
 // name does not wait for the lease.
 func TestTakeoverOfTheSameNameIsImmediate(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	node := testNode()
 	if err := c.store.MarkLive(testkit.Within(t), c.lead, node); err != nil {
@@ -46,6 +47,7 @@ func TestTakeoverOfTheSameNameIsImmediate(t *testing.T) {
 }
 
 func TestFencedOffLeaderWritesNothing(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
@@ -160,6 +162,7 @@ func TestLeadershipOutlivesItsLease(t *testing.T) {
 }
 
 func TestLeadRefuses(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	if _, err := c.store.Lead(testkit.Within(t), "a/b", time.Minute); !errors.Is(err, ErrBadName) {
 		t.Errorf("bad name: %v", err)

@@ -10,6 +10,7 @@ import (
 
 // A ledger holds its own entries, and no others: not later ones, nor those of another.
 func TestCheckHead(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	end := func() LedgerHead {
 		t.Helper()
@@ -72,6 +73,7 @@ func TestCheckHead(t *testing.T) {
 // etcd is set back while a leader leads, within its lease: all that it had is there again, and
 // nothing is charged, opened or closed on top of that.
 func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	var old [][2]string
 	remember := func() {

@@ -15,6 +15,7 @@ func testNode() Node {
 }
 
 func TestAdmitNode(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	south := testNode()
@@ -70,6 +71,7 @@ func TestAdmitNode(t *testing.T) {
 }
 
 func TestLiveNodes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	live := func() []Node {

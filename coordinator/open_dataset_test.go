@@ -15,6 +15,7 @@ import (
 // etcd does not answer. Neither is damage, for which operators would be told to
 // restore a backup: the first is the end of its leadership, the second passes.
 func TestOpenDatasetTellsDamageFromTheNextLeader(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	if _, _, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", 0, "answer")); err != nil {
 		t.Fatal(err)

@@ -51,6 +51,7 @@ func plannedStore(t testing.TB, budget privacy.Budget) (*Store, *Leadership, Dat
 }
 
 func TestPlannedRun(t *testing.T) {
+	t.Parallel()
 	for _, budget := range []privacy.Budget{byPLD, {Epsilon: 4, Delta: 1e-5, Filter: privacy.FilterRDP}} {
 		s, lead, d := plannedStore(t, budget)
 		ctx := testkit.Within(t)
@@ -111,6 +112,7 @@ func TestPlannedRun(t *testing.T) {
 }
 
 func TestOpenRunRefusesPlans(t *testing.T) {
+	t.Parallel()
 	few := privacy.Budget{Epsilon: 0.01, Delta: 1e-5, Filter: privacy.FilterPLD}
 	for _, tc := range []struct {
 		name, message string
@@ -156,6 +158,7 @@ func TestOpenRunRefusesPlans(t *testing.T) {
 // Also while nothing is spent, and after the first run is closed: the second plan
 // may have been made in the light of the first run.
 func TestOneRunOnADatasetByPLD(t *testing.T) {
+	t.Parallel()
 	s, lead, d := plannedStore(t, byPLD)
 	ctx := testkit.Within(t)
 	if _, err := s.OpenRun(ctx, lead, plannedRun("one")); err != nil {
@@ -182,6 +185,7 @@ func TestOneRunOnADatasetByPLD(t *testing.T) {
 
 // What is kept beside the ledger must be what the ledger says.
 func TestAuditFindsAnotherPlan(t *testing.T) {
+	t.Parallel()
 	s, lead, d := plannedStore(t, byPLD)
 	ctx := testkit.Within(t)
 	if _, err := s.OpenRun(ctx, lead, plannedRun("one")); err != nil {

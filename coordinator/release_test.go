@@ -50,6 +50,7 @@ func wantRelease(t *testing.T, s *Store, round uint64, want []byte) {
 // A release that no request holds is stored in parts, charged once, handed out again, and
 // dropped with all of them.
 func TestReleasesInParts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	release, entry, err := c.store.Charge(ctx, c.lead, largeCharge(0, 1))
@@ -91,6 +92,7 @@ func TestReleasesInParts(t *testing.T) {
 // nothing that the next one does not put right: the round is charged once, and what is stored
 // is one draw, whole.
 func TestKillsBetweenParts(t *testing.T) {
+	t.Parallel()
 	const commits = 6 // dropping, four parts, the charge
 	c := newCluster(t)
 	dead := errors.New("killed")
@@ -138,6 +140,7 @@ func TestKillsBetweenParts(t *testing.T) {
 // Writes that arrive after their process gave up, before any write of another attempt, do not
 // mix two draws: one of them is stored, whole, and handed out.
 func TestLateWritesOfParts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	trials, every := 36, 1
 	if testing.Short() {
@@ -188,6 +191,7 @@ func TestLateWritesOfParts(t *testing.T) {
 
 // What a charge that failed left behind goes when the run is closed.
 func TestClosingDropsUnchargedParts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	kv, calls := c.store.client.KV, 0
 	c.store.client.KV = &faultyKV{kv,

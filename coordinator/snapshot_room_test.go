@@ -33,6 +33,7 @@ func checkRoom(c *cluster, run string, release int) error {
 // What there is room for can be charged, and what there is none for is refused
 // before: the bound is kept near what etcd takes.
 func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	if err := checkRoom(c, "first", MaxRelease); err != nil {
@@ -69,6 +70,7 @@ func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
 
 // The size of a release depends on its noise and the votes under it.
 func TestARefusedChargeDoesNotTellItsSize(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	charge := testCharge("first", 0, "")
 	charge.Release = make([]byte, MaxRelease+12345)

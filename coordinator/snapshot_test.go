@@ -8,6 +8,7 @@ import (
 )
 
 func TestRound(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	if _, err := c.store.Round(testkit.Within(t), nil, "nobody", 0); !errors.Is(err, ErrNoRun) {
 		t.Errorf("error %v", err)

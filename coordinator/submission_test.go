@@ -42,6 +42,7 @@ func claim(t testing.TB, c *cluster, name, claim string) Submission {
 }
 
 func TestTheQueueIsInTheOrderOfSubmission(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	for _, name := range []string{"zebra", "ant", "mole"} {
@@ -75,6 +76,7 @@ func TestTheQueueIsInTheOrderOfSubmission(t *testing.T) {
 }
 
 func TestNamesOfRunsAreUsedOnce(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	first := submit(t, c, "a")
@@ -139,6 +141,7 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 
 // A run that opens, or ends, between a look at the queue and one at the room counts once.
 func TestARunThatOpensMeanwhileCountsOnce(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t) // has the run "first" of epsilon 1 open, of 3
 	ctx := testkit.Within(t)
 	for _, name := range []string{"a", "b", "c"} {
@@ -186,6 +189,7 @@ func TestARunThatOpensMeanwhileCountsOnce(t *testing.T) {
 }
 
 func TestOnlyTheClaimHolds(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	submit(t, c, "a")
@@ -255,6 +259,7 @@ func second[T any](_ T, err error) error { return err }
 
 // A run that ends is closed in the ledger in the same moment, and spends nothing more.
 func TestTheEndClosesTheLedger(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	submit(t, c, "a")
@@ -306,6 +311,7 @@ func TestTheEndClosesTheLedger(t *testing.T) {
 
 // Losses count from the last release on.
 func TestLossesAreCounted(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	submit(t, c, "a")
 	for i, step := range []struct {
@@ -327,6 +333,7 @@ func TestLossesAreCounted(t *testing.T) {
 
 // A leader that is over changes nothing.
 func TestTheQueueIsFenced(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	submit(t, c, "a")
@@ -355,6 +362,7 @@ func TestTheQueueIsFenced(t *testing.T) {
 }
 
 func TestRoomCountsOpenRuns(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t) // has the run "first" of epsilon 1 open, of 3
 	ctx := testkit.Within(t)
 	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
@@ -400,6 +408,7 @@ func TestRoomCountsOpenRuns(t *testing.T) {
 // Whatever workers do with claims old and new, a run is held by one of them at a time, ends
 // once, and what ended is closed.
 func TestAnyQueueHistory(t *testing.T) {
+	t.Parallel()
 	etcd := runEtcd(t, t.TempDir())
 	histories := 0
 	rapid.Check(t, func(rt *rapid.T) {

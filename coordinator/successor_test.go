@@ -51,6 +51,7 @@ func listen(t *testing.T, address string) (at string, stop func()) {
 // A standby takes over long before the lease of a leader ends that listens no more, and the
 // old leadership cannot write.
 func TestAStandbyTakesOverFromAProcessThatEnded(t *testing.T) {
+	t.Parallel()
 	etcd := runEtcd(t, t.TempDir())
 	s, other := openStore(t, Config{Endpoints: etcd.Endpoints()}), openStore(t, Config{Endpoints: etcd.Endpoints()})
 	address, stop := listen(t, "127.0.0.1:0")
@@ -90,6 +91,7 @@ func TestAStandbyTakesOverFromAProcessThatEnded(t *testing.T) {
 
 // An address that never answered says nothing, nor does one that hangs up.
 func TestAwaitEnd(t *testing.T) {
+	t.Parallel()
 	never, stop := listen(t, "127.0.0.1:0")
 	stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestLeaderAndSpent(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	if name, err := c.store.Leader(ctx); err != nil || name != "agg" {
@@ -43,6 +44,7 @@ func TestLeaderAndSpent(t *testing.T) {
 }
 
 func TestRequestsAreObserved(t *testing.T) {
+	t.Parallel()
 	etcd := runEtcd(t, t.TempDir())
 	var mu sync.Mutex
 	seen, failed := map[string]int{}, 0

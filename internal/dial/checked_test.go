@@ -55,6 +55,7 @@ func (a aggregators) reissue(name, host string, validity time.Duration) {
 // An aggregator whose certificate is revoked is left at once, also where nothing is said,
 // and dialled again when it has another one.
 func TestARevokedAggregatorIsLeft(t *testing.T) {
+	t.Parallel()
 	a := newAggregators(t)
 	address, stop := a.serve("first", "127.0.0.1", "127.0.0.1:0")
 	defer stop()
@@ -81,6 +82,7 @@ func TestARevokedAggregatorIsLeft(t *testing.T) {
 
 // So is one whose certificate expires. One that was renewed in time is not even noticed.
 func TestAnAggregatorWhoseCertificateEndsIsLeft(t *testing.T) {
+	t.Parallel()
 	a := newAggregators(t)
 	testkit.Must(t, authority.Issue(a.dir, certs.RoleAggregator, "brief", []string{"127.0.0.1"}, 2*time.Second))
 	address, stop := a.serve("brief", "127.0.0.1", "127.0.0.1:0")

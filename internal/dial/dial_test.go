@@ -153,6 +153,7 @@ func TestTheOneThatListensAnswers(t *testing.T) {
 
 // A certificate that names another host is not taken, at whichever address it is shown.
 func TestEachAddressMustProveItsOwnName(t *testing.T) {
+	t.Parallel()
 	a := newAggregators(t)
 	first, stopFirst := a.serve("first", "127.0.0.1", "127.0.0.1:0")
 	defer stopFirst()

@@ -140,6 +140,7 @@ func TestTLS(t *testing.T) {
 // A collector that is away, or that takes connections and never answers, holds nothing up:
 // spans cost no time, and the end is bounded. That they are lost is told once.
 func TestACollectorThatIsAway(t *testing.T) {
+	t.Parallel()
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	away := nobody.Addr().String()
@@ -176,6 +177,7 @@ func TestACollectorThatIsAway(t *testing.T) {
 
 // A collector that comes back is told of what comes then.
 func TestACollectorThatComesBack(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	address := l.Addr().String()

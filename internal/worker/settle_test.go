@@ -28,6 +28,7 @@ import (
 
 // A worker that was cut off for longer than its grace has lost the run, which has not ended.
 func TestAWorkerThatWasCutOffSaysSo(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	wire, log := newLink(t, c.config.Aggregator), c.journal()
 	c.submit("a", same)
@@ -121,6 +122,7 @@ func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
 
 // A run whose aggregator is away is not given back, and the log does not say so.
 func TestAWorkerThatIsStoppedWhileTheAggregatorIsAway(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	wire, log := newLink(t, c.config.Aggregator), c.journal()
 	c.submit("a", same)

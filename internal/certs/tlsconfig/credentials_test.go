@@ -304,6 +304,7 @@ func TestCheckEndsWithTheCertificate(t *testing.T) {
 // Whatever is revoked in whatever order, these are refused and no others, and no list
 // that was written later forgets one, also where the register was lost.
 func TestTheListIsWhatWasRevoked(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "ca")
 	testkit.Must(t, authority.Create(dir))
 	var files []certs.Files
@@ -362,6 +363,7 @@ func TestTheListIsWhatWasRevoked(t *testing.T) {
 
 // The file is replaced all the time while many ask: whoever was revoked first stays so.
 func TestCheckWhileTheListChanges(t *testing.T) {
+	t.Parallel()
 	dir := certstest.New(t)
 	credentials := testkit.Value(NewServerCredentials(listed(dir, certs.RoleAggregator, "agg")))
 	testkit.Value(authority.Revoke(dir, authority.Revocation{Name: "north"}))

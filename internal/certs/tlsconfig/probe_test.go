@@ -72,6 +72,7 @@ func unchecked(t *testing.T, f certs.Files) *tls.Config {
 }
 
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	dir, other, aged := certstest.New(t), certstest.New(t), certstest.Aged(t)
 	client := testkit.Value(Client(certs.IssuedFiles(dir, certs.RoleNode, "north"), "127.0.0.1"))
 	good := testkit.Value(Server(certs.IssuedFiles(dir, certs.RoleAggregator, "agg")))

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,8 +18,7 @@ import (
 
 func TestLoadSchema(t *testing.T) {
 	s := partitiontest.Clinic(t)
-	raw, err := os.ReadFile(partitiontest.File("clinic", "schema.yaml"))
-	testkit.Must(t, err)
+	raw := testkit.Read(t, partitiontest.File("clinic", "schema.yaml"))
 	sum := sha256.Sum256(raw)
 	if s.SHA256 != hex.EncodeToString(sum[:]) {
 		t.Errorf("SHA256 is not that of the file's bytes")
@@ -303,8 +301,7 @@ func TestSharedSchemas(t *testing.T) {
 }
 
 func FuzzParseSchema(f *testing.F) {
-	raw, err := os.ReadFile(partitiontest.File("clinic", "schema.yaml"))
-	testkit.Must(f, err)
+	raw := testkit.Read(f, partitiontest.File("clinic", "schema.yaml"))
 	f.Add(string(raw))
 	f.Add("columns:\n  - {name: a, kind: binary, repeat: 3}\n")
 	f.Add("a: &a [*a]\ncolumns: *a\n")

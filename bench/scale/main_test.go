@@ -64,8 +64,7 @@ func TestMeasure(t *testing.T) {
 	if rows := strings.Count(text, "| 20 x 3, 2 students |"); rows != 2 || strings.Contains(text, "NaN") {
 		t.Errorf("%d rows in:\n%s", rows, text)
 	}
-	lines, err := os.ReadFile(filepath.Join(dir, "20x3x2", "audit.jsonl"))
-	testkit.Must(t, err)
+	lines := testkit.Read(t, filepath.Join(dir, "20x3x2", "audit.jsonl"))
 	if got, want := strings.Count(string(lines), `"event":"release"`),
 		2+int(r.blocks[0].rounds+r.blocks[1].rounds); got != want {
 		t.Errorf("%d releases in the audit log, want %d", got, want)

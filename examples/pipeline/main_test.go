@@ -89,8 +89,7 @@ func TestWeightsFollowTheExample(t *testing.T) {
 	testkit.Must(t, spec.Validate())
 	result, err := local.Run(t.Context(), spec, local.Options{Out: t.TempDir()})
 	testkit.Must(t, err)
-	text, err := os.ReadFile(result.Outputs["synthetic"])
-	testkit.Must(t, err)
+	text := testkit.Read(t, result.Outputs["synthetic"])
 	if lines := strings.Count(string(text), "\n"); lines != 51 || !strings.Contains(string(text), "weight") {
 		t.Errorf("%d lines, and the first is %.80s", lines, text)
 	}

@@ -227,8 +227,7 @@ func validText(t testing.TB) string {
 		LedgerHead: sha, Rows: 6000, Created: "2026-03-01", Software: "conclave 0.1.0", Teachers: 200}
 	path := filepath.Join(t.TempDir(), "c.json")
 	testkit.Must(t, c.WriteFile(path))
-	raw, err := os.ReadFile(path)
-	testkit.Must(t, err)
+	raw := testkit.Read(t, path)
 	return strings.Replace(string(raw), "1e-05", "0.00001", 1)
 }
 

@@ -50,9 +50,7 @@ func TestLoadKeepsDefaultsAndPrefersTheEnvironment(t *testing.T) {
 func TestLoadTakesInlinedFields(t *testing.T) {
 	t.Setenv("CONCLAVE_WHOLE", "9")
 	got := sample{Nested: Nested{Part: 0.5}}
-	if err := Load(write(t, "name: x\ninner: y\nwhole: 3\n"), &got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Load(write(t, "name: x\ninner: y\nwhole: 3\n"), &got))
 	testkit.Same(t, "", sample{Name: "x", Nested: Nested{"y", 9, 0.5}}, got)
 	for text, want := range map[string]string{
 		"innr: y":    `unknown field "innr"`,

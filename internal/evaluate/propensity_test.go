@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/evaluate/weighted"
@@ -60,8 +59,7 @@ func TestComparePropensityByHand(t *testing.T) {
 }
 
 func TestPropensityScoresEqualThoseOfScikitLearn(t *testing.T) {
-	text, err := os.ReadFile("measure/testdata/reference.json")
-	testkit.Must(t, err)
+	text := testkit.Read(t, "measure/testdata/reference.json")
 	var all struct {
 		Propensity []struct {
 			Synthetic          []bool

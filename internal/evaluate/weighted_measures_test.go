@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -81,8 +80,7 @@ func TestTransportOfTables(t *testing.T) {
 
 // The table of the reference is laid out as a schema of numbers in [0,1].
 func TestLabelBetaMSEAgainstScikitLearn(t *testing.T) {
-	text, err := os.ReadFile("classify/testdata/regressors.json")
-	testkit.Must(t, err)
+	text := testkit.Read(t, "classify/testdata/regressors.json")
 	var r struct {
 		X, Test          [][]float64
 		Y, Weight, Truth []float64

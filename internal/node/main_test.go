@@ -124,8 +124,7 @@ func copyState(t *testing.T, c Config) Config {
 	out.State = filepath.Join(t.TempDir(), "state")
 	testkit.Must(t, os.MkdirAll(out.State, 0o700))
 	for _, name := range []string{"partition.key", "manifest.json"} {
-		raw, err := os.ReadFile(filepath.Join(c.State, name))
-		testkit.Must(t, err)
+		raw := testkit.Read(t, filepath.Join(c.State, name))
 		testkit.Must(t, os.WriteFile(filepath.Join(out.State, name), raw, 0o600))
 	}
 	return out

@@ -56,8 +56,7 @@ func awaitReady(t testing.TB, n *Node, want int) {
 
 func trailOf(t testing.TB, c Config) (entries []auditlog.Entry, text string) {
 	t.Helper()
-	raw, err := os.ReadFile(c.AuditLog)
-	testkit.Must(t, err)
+	raw := testkit.Read(t, c.AuditLog)
 	for lines := bufio.NewScanner(strings.NewReader(string(raw))); lines.Scan(); {
 		var e auditlog.Entry
 		testkit.Must(t, json.Unmarshal(lines.Bytes(), &e))

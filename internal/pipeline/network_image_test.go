@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,8 +46,7 @@ func TestLoadModelRefusesDamagedConvolutions(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "model")
 		testkit.Must(t, m.Save(dir))
-		raw, err := os.ReadFile(filepath.Join(dir, modelFile))
-		testkit.Must(t, err)
+		raw := testkit.Read(t, filepath.Join(dir, modelFile))
 		damaged := strings.Replace(string(raw), c.old, c.new, 1)
 		if damaged == string(raw) {
 			t.Fatalf("%s has no %s", raw, c.old)

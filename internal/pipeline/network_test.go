@@ -45,8 +45,7 @@ func TestSavedModelDrawsTheSameRows(t *testing.T) {
 func TestDenseModelFileIsAsBefore(t *testing.T) {
 	m, dir := testModel(t, 0.7, 0.3), filepath.Join(t.TempDir(), "model")
 	testkit.Must(t, m.Save(dir))
-	raw, err := os.ReadFile(filepath.Join(dir, modelFile))
-	testkit.Must(t, err)
+	raw := testkit.Read(t, filepath.Join(dir, modelFile))
 	const want = `"generator": {
     "noise": 4,
     "hidden": 8,
@@ -199,8 +198,7 @@ func TestLoadModelRefusesDamage(t *testing.T) {
 	// model is a model.json with the right digests.
 	model := func(format int, spec, shares string) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
-			weights, err := os.ReadFile(filepath.Join(dir, weightsFile))
-			testkit.Must(t, err)
+			weights := testkit.Read(t, filepath.Join(dir, weightsFile))
 			write(t, dir, modelFile,
 				fmt.Sprintf(`{"format": %d, "generator": %s, "class_shares": %s, "schema_sha256": %q, `+
 					`"weights_sha256": %q}`,
@@ -239,8 +237,7 @@ func TestLoadModelRefusesDamage(t *testing.T) {
 		}},
 		{"no weights", "generator.safetensors: the file was changed", file(weightsFile, "")},
 		{"other weights", "generator.safetensors: the file was changed", func(t *testing.T, dir string) {
-			raw, err := os.ReadFile(filepath.Join(dir, weightsFile))
-			testkit.Must(t, err)
+			raw := testkit.Read(t, filepath.Join(dir, weightsFile))
 			raw[len(raw)-1] ^= 1
 			write(t, dir, weightsFile, string(raw))
 		}},

@@ -25,8 +25,7 @@ func plainDisplay(t *testing.T) (*Display, func() string) {
 	testkit.Must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return New(f), func() string {
-		raw, err := os.ReadFile(f.Name())
-		testkit.Must(t, err)
+		raw := testkit.Read(t, f.Name())
 		return string(raw)
 	}
 }

@@ -125,8 +125,7 @@ func TestTheExamplesShowEveryField(t *testing.T) {
 		"teacher-south.yaml": reflect.TypeFor[node.Config](), "student.yaml": reflect.TypeFor[student.Config](),
 		"run.yaml": runfile.FileType(), "policy.yaml": reflect.TypeFor[sitepolicy.Policy](),
 	} {
-		raw, err := os.ReadFile(filepath.Join(clusterDir, name))
-		testkit.Must(t, err)
+		raw := testkit.Read(t, filepath.Join(clusterDir, name))
 		for _, field := range fieldNames(of, reflect.TypeFor[pategan.Teacher](), reflect.TypeFor[pategan.Student]()) {
 			if ok, err := regexp.Match(fmt.Sprintf(`(?m)(^|[ {])%s:`, field), raw); err != nil || !ok {
 				t.Errorf("%s does not show %s (%v)", name, field, err)
@@ -138,8 +137,7 @@ func TestTheExamplesShowEveryField(t *testing.T) {
 // The page of a run.yaml names every field: of the run itself, of each registered pipeline, and
 // of what comes before and after the training.
 func TestThePageOfARunNamesEveryField(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "run-yaml.md"))
-	testkit.Must(t, err)
+	page := testkit.Read(t, filepath.Join("..", "..", "docs", "run-yaml.md"))
 	fields := fieldNames(runfile.FileType())
 	for name := range pipelines.Sections() {
 		if !slices.Contains(fields, name) {

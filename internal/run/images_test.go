@@ -182,8 +182,7 @@ func TestARunOfImages(t *testing.T) {
 	if images.Len() != 60 || !bytes.Equal(images.Pixels, table.Pixels) || !slices.Equal(images.Classes, table.Classes) {
 		t.Error("synthetic.csv and the idx files hold other images")
 	}
-	sheet, err := os.ReadFile(result.Outputs["samples"])
-	testkit.Must(t, err)
+	sheet := testkit.Read(t, result.Outputs["samples"])
 	if size, err := png.DecodeConfig(bytes.NewReader(sheet)); err != nil || size.Width != 62 || size.Height != 14 {
 		t.Errorf("a sheet of %d x %d (%v)", size.Width, size.Height, err)
 	}
@@ -212,8 +211,7 @@ func TestARunOfImages(t *testing.T) {
 func checkImageReport(t *testing.T, out map[string]string, real bool) {
 	t.Helper()
 	for _, name := range []string{"report", "report_md", "report_json"} {
-		raw, err := os.ReadFile(out[name])
-		testkit.Must(t, err)
+		raw := testkit.Read(t, out[name])
 		text := string(raw)
 		if len(text) > 100_000 || strings.Contains(text, "pixel_3") {
 			t.Errorf("%s has %d bytes; are there pixels as columns?", name, len(text))

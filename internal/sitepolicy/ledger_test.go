@@ -113,8 +113,7 @@ func (s site) copyHead(other site) {
 // part is dropped, since nobody was answered; the line counts.
 func TestACrashInTheMiddleOfALine(t *testing.T) {
 	whole := charged(t, 3)
-	raw, err := os.ReadFile(whole.ledger)
-	testkit.Must(t, err)
+	raw := testkit.Read(t, whole.ledger)
 	lines := whole.lines()
 	last := []byte(lines[len(lines)-1])
 	rest := raw[:len(raw)-len(last)-1]
@@ -237,8 +236,7 @@ func TestReadingChangesNothing(t *testing.T) {
 		t.Error("a ledger was made")
 	}
 	s = charged(t, 2)
-	raw, err := os.ReadFile(s.ledger)
-	testkit.Must(t, err)
+	raw := testkit.Read(t, s.ledger)
 	torn := append(raw, "{"...)
 	testkit.Must(t, os.WriteFile(s.ledger, torn, 0o600))
 	status, err = s.enforcer(look).Status()
@@ -256,8 +254,7 @@ func TestReadingChangesNothing(t *testing.T) {
 // charges are those of the lines, and what it leaves out is at the end.
 func FuzzTake(f *testing.F) {
 	s := charged(f, 3)
-	raw, err := os.ReadFile(s.ledger)
-	testkit.Must(f, err)
+	raw := testkit.Read(f, s.ledger)
 	f.Add(raw, uint64(0))
 	f.Add(raw, uint64(5))
 	f.Add(raw[:len(raw)-10], uint64(4))

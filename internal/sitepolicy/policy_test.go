@@ -18,8 +18,7 @@ func TestBadPoliciesNameTheFieldAndTheMend(t *testing.T) {
 		t.Fatalf("%d files", len(files))
 	}
 	for _, path := range files {
-		raw, err := os.ReadFile(path)
-		testkit.Must(t, err)
+		raw := testkit.Read(t, path)
 		first, _, _ := strings.Cut(string(raw), "\n")
 		want := strings.TrimPrefix(first, "# ")
 		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), want) ||
@@ -69,8 +68,7 @@ func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/bad/*.yaml")
 	testkit.Must(f, err)
 	for _, path := range files {
-		raw, err := os.ReadFile(path)
-		testkit.Must(f, err)
+		raw := testkit.Read(f, path)
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -2,7 +2,6 @@ package teachers
 
 import (
 	"bytes"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -60,14 +59,12 @@ func TestARepeatedRoundGetsTheSameVotesAndTrainsNobody(t *testing.T) {
 	for number := range uint64(3) {
 		first := votesOf(t, site, voteRound("r", number))
 		before := weights(site)
-		file, err := os.ReadFile(statePath(site.State, "r"))
-		testkit.Must(t, err)
+		file := testkit.Read(t, statePath(site.State, "r"))
 		again := votesOf(t, site, voteRound("r", number))
 		if !bytes.Equal(first, again) {
 			t.Errorf("round %d asked again: votes %x, before %x", number, again, first)
 		}
-		now, err := os.ReadFile(statePath(site.State, "r"))
-		testkit.Must(t, err)
+		now := testkit.Read(t, statePath(site.State, "r"))
 		if !slices.Equal(weights(site), before) || !bytes.Equal(now, file) {
 			t.Errorf("round %d asked again: the teachers were trained", number)
 		}

@@ -60,8 +60,7 @@ func TestARoundCutShortIsAnsweredTheSame(t *testing.T) {
 	site := smallSite(t, 4)
 	votesOf(t, site, voteRound("r", 1))
 	path := statePath(site.State, "r")
-	before, err := os.ReadFile(path)
-	testkit.Must(t, err)
+	before := testkit.Read(t, path)
 	want := votesOf(t, site, voteRound("r", 2))
 	testkit.Must(t, os.WriteFile(path, before, 0o600))
 	forget(site) // killed after training, before its state was saved
@@ -104,8 +103,7 @@ func TestDamagedStateIsRefusedWithoutDetails(t *testing.T) {
 	} {
 		good, err = safetensors.Load(path)
 		testkit.Must(t, err)
-		raw, err := os.ReadFile(path)
-		testkit.Must(t, err)
+		raw := testkit.Read(t, path)
 		damage()
 		forget(site)
 		a, err := ask(site, voteRound("r", 2))

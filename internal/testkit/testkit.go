@@ -8,6 +8,7 @@ package testkit
 import (
 	"context"
 	"flag"
+	"os"
 	"runtime"
 	"strconv"
 	"testing"
@@ -48,6 +49,14 @@ func Value[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// Read returns what a file holds, and ends the test if it cannot be read.
+func Read(t testing.TB, path string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	Must(t, err)
+	return raw
 }
 
 // Same fails the test, which goes on, with the difference of two values if there is one; what

@@ -94,8 +94,7 @@ func TestReadIDXRefuses(t *testing.T) {
 			if damage == nil {
 				continue
 			}
-			raw, err := os.ReadFile(path)
-			testkit.Must(t, err)
+			raw := testkit.Read(t, path)
 			testkit.Must(t, os.WriteFile(path, damage(raw), 0o600))
 		}
 		if _, err := Read(schema, images, labels); err == nil || !strings.Contains(err.Error(), c.says) {

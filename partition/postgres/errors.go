@@ -15,7 +15,7 @@ import (
 type Error struct {
 	Code    string // PostgreSQL's SQLSTATE, empty where the server said nothing
 	Problem string
-	Fix    string
+	Fix     string
 	cause   error // context.Canceled and the like, never the server's or the driver's
 }
 
@@ -46,7 +46,7 @@ func contextError(err error) error {
 func connectError(config *pgconn.Config, err error) error {
 	e := &Error{
 		Problem: fmt.Sprintf("no connection to %s, port %d", config.Host, config.Port),
-		Fix:    "check host, port and network", cause: contextError(err),
+		Fix:     "check host, port and network", cause: contextError(err),
 	}
 	var server *pgconn.PgError
 	var unknown *tls.CertificateVerificationError
@@ -85,7 +85,7 @@ func prepareError(query string, err error) error {
 func queryError(doing string, err error) error {
 	e := &Error{
 		Problem: "cannot " + doing + ": the connection was lost or the time was up",
-		Fix:    "try again, with a longer sql.timeout where that is it",
+		Fix:     "try again, with a longer sql.timeout where that is it",
 		cause:   contextError(err),
 	}
 	var server *pgconn.PgError

@@ -2,7 +2,6 @@ package tabular
 
 import (
 	"bytes"
-	"os"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -14,8 +13,7 @@ import (
 func benchmarkRead(b *testing.B, name string) {
 	s, err := partition.LoadSchema(partitiontest.Shared(b, name, "schema.yaml"))
 	testkit.Must(b, err)
-	raw, err := os.ReadFile(partitiontest.Shared(b, name, "train.csv.gz"))
-	testkit.Must(b, err)
+	raw := testkit.Read(b, partitiontest.Shared(b, name, "train.csv.gz"))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := DecodeCSV(s, bytes.NewReader(raw), "train.csv.gz", Options{}); err != nil {
@@ -76,8 +74,7 @@ func BenchmarkWriteCredit(b *testing.B) {
 }
 
 func BenchmarkLoadSchemaIsolet(b *testing.B) { // 618 columns
-	raw, err := os.ReadFile(partitiontest.Shared(b, "isolet", "schema.yaml"))
-	testkit.Must(b, err)
+	raw := testkit.Read(b, partitiontest.Shared(b, "isolet", "schema.yaml"))
 	for b.Loop() {
 		if _, err := partition.ParseSchema(raw); err != nil {
 			b.Fatal(err)

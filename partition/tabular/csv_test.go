@@ -55,8 +55,7 @@ func TestReadCSV(t *testing.T) {
 // Every spelling of a file gives the same table.
 func TestSameTableFromOtherSpellings(t *testing.T) {
 	s := partitiontest.Clinic(t)
-	raw, err := os.ReadFile(partitiontest.File("clinic", "visits.csv"))
-	testkit.Must(t, err)
+	raw := testkit.Read(t, partitiontest.File("clinic", "visits.csv"))
 	want, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), Options{})
 	testkit.Must(t, err)
 	text := string(raw)
@@ -198,8 +197,7 @@ func TestErrorForm(t *testing.T) {
 
 func TestBrokenGzip(t *testing.T) {
 	s := partitiontest.Clinic(t)
-	raw, err := os.ReadFile(partitiontest.File("clinic", "visits.csv"))
-	testkit.Must(t, err)
+	raw := testkit.Read(t, partitiontest.File("clinic", "visits.csv"))
 	whole := zipped(t, string(raw))
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)-6] ^= 1 // in the checksum
@@ -447,11 +445,9 @@ func TestSharedTables(t *testing.T) {
 
 func FuzzDecodeCSV(f *testing.F) {
 	s := partitiontest.Schema(f, badSchema)
-	raw, err := os.ReadFile(partitiontest.File("clinic", "schema.yaml"))
-	testkit.Must(f, err)
+	raw := testkit.Read(f, partitiontest.File("clinic", "schema.yaml"))
 	other := partitiontest.Schema(f, string(raw))
-	visits, err := os.ReadFile(partitiontest.File("clinic", "visits.csv"))
-	testkit.Must(f, err)
+	visits := testkit.Read(f, partitiontest.File("clinic", "visits.csv"))
 	f.Add(visits)
 	f.Add([]byte("who,ward,age,dose,smoker,marker\n1,north,50,1.5,,3\n"))
 	f.Add([]byte("\ufeffwho,ward,age,dose,smoker,marker\r\n1,\"north\",-0,1e-3,,1e300\r\n"))

@@ -145,8 +145,7 @@ func TestReadRefuses(t *testing.T) {
 	s := partitiontest.Schema(t, partitiontest.ImageSchema)
 	good := imageFolder(t, someImages(1), "train-images-idx3-ubyte")
 	alone := filepath.Join(t.TempDir(), "t10k-images-idx3-ubyte.gz")
-	raw, err := os.ReadFile(good)
-	testkit.Must(t, err)
+	raw := testkit.Read(t, good)
 	nameless := filepath.Join(t.TempDir(), "train-idx3-ubyte")
 	for _, path := range []string{alone, nameless} {
 		testkit.Must(t, os.WriteFile(path, raw, 0o600))

@@ -75,8 +75,7 @@ func Load(t testing.TB, dir string) (*x509.Certificate, crypto.Signer) {
 
 func leaf(t testing.TB, path string) *x509.Certificate {
 	t.Helper()
-	raw, err := os.ReadFile(path)
-	testkit.Must(t, err)
+	raw := testkit.Read(t, path)
 	block, _ := pem.Decode(raw)
 	c, err := x509.ParseCertificate(block.Bytes)
 	testkit.Must(t, err)

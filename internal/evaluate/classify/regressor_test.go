@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
@@ -26,8 +25,7 @@ type regressors struct {
 
 func readRegressors(t *testing.T) (r regressors, learn, exam Targets) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/regressors.json")
-	testkit.Must(t, err)
+	text := testkit.Read(t, "testdata/regressors.json")
 	testkit.Must(t, json.Unmarshal(text, &r))
 	flat := func(x [][]float64) Matrix {
 		return Matrix{Rows: len(x), Cols: len(x[0]), Data: slices.Concat(x...)}

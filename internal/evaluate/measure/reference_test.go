@@ -3,7 +3,6 @@ package measure
 import (
 	"encoding/json"
 	"math"
-	"os"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -58,8 +57,7 @@ type reference struct {
 }
 
 func TestFiguresEqualThoseOfSciPyAndScikitLearn(t *testing.T) {
-	text, err := os.ReadFile("testdata/reference.json")
-	testkit.Must(t, err)
+	text := testkit.Read(t, "testdata/reference.json")
 	var all reference
 	testkit.Must(t, json.Unmarshal(text, &all))
 	compared := 0

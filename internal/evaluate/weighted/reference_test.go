@@ -3,7 +3,6 @@ package weighted
 import (
 	"encoding/json"
 	"math"
-	"os"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -51,8 +50,7 @@ type reference struct {
 
 func readReference(t *testing.T) reference {
 	t.Helper()
-	text, err := os.ReadFile("testdata/reference.json")
-	testkit.Must(t, err)
+	text := testkit.Read(t, "testdata/reference.json")
 	var all reference
 	testkit.Must(t, json.Unmarshal(text, &all))
 	return all

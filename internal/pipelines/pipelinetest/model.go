@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -45,10 +44,8 @@ func (s *suite) checkModel(t *testing.T, dir string, schema *partition.Schema) {
 	again := t.TempDir()
 	testkit.Must(t, m.Save(again))
 	for i, path := range pipeline.ModelFiles(dir) {
-		want, err := os.ReadFile(path)
-		testkit.Must(t, err)
-		got, err := os.ReadFile(pipeline.ModelFiles(again)[i])
-		testkit.Must(t, err)
+		want := testkit.Read(t, path)
+		got := testkit.Read(t, pipeline.ModelFiles(again)[i])
 		if !bytes.Equal(got, want) {
 			t.Errorf("a model that is loaded and saved has another %s", filepath.Base(path))
 		}

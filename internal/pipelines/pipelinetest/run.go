@@ -105,8 +105,7 @@ func checkStrict(t *testing.T, section, more string) {
 	}
 	var pages string
 	for _, name := range []string{"run-yaml.md", "extending.md"} { // the second has the example's
-		page, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
-		testkit.Must(t, err)
+		page := testkit.Read(t, filepath.Join("..", "..", "docs", name))
 		pages += string(page)
 	}
 	if !strings.Contains(pages, "`"+section+"`") && !strings.Contains(pages, "`"+section+":`") &&

@@ -64,8 +64,7 @@ func runStage(t *testing.T, s pipeline.Stage, small string) {
 				before.Rounds, before.EpsilonSpent)
 		}
 		before = result
-		raw, err := os.ReadFile(result.Outputs["ledger"])
-		testkit.Must(t, err)
+		raw := testkit.Read(t, result.Outputs["ledger"])
 		verified, err := ledger.Verify(bytes.NewReader(raw))
 		testkit.Must(t, err)
 		if asks := slices.ContainsFunc(verified.Runs[spec.Name].Plan, func(p privacy.Planned) bool {

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/idx"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
@@ -80,9 +81,7 @@ func TestLargeImages(t *testing.T) {
 	}
 	x, schema = noise(1, 110)
 	var page report.Page
-	if err := addSheet(&page, "x", x, schema, false); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, addSheet(&page, "x", x, schema, false))
 	if len(page.Images) != 0 || len(page.Notes) != 1 {
 		t.Errorf("%d sheets, notes %q", len(page.Images), page.Notes)
 	}
@@ -101,9 +100,7 @@ func numbered(n int) string {
 func TestFillPageOfImages(t *testing.T) {
 	schema := partitiontest.Schema(t, partitiontest.Bars)
 	table, err := bars(40).Table(schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var page report.Page
@@ -125,9 +122,7 @@ func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	return dir
 }

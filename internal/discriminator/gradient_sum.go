@@ -3,6 +3,7 @@ package discriminator
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/conclave-dp/conclave/gnmax"
@@ -100,6 +101,21 @@ const chunk = 512
 // with a record in its sample is that of one without any, and that of few is alike.
 const filling = 32
 
+// mostRecords is how many of a unit's records a step computes: the time of a step would tell
+// whether a unit of very many is in its sample. Which ones chance decides anew each time, so that
+// the gradient is that of all of them in the mean; its bound is that of any.
+const mostRecords = 256
+
+// some are the records of a unit that a step computes, at most mostRecords in a row from a random
+// one on, after the last the first. The draw protects nothing.
+func some(unit []question.Place) []question.Place {
+	if len(unit) <= mostRecords {
+		return unit
+	}
+	first := rand.IntN(len(unit))
+	return slices.Concat(unit[first:], unit[:first])[:mostRecords]
+}
+
 // nothing is the loss of records that add nothing.
 func nothing(grad, _ []float32, _ bool) float64 {
 	clear(grad)
@@ -129,11 +145,12 @@ func addSample(sums *nn.ClippedSteps, s *question.Site, net *Discriminator, rate
 		x := space.x[:0]
 		classes, records = classes[:0], records[:0]
 		for _, u := range part {
-			for _, r := range s.Units[u] {
+			unit := some(s.Units[u])
+			for _, r := range unit {
 				x = append(x, s.Record(r)...)
 				classes = append(classes, r.Class)
 			}
-			records = append(records, len(s.Units[u]))
+			records = append(records, len(unit))
 		}
 		rows += len(classes)
 		space.x, space.inputs = x, net.Inputs(space.inputs[:0], x, classes)

@@ -39,3 +39,38 @@ func TestWorkOfSmallSamplesIsAlike(t *testing.T) {
 		}
 	}
 }
+
+// A unit of very many records takes the time of one of 256, and all of its records have their turn.
+func TestLargeUnitsAreCapped(t *testing.T) {
+	s := questiontest.Site(t, questiontest.SmallUnits(t, partition.UnitRecord, 60, func(int) bool { return true }), 2)
+	var large []question.Place
+	for range 20 {
+		for _, unit := range s.Units {
+			large = append(large, unit...)
+		}
+	}
+	s.Units[0] = large
+	s.Sample = func(gnmax.Rate) ([]int, error) { return []int{0}, nil }
+	space := question.Memory[clipped](s.Public)
+	questiontest.Sum(t, s, GradientSum, discriminatortest.Question(1, 0.5, nil))
+	if space.work != mostRecords {
+		t.Errorf("%d records of work for a unit of %d, want %d", space.work, len(large), mostRecords)
+	}
+	unit := make([]question.Place, 3*mostRecords)
+	for i := range unit {
+		unit[i].At = i
+	}
+	seen := map[int]bool{}
+	for range 200 { // a chance of (2/3)^200 for each to be left out
+		of := map[int]bool{}
+		for _, r := range some(unit) {
+			of[r.At], seen[r.At] = true, true
+		}
+		if len(of) != mostRecords {
+			t.Fatalf("%d different records, want %d", len(of), mostRecords)
+		}
+	}
+	if len(seen) != len(unit) {
+		t.Errorf("%d of %d records had their turn", len(seen), len(unit))
+	}
+}

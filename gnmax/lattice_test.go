@@ -87,7 +87,7 @@ func stepAfter(m, dense float64) float64 {
 // computed; from computedBelow on it is proved.
 func TestLatticeMargin(t *testing.T) {
 	const rounding = 1e-12
-	step := 1.15
+	step := 1.3
 	if testing.Short() {
 		step = 2.3
 	}

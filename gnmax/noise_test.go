@@ -76,13 +76,8 @@ func checkNoise(t *testing.T, xs []int64, exact pmf) {
 	}
 }
 
-// sampleSize is 500,000 draws, 300,000 under -short.
-func sampleSize() int {
-	if testing.Short() {
-		return 300_000
-	}
-	return 500_000
-}
+// sampleSize is the number of draws that a distribution is compared with.
+const sampleSize = 300_000
 
 // Sigmas below privacy.MinSigma are refused for what they promise, not for how
 // they are drawn: the sampler itself is right for them.
@@ -95,7 +90,7 @@ func TestDiscreteGaussianMass(t *testing.T) {
 		t.Run(fmt.Sprint(sigma), func(t *testing.T) {
 			r := new(big.Rat).SetFloat64(sigma)
 			s := sigmaOfVariance(r.Mul(r, r))
-			xs := make([]int64, sampleSize())
+			xs := make([]int64, sampleSize)
 			testkit.Must(t, src.DiscreteGaussians(xs, s))
 			checkNoise(t, xs, gaussianPMF(variance(s), 12*math.Sqrt(variance(s))+3))
 		})
@@ -112,7 +107,7 @@ func TestDiscreteLaplaceMass(t *testing.T) {
 		t.Run(fmt.Sprintf("%d over %d", c.num, c.den), func(t *testing.T) {
 			scale, err := NewScale(c.num, c.den)
 			testkit.Must(t, err)
-			xs := make([]int64, sampleSize())
+			xs := make([]int64, sampleSize)
 			testkit.Must(t, src.DiscreteLaplaces(xs, scale))
 			checkNoise(t, xs, laplacePMF(float64(c.num)/float64(c.den)))
 		})
@@ -162,7 +157,7 @@ func TestSumOfShares(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shares := make([]int64, 3*(sampleSize()/3))
+			shares := make([]int64, 3*(sampleSize/3))
 			testkit.Must(t, c.fill(shares))
 			sums := make([]int64, len(shares)/3)
 			for i := range sums {

@@ -130,7 +130,7 @@ func TestNormGammaMassOfOne(t *testing.T) {
 	src := NewSource()
 	for _, m := range []*NormGamma{testkit.Value(NewNormGamma(3, 1, 1)), testkit.Value(NewNormGamma(0.9, 7, 1))} {
 		scale, _ := m.Scale().Float64()
-		checkNoise(t, draw(t, sampleSize(), func() (int64, error) {
+		checkNoise(t, draw(t, sampleSize, func() (int64, error) {
 			noisy, err := m.Release(src, []int64{1 << 60})
 			return noisy[0] - 1<<60, err
 		}), laplacePMF(scale))
@@ -147,7 +147,7 @@ func TestNormGammaMassOfTwo(t *testing.T) {
 	for _, m := range []*NormGamma{testkit.Value(NewNormGamma(4, 1, 2)), testkit.Value(NewNormGamma(1, 1, 2)),
 		testkit.Value(NewNormGamma(1.3, 4, 2))} {
 		s, _ := m.Scale().Float64()
-		square, far := int64(math.Ceil(6*s)), int64(math.Ceil(45*s))
+		square, far := int64(math.Ceil(6*s)), int64(math.Ceil(30*s))
 		width := 2*square + 1
 		exact := pmf{mass: make([]float64, width*width+1)}
 		place := func(x, y int64) int64 {
@@ -161,7 +161,7 @@ func TestNormGammaMassOfTwo(t *testing.T) {
 				exact.mass[place(x, y)] += math.Exp(m.logWeight(x, y))
 			}
 		}
-		chiSquareOf(t, draw(t, sampleSize(), func() (int64, error) {
+		chiSquareOf(t, draw(t, sampleSize, func() (int64, error) {
 			noisy, err := m.Release(src, []int64{5, -9})
 			return place(noisy[0]-5, noisy[1]+9), err
 		}), exact)

@@ -24,7 +24,7 @@ import (
 func TestPoissonSample(t *testing.T) {
 	src := NewSource()
 	const n = 50
-	samples := sampleSize() / n
+	samples := sampleSize / n
 	for _, p := range []float64{0.03, 0.25, 0.5, 0.9} {
 		rate := testkit.Value(NewRate(p))
 		var of [n]float64

@@ -117,7 +117,7 @@ func TestLongSlicesAreDivided(t *testing.T) {
 		t.Error("the same 64 bits came twice")
 	}
 
-	sigma, xs := mustSigma(t, 3.5), make([]int64, sampleSize())
+	sigma, xs := mustSigma(t, 3.5), make([]int64, sampleSize)
 	testkit.Must(t, src.DiscreteGaussians(xs, sigma))
 	checkNoise(t, xs, gaussianPMF(variance(sigma), 12))
 }

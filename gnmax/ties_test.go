@@ -15,7 +15,7 @@ func TestTiesHaveNoBias(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	src := NewSource()
-	n := sampleSize() / 5
+	n := sampleSize / 5
 	winners := func(winner func() (int, error)) []int64 {
 		return draw(t, n, func() (int64, error) {
 			place, err := winner()

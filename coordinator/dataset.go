@@ -164,6 +164,26 @@ func (s *Store) Ledger(ctx context.Context, dataset string) ([]ledger.Entry, err
 	return entries, nil
 }
 
+// Entries returns the canonical lines of at most so many of the dataset's entries after one, oldest
+// first.
+func (s *Store) Entries(ctx context.Context, dataset string, after uint64, most int) ([][]byte, error) {
+	if err := checkName("dataset", dataset); err != nil {
+		return nil, err
+	}
+	bounded, cancel := s.request(ctx)
+	defer cancel()
+	r, err := s.client.Get(bounded, s.entryKey(dataset, after+1), clientv3.WithLimit(int64(most)),
+		clientv3.WithRange(clientv3.GetPrefixRangeEnd(s.ledgerPrefix(dataset))))
+	if err != nil {
+		return nil, s.wrap(ctx, "read the ledger", err)
+	}
+	lines := make([][]byte, len(r.Kvs))
+	for i, kv := range r.Kvs {
+		lines[i] = kv.Value
+	}
+	return lines, nil
+}
+
 // decodeEntry makes sure that what is handed out again is what is stored.
 func decodeEntry(kv *mvccpb.KeyValue) (ledger.Entry, error) {
 	entry, err := decode[ledger.Entry](kv)

@@ -18,7 +18,7 @@ type LedgerHead struct {
 
 func headOf(e ledger.Entry) LedgerHead { return LedgerHead{e.Seq, e.Hash} }
 
-func (m LedgerHead) String() string { return fmt.Sprintf("entry %d (%.12s)", m.Seq, m.Hash) }
+func (m LedgerHead) String() string { return fmt.Sprintf("entry %d (%s)", m.Seq, m.Hash) }
 
 // ErrRollback is what errors.Is finds in a [*RollbackError].
 var ErrRollback = errors.New("the ledger went back")
@@ -33,7 +33,8 @@ type RollbackError struct {
 func (e *RollbackError) Error() string {
 	return fmt.Sprintf("%v: %v of dataset %q is not in its ledger, which ends with %v: etcd was restored from a "+
 		"backup that is too old, or begun anew, and what was spent since would be spent again; "+
-		"restore a newer backup, as docs/operations.md has it", ErrRollback, e.Seen, e.Dataset, e.Last)
+		"restore a newer backup, as docs/operations.md has it; where the old one is meant, each site accepts it with "+
+		"`teacher accept-ledger`", ErrRollback, e.Seen, e.Dataset, e.Last)
 }
 
 func (e *RollbackError) Is(target error) bool { return target == ErrRollback }

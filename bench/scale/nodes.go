@@ -156,14 +156,15 @@ func (n *lightNode) join(ctx context.Context, conn *grpc.ClientConn) (err error)
 		!errors.Is(err, io.EOF) {
 		return err
 	}
-	m, err := n.stream.Recv()
-	if err != nil {
-		return err
+	for {
+		m, err := n.stream.Recv()
+		if err != nil || m.GetWelcome() != nil {
+			return err
+		}
+		if m.GetEntries() == nil {
+			return errors.New("something came before the welcome")
+		}
 	}
-	if m.GetWelcome() == nil {
-		return errors.New("something came before the welcome")
-	}
-	return nil
 }
 
 // answer answers rounds until the stream ends.

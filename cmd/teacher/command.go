@@ -22,6 +22,7 @@ Exit codes: 0 done or stopped by a signal, 1 failed or problems found, 2 wrong u
 		preflightCommand(config), dryRunCommand(config), runsCommand(config),
 		decideCommand(config, "approve", "let a run that waits begin"),
 		decideCommand(config, "deny", "refuse a run, or stop one that was let begin"),
+		acceptCommand(config),
 	} {
 		c.RunE = configured(config, c.RunE)
 		root.AddCommand(c)

@@ -273,6 +273,7 @@ type testNode struct {
 	attempts  chan uint64 // of the rounds
 	withdrawn chan *conclavev1.Withdraw
 	terms     chan *conclavev1.RoundTerms // of each first part
+	entries   chan []byte                 // of the ledger, line by line
 }
 
 func hello(dataset, site, name string, teachers uint32) *conclavev1.Hello {
@@ -308,6 +309,7 @@ func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer roundtest.An
 		rounds: make(chan *conclavev1.Round, 10000), attempts: make(chan uint64, 10000),
 		withdrawn: make(chan *conclavev1.Withdraw, 10000),
 		terms:     make(chan *conclavev1.RoundTerms, 10000),
+		entries:   make(chan []byte, 10000),
 	}
 	go n.work(answer)
 	t.Cleanup(n.leave)
@@ -335,6 +337,10 @@ func (n *testNode) work(answer roundtest.Answer) {
 			close(n.welcomed)
 		case m.GetWithdraw() != nil:
 			n.withdrawn <- m.GetWithdraw()
+		case m.GetEntries() != nil:
+			for _, line := range m.GetEntries().GetLines() {
+				n.entries <- line
+			}
 		case m.GetPart() != nil:
 			p := m.GetPart()
 			if p.GetPart() == 0 {

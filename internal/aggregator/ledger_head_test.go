@@ -2,7 +2,7 @@ package aggregator
 
 import (
 	"bytes"
-	"encoding/hex"
+	"slices"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -26,35 +27,43 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	if first := node.greeting.GetLedger(); first != nil {
 		t.Errorf("before the first run the welcome names entry %v", first)
 	}
+	var told []ledger.Entry // each chained to the one before
+	next := func(n *testNode) ledger.Entry {
+		t.Helper()
+		last := ledger.Entry{}
+		if len(told) > 0 {
+			last = told[len(told)-1]
+		}
+		e, err := ledger.ParseNext(testkit.Receive(t, n.entries), last.Seq, last.Hash)
+		testkit.Must(t, err)
+		told = append(told, e)
+		return e
+	}
+	if first := next(node); first.Type != ledger.EntryOpen {
+		t.Errorf("the first entry is %+v", first)
+	}
 	s := c.student(t)
 	spec, _ := s.open(t, d, nil)
 	for round := range uint64(3) {
-		s.mustAsk(t, roundtest.VoteRound(spec.Name, round, 2))
-	}
-	var told []*conclavev1.LedgerHead
-	for range 3 {
-		told = append(told, (testkit.Receive(t, node.terms)).GetLedger())
-	}
-	opened := told[0]
-	if opened.GetSeq() != 2 || len(opened.GetHash()) != 32 { // in no backup from before the run
-		t.Errorf("the first round was asked under %v", opened)
-	}
-	for number, before := range s.ledger(t, spec.Name)[:2] {
-		if m := told[number+1]; !proto.Equal(m,
-			round.HeadOf(coordinator.LedgerHead{Seq: before.Seq, Hash: before.Hash})) {
-			t.Errorf("round %d was asked under %v, the entry before it is %d (%s)", number+1, m, before.Seq,
-				before.Hash)
+		release := s.mustAsk(t, roundtest.VoteRound(spec.Name, round, 2))
+		if round == 0 {
+			next(node) // the run's own
+		}
+		if e := next(node); e.Seq != release.GetLedgerSeq() || e.Hash != release.GetLedgerHash() {
+			t.Errorf("round %d was charged by entry %d, and the node was told of %d", round, release.GetLedgerSeq(),
+				e.Seq)
 		}
 	}
 	closed, err := s.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	testkit.Must(t, err)
 	over := testkit.Receive(t, node.withdrawn)
-	head := hex.EncodeToString(over.GetLedger().GetHash())
-	if !over.GetOver() || over.GetRun() != spec.Name || head != closed.GetLedgerHead() {
-		t.Errorf("the end of the run is told as %v, the ledger ends with %s", over, closed.GetLedgerHead())
+	if e := next(node); !over.GetOver() || over.GetRun() != spec.Name || e.Hash != closed.GetLedgerHead() {
+		t.Errorf("the end of the run is told as %v with entry %s, the ledger ends with %s", over, e.Hash,
+			closed.GetLedgerHead())
 	}
 	node.leave()
 
+	opened := headOf(told[1])
 	client := conclavev1.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "south")))
 	for name, x := range map[string]struct {
 		head *conclavev1.LedgerHead
@@ -87,10 +96,28 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	if nodes, err := c.server.store.Nodes(testkit.Within(t), d); err != nil || len(nodes) != 1 {
 		t.Errorf("nodes %v, %v", nodes, err)
 	}
+	// Who comes back is told of what followed, and who is new of all of it.
 	h := hello(d, "north", "a", 8)
-	h.Ledger = told[2]
+	h.Ledger = headOf(told[2])
 	back := c.node(t, h, roundtest.Silent)
-	if last := back.greeting.GetLedger(); last.GetSeq() <= told[2].GetSeq() {
-		t.Errorf("the node that was asked under %v is welcomed with %v", told[2], last)
+	all := told
+	told = slices.Clone(all[:3])
+	for range all[3:] {
+		next(back)
 	}
+	if last := back.greeting.GetLedger(); !proto.Equal(last, headOf(all[len(all)-1])) {
+		t.Errorf("the node is welcomed with %v", last)
+	}
+	fresh := c.node(t, hello(d, "east", "c", 4), roundtest.Silent)
+	told = nil
+	for range all {
+		next(fresh)
+	}
+	if len(fresh.entries)+len(back.entries) != 0 {
+		t.Error("entries are told twice")
+	}
+}
+
+func headOf(e ledger.Entry) *conclavev1.LedgerHead {
+	return round.HeadOf(coordinator.LedgerHead{Seq: e.Seq, Hash: e.Hash})
 }

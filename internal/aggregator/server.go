@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc/health"
 
+	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/lifetime"
 	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
@@ -202,7 +203,11 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 		if err := s.store.OpenDataset(ctx, s.lead, record); err != nil {
 			return fmt.Errorf("open dataset %q: %w", record.Name, err)
 		}
-		d := round.NewDataset(record)
+		last, err := s.store.CheckHead(ctx, record.Name, coordinator.LedgerHead{})
+		if err != nil {
+			return fmt.Errorf("open dataset %q: %w", record.Name, err)
+		}
+		d := round.NewDataset(record, last.Seq)
 		d.Students, d.Workers = c.Students, c.Workers
 		datasets[record.Name] = d
 	}

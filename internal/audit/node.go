@@ -73,14 +73,18 @@ func join(ctx context.Context, conn *grpc.ClientConn, site, dataset string,
 		!errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("node of site %s: %w", site, err)
 	}
-	m, err := stream.Recv()
-	if err != nil {
-		return nil, fmt.Errorf("node of site %s: %w", site, err)
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return nil, fmt.Errorf("node of site %s: %w", site, err)
+		}
+		if m.GetWelcome() != nil {
+			return stream, nil
+		}
+		if m.GetEntries() == nil {
+			return nil, fmt.Errorf("node of site %s: it was not welcomed first", site)
+		}
 	}
-	if m.GetWelcome() == nil {
-		return nil, fmt.Errorf("node of site %s: it was not welcomed first", site)
-	}
-	return stream, nil
 }
 
 // work answers every round from the script until the stream ends, and says why
@@ -96,7 +100,7 @@ func work(ctx context.Context, stream conclavev1.TeacherService_WorkClient, s sc
 		}
 		part := m.GetPart()
 		if part == nil {
-			continue // a withdrawal
+			continue // a withdrawal, or entries of the ledger
 		}
 		if part.GetParts() != 1 {
 			return fmt.Errorf("round %d of run %q came in %d parts; the audit asks small ones",

@@ -23,11 +23,13 @@ const (
 	RunFinished  = "run-finished"
 	RunCancelled = "run-cancelled"
 	RunRemoved   = "run-removed"
-	Released     = "release" // a round was answered and charged
-	Repeated     = "repeat"  // the stored answer of a round was handed out again, at no cost
-	Answered     = "answer"  // a node's teachers answered a round
-	Refused      = "refusal" // of a connection, a node, a run, a round or an answer
-	Stopped      = "stopped"
+	// LedgerAccepted: a site takes a dataset's ledger that was restored from an older one.
+	LedgerAccepted = "ledger-accepted"
+	Released       = "release" // a round was answered and charged
+	Repeated       = "repeat"  // the stored answer of a round was handed out again, at no cost
+	Answered       = "answer"  // a node's teachers answered a round
+	Refused        = "refusal" // of a connection, a node, a run, a round or an answer
+	Stopped        = "stopped"
 )
 
 // Entry is one line. It holds no record, no value of one, no vote and no sum: only
@@ -81,8 +83,8 @@ type Charge struct {
 // but a machine that dies may.
 func (e Entry) lasting() bool {
 	switch e.Event {
-	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, Released, Repeated,
-		Answered:
+	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, LedgerAccepted, Released,
+		Repeated, Answered:
 		return true
 	}
 	return false

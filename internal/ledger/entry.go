@@ -147,6 +147,35 @@ func parseEntry(line []byte) (Entry, error) {
 	return e, nil
 }
 
+// SeqOf reads the number of the entry in a line, without checking anything else.
+func SeqOf(line []byte) (uint64, error) {
+	var e struct{ Seq uint64 }
+	err := json.Unmarshal(line, &e)
+	return e.Seq, err
+}
+
+// ParseNext reads the canonical line of the entry that follows the one with a number and a hash,
+// 0 and "" before the first, and checks that it does.
+func ParseNext(line []byte, seq uint64, hash string) (Entry, error) {
+	e, err := parseEntry(line)
+	if err != nil {
+		return Entry{}, err
+	}
+	if err := e.validate(); err != nil {
+		return Entry{}, fmt.Errorf("ledger entry %d: %w", e.Seq, err)
+	}
+	digest, err := e.digest()
+	switch {
+	case err != nil:
+		return Entry{}, err
+	case e.Hash != digest:
+		return Entry{}, fmt.Errorf("ledger entry %d: its hash is not that of what it says", e.Seq)
+	case e.Seq != seq+1 || e.Previous != hash:
+		return Entry{}, fmt.Errorf("ledger entry %d does not follow entry %d (%.12s)", e.Seq, seq, hash)
+	}
+	return e, nil
+}
+
 // validate checks that fields fit the type, without looking at other entries.
 func (e Entry) validate() error {
 	for _, f := range []struct{ name, value string }{

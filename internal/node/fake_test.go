@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -30,7 +31,7 @@ type fakeAggregator struct {
 	// are told of it.
 	mu     sync.Mutex
 	refuse error
-	ledger *conclavev1.LedgerHead
+	ledger []ledger.Entry
 }
 
 // join is one stream of a node.
@@ -78,10 +79,10 @@ func (f *fakeAggregator) setRefusal(err error) {
 	f.refuse = err
 }
 
-func (f *fakeAggregator) setLedger(m *conclavev1.LedgerHead) {
+func (f *fakeAggregator) setLedger(entries []ledger.Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ledger = m
+	f.ledger = entries
 }
 
 func (f *fakeAggregator) Work(stream conclavev1.TeacherService_WorkServer) error {
@@ -111,7 +112,10 @@ func (f *fakeAggregator) next() *join {
 	select {
 	case j := <-f.joined:
 		f.mu.Lock()
-		welcome := &conclavev1.Welcome{Aggregator: "a", Ledger: f.ledger}
+		welcome := &conclavev1.Welcome{Aggregator: "a", Ledger: endOf(f.ledger)}
+		if seen := int(j.hello.GetLedger().GetSeq()); seen < len(f.ledger) {
+			j.entries(f.ledger[seen:])
+		}
 		f.mu.Unlock()
 		j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{Welcome: welcome}})
 		return j
@@ -124,6 +128,18 @@ func (f *fakeAggregator) next() *join {
 func (j *join) send(m *conclavev1.WorkResponse) {
 	j.t.Helper()
 	testkit.Must(j.t, j.stream.Send(m))
+}
+
+// entries tells the node of entries of the ledger.
+func (j *join) entries(entries []ledger.Entry) {
+	j.t.Helper()
+	m := &conclavev1.LedgerEntries{}
+	for _, e := range entries {
+		line, err := e.Canonical()
+		testkit.Must(j.t, err)
+		m.Lines = append(m.Lines, line)
+	}
+	j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Entries{Entries: m}})
 }
 
 func (j *join) withdraw(w *conclavev1.Withdraw) {

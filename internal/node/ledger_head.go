@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -13,6 +12,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -52,10 +54,15 @@ func loadLedgerHead(path string) (*ledgerHead, error) {
 	return h, nil
 }
 
-// hello is the head as the aggregator is told of it, nil where there is none.
+// hello is the head as the aggregator is told of it, nil where there is none. The entry that opens
+// a ledger spends nothing, and is forgotten: a ledger that was begun anew before the first run is
+// as good as the one before.
 func (h *ledgerHead) hello() *conclavev1.LedgerHead {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.head.Seq <= 1 {
+		h.head = sitepolicy.LedgerHead{}
+	}
 	hash, err := hex.DecodeString(h.head.Hash)
 	if h.head.Seq == 0 || err != nil {
 		return nil
@@ -63,30 +70,47 @@ func (h *ledgerHead) hello() *conclavev1.LedgerHead {
 	return &conclavev1.LedgerHead{Seq: h.head.Seq, Hash: hash}
 }
 
-// check refuses a ledger that ends before what is remembered, or has another entry there.
-// What it holds behind that is the aggregator's to check: it refuses the hello.
+// check refuses a ledger that ends before what is remembered, or has another entry there, or
+// names an end that the entries which were sent do not lead to.
 func (h *ledgerHead) check(last *conclavev1.LedgerHead) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if last == nil || h.head.Seq == 0 {
+	if last.GetSeq() <= 1 && h.head.Seq <= 1 {
 		return nil
 	}
-	same := last.GetSeq() != h.head.Seq || hex.EncodeToString(last.GetHash()) == h.head.Hash
-	if last.GetSeq() < h.head.Seq || !same {
-		return fmt.Errorf("%w: entry %d (%.12s) is not in the aggregator's, which ends with entry %d (%.12x): "+
-			"what was spent since would be spent again; its operator has to restore a newer backup",
-			errWentBack, h.head.Seq, h.head.Hash, last.GetSeq(), last.GetHash())
+	if last.GetSeq() != h.head.Seq || hex.EncodeToString(last.GetHash()) != h.head.Hash {
+		return h.other(fmt.Sprintf("the aggregator's ends with entry %d (%x)", last.GetSeq(), last.GetHash()))
 	}
 	return nil
 }
 
-// observe takes in an entry that the aggregator names.
-func (h *ledgerHead) observe(head *conclavev1.LedgerHead) {
+// follow takes in the entries of a dataset's ledger that follow what is remembered: each must be
+// chained to the one before. So nobody can have the node remember an entry that no ledger will
+// ever have, but by a whole ledger. Entries that it knows are passed over.
+func (h *ledgerHead) follow(dataset string, lines [][]byte) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if head.GetSeq() > h.head.Seq && len(head.GetHash()) == sha256.Size {
-		h.head = sitepolicy.LedgerHead{Seq: head.GetSeq(), Hash: hex.EncodeToString(head.GetHash())}
+	for _, line := range lines {
+		if seq, err := ledger.SeqOf(line); err == nil && seq <= h.head.Seq {
+			continue
+		}
+		e, err := ledger.ParseNext(line, h.head.Seq, h.head.Hash)
+		if err == nil && e.Dataset != dataset {
+			err = fmt.Errorf("ledger entry %d is of dataset %q", e.Seq, e.Dataset)
+		}
+		if err != nil {
+			return h.other(err.Error())
+		}
+		h.head = sitepolicy.LedgerHead{Seq: e.Seq, Hash: e.Hash}
 	}
+	return nil
+}
+
+// other is the error of a ledger that is not the one which is remembered. Callers hold h.mu.
+func (h *ledgerHead) other(how string) error {
+	return fmt.Errorf("%w: it is not the one in which this node was told of entry %d (%s): %s. What was spent since "+
+		"would be spent again: its operator has to restore a newer backup. Where an older one was restored on "+
+		"purpose, `teacher accept-ledger` accepts it", errWentBack, h.head.Seq, h.head.Hash, how)
 }
 
 // write writes what is new.
@@ -94,7 +118,7 @@ func (h *ledgerHead) write() error {
 	h.mu.Lock()
 	head, written := h.head, h.written
 	h.mu.Unlock()
-	if head == written {
+	if head == written || head.Seq <= 1 {
 		return nil
 	}
 	err := head.Write(h.path, (*os.File).Sync) // takes as long as the disk does
@@ -136,4 +160,44 @@ func (h *ledgerHead) save(log *zap.Logger) {
 		log.Error("cannot note what is known of the dataset's ledger, and answers nothing; "+
 			"make room, and let this process write to the state folder", zap.Error(err))
 	}
+}
+
+// ErrNothingKnown is what errors.Is finds where a node remembers no ledger: it takes any.
+var ErrNothingKnown = errors.New("this node was told of no ledger yet, and needs none to be accepted")
+
+// AcceptLedger has a node's site take a ledger that ends with an entry, or goes on from it, for
+// the dataset's: one that was restored from before the entry which the node remembers. It returns
+// that one. What the site's own ledger was charged stays charged, and each question that is asked
+// again is charged again: its answer is drawn anew. enforcer is nil of a node without a policy, by
+// who decides. The node must not run.
+func AcceptLedger(
+	c Config, enforcer *sitepolicy.Enforcer, head sitepolicy.LedgerHead, by string,
+) (known sitepolicy.LedgerHead, err error) {
+	path := ledgerHeadPath(c.State)
+	was, err := sitepolicy.ReadLedgerHead(path)
+	if err != nil {
+		return known, err
+	}
+	if was == nil {
+		return known, ErrNothingKnown
+	}
+	if enforcer != nil {
+		if err := enforcer.AcceptLedger(head, by); err != nil {
+			return *was, err
+		}
+	}
+	trail, err := auditlog.Open(c.AuditLog, string(certs.RoleNode), c.Site+"/"+c.Node, zap.NewNop())
+	if err != nil {
+		return *was, err
+	}
+	err = trail.Write(auditlog.Entry{
+		Event: auditlog.LedgerAccepted, Dataset: c.Dataset, Charge: auditlog.Charge{
+			LedgerSeq: head.Seq, LedgerHash: head.Hash,
+		},
+		Reason: fmt.Sprintf("by %s, in place of entry %d (%s)", by, was.Seq, was.Hash),
+	})
+	if err = errors.Join(err, trail.Close()); err != nil {
+		return *was, err
+	}
+	return *was, head.Write(path, (*os.File).Sync)
 }

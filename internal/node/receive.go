@@ -42,16 +42,16 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 		if err := n.ledger.check(welcome.GetLedger()); err != nil {
 			return err
 		}
-		n.ledger.observe(welcome.GetLedger())
 		n.ledger.save(n.log)
 		n.watch.metrics.welcome()
 		_ = n.audit(auditlog.Entry{Event: auditlog.Joined, Teachers: uint32(n.cfg.Teachers)})
 		n.log.Info("joined", zap.String("aggregator", welcome.GetAggregator()), zap.Int("teachers", n.cfg.Teachers))
+	case m.GetEntries() != nil:
+		return n.ledger.follow(n.cfg.Dataset, m.GetEntries().GetLines())
 	case m.GetPart() != nil:
 		p := m.GetPart()
 		if p.Part == 0 {
 			parts.terms = m.GetTerms()
-			n.ledger.observe(parts.terms.GetLedger())
 		}
 		q, err := parts.add(p)
 		if q == nil && err == nil {
@@ -63,7 +63,6 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 	case m.GetWithdraw() != nil:
 		w := m.GetWithdraw()
 		if w.Over {
-			n.ledger.observe(w.Ledger)
 			n.policy.forget(w.Run)
 			n.log.Info("run is over", zap.String("run", w.Run))
 			return nil

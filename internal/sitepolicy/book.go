@@ -99,6 +99,9 @@ func (b *book) apply(e Entry) error {
 	case EntryLimit:
 		b.limit = *e.Limit
 		return nil
+	case EntryAccept:
+		clear(b.charged)
+		return nil
 	case EntryRun:
 		if run != nil {
 			return fmt.Errorf("run %q was seen before", e.Run)

@@ -38,10 +38,21 @@ func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
 	if second == nil || second.EpsilonSpent <= e.EpsilonSpent {
 		t.Fatalf("another question cost nothing: %+v", second)
 	}
+	// Once a ledger that was restored is accepted, an answer may be drawn anew, and is charged anew.
+	testkit.Must(t, g.AcceptLedger(LedgerHead{Seq: 4, Hash: digest("restored")}, "ann"))
+	for _, enforcer := range []*Enforcer{g, s.enforcer()} {
+		anew, err := enforcer.Charge(r)
+		testkit.Must(t, err)
+		if anew.EpsilonSpent <= second.EpsilonSpent || anew.Seq <= second.Seq {
+			t.Fatalf("an answer that was drawn anew cost nothing: %+v", anew)
+		}
+	}
+	second, err = g.Charge(r)
+	testkit.Must(t, err)
 	status, err := s.enforcer(func(o *Options) { o.ReadOnly = true }).Status()
 	testkit.Must(t, err)
-	if len(status.Runs) != 1 || status.Runs[0].Charges != 2 || status.Runs[0].State != StateAutomatic ||
-		status.EpsilonSpent != second.EpsilonSpent || status.Problem != "" || status.Head != second.Hash {
+	if len(status.Runs) != 1 || status.Runs[0].Charges != 3 || status.Runs[0].State != StateAutomatic ||
+		status.EpsilonSpent != second.EpsilonSpent || status.Problem != "" || status.Entries != 6 {
 		t.Errorf("status %+v", status)
 	}
 }

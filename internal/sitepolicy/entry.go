@@ -23,6 +23,9 @@ const (
 	EntryApprove = "approve" // a person lets a run begin
 	EntryDeny    = "deny"    // a person does not, or no longer
 	EntryCharge  = "charge"  // a round is answered
+	// EntryAccept: a person takes a dataset's ledger that was restored from an older one. What was
+	// answered under the one before may be drawn anew, so that each question costs anew.
+	EntryAccept = "accept"
 )
 
 // Entry is one line of a site's ledger: canonical JSON, chained by hashes.
@@ -33,6 +36,7 @@ const (
 //	approve  run, spec, by
 //	deny     run, spec, by
 //	charge   run, spec, round, question, kind, events, epsilon_spent
+//	accept   accepted, by
 //
 // Time belongs to all of them.
 type Entry struct {
@@ -49,6 +53,8 @@ type Entry struct {
 	Spec       *Spec  `json:"terms,omitempty"`
 	// By is who decided, as the system calls them.
 	By string `json:"by,omitempty"`
+	// Accepted is the entry of the dataset's ledger that it ends with, or goes on from.
+	Accepted *LedgerHead `json:"accepted,omitempty"`
 	entryCharge
 	Previous string `json:"previous"` // hash of the entry before, empty for the first
 	Hash     string `json:"hash"`     // hex SHA-256 of the canonical form with an empty hash
@@ -129,6 +135,7 @@ var entryFields = map[string]map[string]bool{
 	EntryApprove: {"run": true, "spec": true, "by": true},
 	EntryDeny:    {"run": true, "spec": true, "by": true},
 	EntryCharge:  {"run": true, "spec": true, "round": true, "question": true, "events": true},
+	EntryAccept:  {"by": true, "accepted": true},
 }
 
 func (e Entry) validate() error {
@@ -142,6 +149,7 @@ func (e Entry) validate() error {
 	}{
 		{"dataset", e.Dataset != ""}, {"site", e.Site != ""}, {"node", e.Node != ""}, {"limit", e.Limit != nil},
 		{"run", e.Run != ""},
+		{"accepted", e.Accepted != nil},
 		{"spec", e.SpecSHA256 != ""}, {"terms", e.Spec != nil}, {"by", e.By != ""}, {"round", e.Round != nil},
 		{"question", e.Question != ""},
 		{"events", len(e.Events) > 0},
@@ -156,6 +164,8 @@ func (e Entry) validate() error {
 		}
 	}
 	switch {
+	case e.Accepted != nil && (e.Accepted.Seq == 0 || !isSHA256(e.Accepted.Hash)):
+		return errors.New("what was accepted is no entry of a ledger")
 	case e.SpecSHA256 != "" && !isSHA256(e.SpecSHA256), e.Question != "" && !isSHA256(e.Question):
 		return errors.New("a digest is none")
 	case e.Type != EntryCharge && (e.EpsilonSpent != 0 || e.Kind != ""):

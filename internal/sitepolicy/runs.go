@@ -164,6 +164,19 @@ var ErrNoRun = errors.New("no such run")
 // have the name, or several.
 var ErrSpec = errors.New("the spec does not tell which run")
 
+// AcceptLedger writes that a person takes a dataset's ledger that was restored from an older one.
+// What was charged stays charged; each question that is asked again is charged again.
+func (e *Enforcer) AcceptLedger(head LedgerHead, by string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ledger.use(func(b *book) ([]Entry, error) {
+		if b.last.Seq == 0 { // nothing was charged
+			return nil, nil
+		}
+		return []Entry{{Type: EntryAccept, Accepted: &head, By: by}}, nil
+	})
+}
+
 // Decide writes a person's decision about a run into the ledger: that it may begin, or that
 // it may not, or not go on. Spec is the start of the SHA-256 of its spec; it may be empty
 // where one run has the name. By is who decides.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -78,6 +79,28 @@ func TestAnOldBackupOfTheLedger(t *testing.T) {
 	put(t, folder, newest)
 	aggregator = begin()
 	perform("after")
+	aggregator.stop()
+
+	// Where the old one is meant, each site accepts it.
+	put(t, folder, old)
+	aggregator = begin()
+	for _, site := range []string{"north", "south"} {
+		node := c.startNode(site)
+		refused(t, node, "the ledger went back", "teacher accept-ledger")
+		end := regexp.MustCompile(`ends with entry (\d+) \(([0-9a-f]{64})\)`).FindStringSubmatch(node.stderr.text())
+		if end == nil {
+			t.Fatalf("the refusal does not name the ledger's end:\n%s", node.stderr.tail(20))
+		}
+		accept := []string{"accept-ledger", "--config", c.nodeFile(site), "--seq", end[1], "--hash"}
+		if _, stderr, code := run(t, binary("teacher"), append(accept, "abc")...); code != 2 {
+			t.Errorf("a hash that is none: exit code %d, %s", code, stderr)
+		}
+		if stdout, stderr, code := run(t, binary("teacher"), append(accept, end[2])...); code != 0 ||
+			!strings.Contains(stdout, "accepted entry "+end[1]) {
+			t.Fatalf("accept-ledger ends with %d and says %s%s", code, stdout, stderr)
+		}
+	}
+	perform("accepted")
 	aggregator.stop()
 }
 

@@ -16,6 +16,11 @@ func Ask(nodes []*Node, r Round, messages []Encoded) {
 	deliver(nodes, delivery{round: r, messages: messages})
 }
 
+// Tell sends the same message to nodes, which need not answer it. It never blocks.
+func Tell(nodes []*Node, message Encoded) {
+	deliver(nodes, delivery{messages: []Encoded{message}})
+}
+
 // RunOver tells nodes by a message that a run has ended: there is nothing left to decide
 // for those whose site has to.
 func RunOver(nodes []*Node, run string, message Encoded) {

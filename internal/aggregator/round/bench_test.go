@@ -24,7 +24,7 @@ func (taking) SendMsg(any) error { return nil }
 func BenchmarkNodes(b *testing.B) {
 	for _, n := range []int{250, 1000, 4000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			d := round.NewDataset(coordinator.Dataset{Name: "d"})
+			d := round.NewDataset(coordinator.Dataset{Name: "d"}, 1)
 			var streams sync.WaitGroup
 			for i := range n {
 				node := peer.NewNode(nil)

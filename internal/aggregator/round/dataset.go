@@ -33,6 +33,7 @@ type Dataset struct {
 	admission sync.Mutex
 	reserved  map[*Execution][]privacy.Event
 
+	feed    feed
 	open    atomic.Int64 // rounds being answered
 	charges atomic.Int64 // since the start, tried ones too
 	spent   metrics.Spent
@@ -44,9 +45,10 @@ type Allowed []string
 // Has says whether a name may.
 func (a Allowed) Has(name string) bool { return len(a) == 0 || slices.Contains(a, name) }
 
-// NewDataset returns a dataset without nodes and rounds.
-func NewDataset(record coordinator.Dataset) *Dataset {
+// NewDataset returns a dataset without nodes and rounds, whose ledger has so many entries.
+func NewDataset(record coordinator.Dataset, entries uint64) *Dataset {
 	return &Dataset{
+		feed:       feed{told: entries, followers: map[*peer.Node]bool{}},
 		Record:     record,
 		Roster:     peer.NewRoster(),
 		executions: map[payload.Key]*Execution{},
@@ -72,6 +74,7 @@ func (d *Dataset) Join(n *peer.Node) (replaced *peer.Node) {
 
 // Leave takes n out, unless a newer stream of the same node took its place.
 func (d *Dataset) Leave(n *peer.Node) (gone bool) {
+	d.feed.unfollow(n)
 	gone = d.Roster.Leave(n)
 	d.wake()
 	return gone

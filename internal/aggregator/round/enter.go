@@ -119,10 +119,12 @@ func (rs *Rounds) collectAgain(
 
 // newExecution makes an execution of a round, which the request of ctx waits for.
 func (rs *Rounds) newExecution(ctx context.Context, r *run, p *payload.Payload, q Question) (*Execution, error) {
-	terms, err := rs.terms(ctx, r, p)
+	raw, err := marshalStable(r.spec.PB)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("encode the terms of a round: %w", err)
 	}
+	// What sites decide by: the run's spec as it is kept, whose plan says what the answers may cost.
+	terms := &conclavev1.RoundTerms{Spec: raw}
 	in := inquiry{
 		key: p.Key, attempt: rs.attempts.Add(1), digest: p.Digest, forget: p.Forget, spec: r.spec,
 		planned: int(p.Round.GetPlanned()), dataset: r.dataset, question: q, terms: terms,
@@ -132,20 +134,6 @@ func (rs *Rounds) newExecution(ctx context.Context, r *run, p *payload.Payload, 
 		return nil, err
 	}
 	return newExecution(in, nil), nil
-}
-
-// terms are what sites decide by: the run's spec as it is kept, whose plan says what the answers
-// may cost, and an entry of the ledger that is to pay.
-func (rs *Rounds) terms(ctx context.Context, r *run, p *payload.Payload) (*conclavev1.RoundTerms, error) {
-	now, err := rs.Store.Snapshot(ctx, rs.Lead, p.Key.Run)
-	if err != nil {
-		return nil, fmt.Errorf("read the ledger's end: %w", err)
-	}
-	raw, err := marshalStable(r.spec.PB)
-	if err != nil {
-		return nil, fmt.Errorf("encode the terms of a round: %w", err)
-	}
-	return &conclavev1.RoundTerms{Spec: raw, Ledger: HeadOf(now.Head())}, nil
 }
 
 // stored returns the release of a round that was charged before, nil when there is none, and

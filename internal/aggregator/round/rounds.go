@@ -28,7 +28,7 @@ type Store interface {
 	Round(ctx context.Context, lead *coordinator.Leadership, run string, round uint64) (coordinator.Round, error)
 	Snapshot(ctx context.Context, lead *coordinator.Leadership, run string) (*coordinator.Snapshot, error)
 	Charge(ctx context.Context, lead *coordinator.Leadership, c coordinator.Charge) ([]byte, ledger.Entry, error)
-	CheckHead(ctx context.Context, dataset string, seen coordinator.LedgerHead) (last coordinator.LedgerHead, err error)
+	Entries(ctx context.Context, dataset string, after uint64, most int) (lines [][]byte, err error)
 }
 
 // Hooks are called at named moments of a round. A hook that blocks holds up its round and no

@@ -255,13 +255,9 @@ func (rs *Rounds) closed(r *run) {
 	rs.dropped(r.spec.PB.GetName())
 	ctx, cancel := context.WithTimeout(rs.Lifetime.Leading(), headTimeout)
 	defer cancel()
-	last, err := rs.Store.CheckHead(ctx, r.dataset.Record.Name, coordinator.LedgerHead{})
-	if err != nil {
-		rs.Log.Warn("cannot tell nodes of the ledger's end", zap.String("dataset", r.dataset.Record.Name),
-			zap.Error(err))
-	}
+	rs.tell(ctx, r.dataset, nil)
 	over, err := peer.Encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
-		Withdraw: &conclavev1.Withdraw{Run: r.spec.PB.GetName(), Over: true, Ledger: HeadOf(last)},
+		Withdraw: &conclavev1.Withdraw{Run: r.spec.PB.GetName(), Over: true},
 	}})
 	if err != nil {
 		rs.Log.Error("tell nodes that a run is over", zap.String("run", r.spec.PB.GetName()), zap.Error(err))

@@ -34,7 +34,7 @@ var errReplaced = fault.Errorf(codes.Aborted,
 
 // greet waits for the hello, checks it and makes the node live.
 func (s *nodes) greet(ctx context.Context, n *peer.Node, in <-chan *conclavev1.WorkRequest,
-	ended <-chan error) (*round.Dataset, error) {
+	ended <-chan error, send round.Send) (*round.Dataset, error) {
 	hello, err := s.awaitHello(ctx, n, in, ended)
 	if err != nil {
 		return nil, err
@@ -54,6 +54,10 @@ func (s *nodes) greet(ctx context.Context, n *peer.Node, in <-chan *conclavev1.W
 		s.turnedAway(ctx, hello, err)
 		return nil, err
 	}
+	// Of a node's first hello that is all of the ledger, sent as fast as the node reads.
+	if _, err := s.Rounds.TellAll(ctx, d, hello.GetLedger().GetSeq(), last.Seq, send); err != nil {
+		return nil, err
+	}
 	welcome, err := peer.Encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{
 		Welcome: &conclavev1.Welcome{Aggregator: s.Name, Ledger: round.HeadOf(last)},
 	}})
@@ -63,6 +67,9 @@ func (s *nodes) greet(ctx context.Context, n *peer.Node, in <-chan *conclavev1.W
 	n.ID = peer.ID{Site: hello.GetSite(), Name: hello.GetNode()}
 	n.Teachers = hello.GetTeachers()
 	n.Send(welcome) // before the node is live, so that no round can come first
+	if err := s.Rounds.Follow(ctx, d, n, last.Seq); err != nil {
+		return nil, err
+	}
 	if old := d.Join(n); old != nil {
 		old.Drop(errReplaced)
 	}

@@ -46,7 +46,8 @@ func (s *nodes) Work(stream conclavev1.TeacherService_WorkServer) (err error) {
 	s.Lifetime.Streams.Go(func() { ended <- receive(stream, hello, welcome, done) })
 
 	w := &worker{nodes: s, node: peer.NewNode(session), by: session.Caller}
-	if w.dataset, err = s.greet(stream.Context(), w.node, hello, ended); err != nil {
+	send := func(m peer.Encoded) error { return stream.SendMsg(m) }
+	if w.dataset, err = s.greet(stream.Context(), w.node, hello, ended, send); err != nil {
 		if fault.Lasting(err) && peer.Banned(err) == nil {
 			if ban := s.punish(site, session.Caller, err); ban != nil {
 				return ban

@@ -31,7 +31,7 @@ func TestPresenceNotNotedIsSaid(t *testing.T) {
 		if tc.stopped {
 			s.Lifetime.Drain(0)
 		}
-		s.markPresence(round.NewDataset(coordinator.Dataset{}), peer.NewNode(nil),
+		s.markPresence(round.NewDataset(coordinator.Dataset{}, 1), peer.NewNode(nil),
 			func(context.Context, *coordinator.Leadership, coordinator.Node) error { return tc.err })
 		if n := logged.FilterMessage("presence of a node not noted").Len(); n != tc.said {
 			t.Errorf("%v, stopped %v: said %d times, want %d", tc.err, tc.stopped, n, tc.said)

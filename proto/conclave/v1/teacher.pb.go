@@ -311,6 +311,7 @@ type WorkResponse struct {
 	//	*WorkResponse_Welcome
 	//	*WorkResponse_Part
 	//	*WorkResponse_Withdraw
+	//	*WorkResponse_Entries
 	Message isWorkResponse_Message `protobuf_oneof:"message"`
 	// attempt names one asking of a round, for a part or its withdrawal. It never
 	// repeats on a stream, is above 0 and says nothing else; answers bring it back.
@@ -386,6 +387,15 @@ func (x *WorkResponse) GetWithdraw() *Withdraw {
 	return nil
 }
 
+func (x *WorkResponse) GetEntries() *LedgerEntries {
+	if x != nil {
+		if x, ok := x.Message.(*WorkResponse_Entries); ok {
+			return x.Entries
+		}
+	}
+	return nil
+}
+
 func (x *WorkResponse) GetAttempt() uint64 {
 	if x != nil {
 		return x.Attempt
@@ -417,11 +427,19 @@ type WorkResponse_Withdraw struct {
 	Withdraw *Withdraw `protobuf:"bytes,3,opt,name=withdraw,proto3,oneof"`
 }
 
+type WorkResponse_Entries struct {
+	// entries are those of the ledger that the node was not told of: before the welcome, and
+	// after each release, before the student gets it.
+	Entries *LedgerEntries `protobuf:"bytes,6,opt,name=entries,proto3,oneof"`
+}
+
 func (*WorkResponse_Welcome) isWorkResponse_Message() {}
 
 func (*WorkResponse_Part) isWorkResponse_Message() {}
 
 func (*WorkResponse_Withdraw) isWorkResponse_Message() {}
+
+func (*WorkResponse_Entries) isWorkResponse_Message() {}
 
 // Hello introduces a node. The site must be the one its certificate names.
 type Hello struct {
@@ -542,7 +560,7 @@ func (x *Hello) GetLedger() *LedgerHead {
 type Welcome struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Aggregator string                 `protobuf:"bytes,1,opt,name=aggregator,proto3" json:"aggregator,omitempty"`
-	// ledger is the last entry of the dataset's ledger.
+	// ledger is the last entry of the dataset's ledger that the node was sent.
 	Ledger        *LedgerHead `protobuf:"bytes,2,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -592,6 +610,52 @@ func (x *Welcome) GetLedger() *LedgerHead {
 	return nil
 }
 
+// LedgerEntries are entries of the dataset's ledger in their order, each in its canonical JSON
+// form. A node takes those that follow the newest one that it knows, and no others.
+type LedgerEntries struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lines         [][]byte               `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerEntries) Reset() {
+	*x = LedgerEntries{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerEntries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerEntries) ProtoMessage() {}
+
+func (x *LedgerEntries) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerEntries.ProtoReflect.Descriptor instead.
+func (*LedgerEntries) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *LedgerEntries) GetLines() [][]byte {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
 // LedgerHead names an entry of a dataset's ledger. Entries are chained by their hashes.
 type LedgerHead struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -604,7 +668,7 @@ type LedgerHead struct {
 
 func (x *LedgerHead) Reset() {
 	*x = LedgerHead{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +680,7 @@ func (x *LedgerHead) String() string {
 func (*LedgerHead) ProtoMessage() {}
 
 func (x *LedgerHead) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[6]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +693,7 @@ func (x *LedgerHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerHead.ProtoReflect.Descriptor instead.
 func (*LedgerHead) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LedgerHead) GetSeq() uint64 {
@@ -660,7 +724,7 @@ type RoundPart struct {
 
 func (x *RoundPart) Reset() {
 	*x = RoundPart{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +736,7 @@ func (x *RoundPart) String() string {
 func (*RoundPart) ProtoMessage() {}
 
 func (x *RoundPart) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[7]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +749,7 @@ func (x *RoundPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundPart.ProtoReflect.Descriptor instead.
 func (*RoundPart) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{7}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RoundPart) GetRun() string {
@@ -729,16 +793,14 @@ type RoundTerms struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// spec is the RunSpec of the run, serialized, in the one form that the aggregator
 	// keeps: a site's approval is for these bytes.
-	Spec []byte `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	// ledger is an entry of the dataset's ledger from before the round, mostly the last.
-	Ledger        *LedgerHead `protobuf:"bytes,2,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	Spec          []byte `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RoundTerms) Reset() {
 	*x = RoundTerms{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +812,7 @@ func (x *RoundTerms) String() string {
 func (*RoundTerms) ProtoMessage() {}
 
 func (x *RoundTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,19 +825,12 @@ func (x *RoundTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundTerms.ProtoReflect.Descriptor instead.
 func (*RoundTerms) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RoundTerms) GetSpec() []byte {
 	if x != nil {
 		return x.Spec
-	}
-	return nil
-}
-
-func (x *RoundTerms) GetLedger() *LedgerHead {
-	if x != nil {
-		return x.Ledger
 	}
 	return nil
 }
@@ -803,7 +858,7 @@ type PrivacyEvent struct {
 
 func (x *PrivacyEvent) Reset() {
 	*x = PrivacyEvent{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -815,7 +870,7 @@ func (x *PrivacyEvent) String() string {
 func (*PrivacyEvent) ProtoMessage() {}
 
 func (x *PrivacyEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -828,7 +883,7 @@ func (x *PrivacyEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrivacyEvent.ProtoReflect.Descriptor instead.
 func (*PrivacyEvent) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PrivacyEvent) GetKind() string {
@@ -927,16 +982,14 @@ type Withdraw struct {
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	// The run has ended, and round says nothing.
-	Over bool `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"`
-	// ledger is the last entry of the dataset's ledger, where the run has ended.
-	Ledger        *LedgerHead `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	Over          bool `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Withdraw) Reset() {
 	*x = Withdraw{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1001,7 @@ func (x *Withdraw) String() string {
 func (*Withdraw) ProtoMessage() {}
 
 func (x *Withdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1014,7 @@ func (x *Withdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdraw.ProtoReflect.Descriptor instead.
 func (*Withdraw) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Withdraw) GetRun() string {
@@ -985,13 +1038,6 @@ func (x *Withdraw) GetOver() bool {
 	return false
 }
 
-func (x *Withdraw) GetLedger() *LedgerHead {
-	if x != nil {
-		return x.Ledger
-	}
-	return nil
-}
-
 // Votes answers a round of a Histogram for all teachers of a node.
 type Votes struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -1009,7 +1055,7 @@ type Votes struct {
 
 func (x *Votes) Reset() {
 	*x = Votes{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1067,7 @@ func (x *Votes) String() string {
 func (*Votes) ProtoMessage() {}
 
 func (x *Votes) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1080,7 @@ func (x *Votes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Votes.ProtoReflect.Descriptor instead.
 func (*Votes) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{11}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Votes) GetRun() string {
@@ -1090,7 +1136,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1148,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1161,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{12}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Sum) GetRun() string {
@@ -1168,7 +1214,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1226,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1239,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{13}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Refusal) GetRun() string {
@@ -1234,7 +1280,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1292,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1305,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{14}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Ready) GetRun() string {
@@ -1293,11 +1339,12 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\arefusal\x18\x04 \x01(\v2\x14.conclave.v1.RefusalH\x00R\arefusal\x12*\n" +
 	"\x05ready\x18\x06 \x01(\v2\x12.conclave.v1.ReadyH\x00R\x05ready\x12\x18\n" +
 	"\aattempt\x18\x05 \x01(\x04R\aattemptB\t\n" +
-	"\amessage\"\xf7\x01\n" +
+	"\amessage\"\xaf\x02\n" +
 	"\fWorkResponse\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.conclave.v1.WelcomeH\x00R\awelcome\x12,\n" +
 	"\x04part\x18\x02 \x01(\v2\x16.conclave.v1.RoundPartH\x00R\x04part\x123\n" +
-	"\bwithdraw\x18\x03 \x01(\v2\x15.conclave.v1.WithdrawH\x00R\bwithdraw\x12\x18\n" +
+	"\bwithdraw\x18\x03 \x01(\v2\x15.conclave.v1.WithdrawH\x00R\bwithdraw\x126\n" +
+	"\aentries\x18\x06 \x01(\v2\x1a.conclave.v1.LedgerEntriesH\x00R\aentries\x12\x18\n" +
 	"\aattempt\x18\x04 \x01(\x04R\aattempt\x12-\n" +
 	"\x05terms\x18\x05 \x01(\v2\x17.conclave.v1.RoundTermsR\x05termsB\t\n" +
 	"\amessage\"\x87\x02\n" +
@@ -1315,7 +1362,9 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\n" +
 	"aggregator\x18\x01 \x01(\tR\n" +
 	"aggregator\x12/\n" +
-	"\x06ledger\x18\x02 \x01(\v2\x17.conclave.v1.LedgerHeadR\x06ledger\"2\n" +
+	"\x06ledger\x18\x02 \x01(\v2\x17.conclave.v1.LedgerHeadR\x06ledger\"%\n" +
+	"\rLedgerEntries\x12\x14\n" +
+	"\x05lines\x18\x01 \x03(\fR\x05lines\"2\n" +
 	"\n" +
 	"LedgerHead\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
@@ -1325,11 +1374,10 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04part\x18\x03 \x01(\rR\x04part\x12\x14\n" +
 	"\x05parts\x18\x04 \x01(\rR\x05parts\x12\x12\n" +
-	"\x04data\x18\x05 \x01(\fR\x04data\"Q\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\"&\n" +
 	"\n" +
 	"RoundTerms\x12\x12\n" +
-	"\x04spec\x18\x01 \x01(\fR\x04spec\x12/\n" +
-	"\x06ledger\x18\x02 \x01(\v2\x17.conclave.v1.LedgerHeadR\x06ledger\"\xe1\x02\n" +
+	"\x04spec\x18\x01 \x01(\fR\x04specJ\x04\b\x02\x10\x03\"\xe1\x02\n" +
 	"\fPrivacyEvent\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05sigma\x18\x02 \x01(\x01R\x05sigma\x12 \n" +
@@ -1344,12 +1392,11 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	" \x01(\x01R\aepsilon\x12\x14\n" +
 	"\x05count\x18\v \x01(\x03R\x05count\x12\x14\n" +
 	"\x05asked\x18\f \x01(\x03R\x05asked\x12\x1a\n" +
-	"\banswered\x18\r \x01(\x03R\banswered\"w\n" +
+	"\banswered\x18\r \x01(\x03R\banswered\"L\n" +
 	"\bWithdraw\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
-	"\x04over\x18\x03 \x01(\bR\x04over\x12/\n" +
-	"\x06ledger\x18\x04 \x01(\v2\x17.conclave.v1.LedgerHeadR\x06ledger\"}\n" +
+	"\x04over\x18\x03 \x01(\bR\x04overJ\x04\b\x04\x10\x05\"}\n" +
 	"\x05Votes\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x1a\n" +
@@ -1385,7 +1432,7 @@ func file_conclave_v1_teacher_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_teacher_proto_rawDescData
 }
 
-var file_conclave_v1_teacher_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_conclave_v1_teacher_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_conclave_v1_teacher_proto_goTypes = []any{
 	(*CheckRequest)(nil),  // 0: conclave.v1.CheckRequest
 	(*CheckResponse)(nil), // 1: conclave.v1.CheckResponse
@@ -1393,40 +1440,40 @@ var file_conclave_v1_teacher_proto_goTypes = []any{
 	(*WorkResponse)(nil),  // 3: conclave.v1.WorkResponse
 	(*Hello)(nil),         // 4: conclave.v1.Hello
 	(*Welcome)(nil),       // 5: conclave.v1.Welcome
-	(*LedgerHead)(nil),    // 6: conclave.v1.LedgerHead
-	(*RoundPart)(nil),     // 7: conclave.v1.RoundPart
-	(*RoundTerms)(nil),    // 8: conclave.v1.RoundTerms
-	(*PrivacyEvent)(nil),  // 9: conclave.v1.PrivacyEvent
-	(*Withdraw)(nil),      // 10: conclave.v1.Withdraw
-	(*Votes)(nil),         // 11: conclave.v1.Votes
-	(*Sum)(nil),           // 12: conclave.v1.Sum
-	(*Refusal)(nil),       // 13: conclave.v1.Refusal
-	(*Ready)(nil),         // 14: conclave.v1.Ready
+	(*LedgerEntries)(nil), // 6: conclave.v1.LedgerEntries
+	(*LedgerHead)(nil),    // 7: conclave.v1.LedgerHead
+	(*RoundPart)(nil),     // 8: conclave.v1.RoundPart
+	(*RoundTerms)(nil),    // 9: conclave.v1.RoundTerms
+	(*PrivacyEvent)(nil),  // 10: conclave.v1.PrivacyEvent
+	(*Withdraw)(nil),      // 11: conclave.v1.Withdraw
+	(*Votes)(nil),         // 12: conclave.v1.Votes
+	(*Sum)(nil),           // 13: conclave.v1.Sum
+	(*Refusal)(nil),       // 14: conclave.v1.Refusal
+	(*Ready)(nil),         // 15: conclave.v1.Ready
 }
 var file_conclave_v1_teacher_proto_depIdxs = []int32{
 	4,  // 0: conclave.v1.CheckRequest.hello:type_name -> conclave.v1.Hello
 	4,  // 1: conclave.v1.WorkRequest.hello:type_name -> conclave.v1.Hello
-	11, // 2: conclave.v1.WorkRequest.votes:type_name -> conclave.v1.Votes
-	12, // 3: conclave.v1.WorkRequest.sum:type_name -> conclave.v1.Sum
-	13, // 4: conclave.v1.WorkRequest.refusal:type_name -> conclave.v1.Refusal
-	14, // 5: conclave.v1.WorkRequest.ready:type_name -> conclave.v1.Ready
+	12, // 2: conclave.v1.WorkRequest.votes:type_name -> conclave.v1.Votes
+	13, // 3: conclave.v1.WorkRequest.sum:type_name -> conclave.v1.Sum
+	14, // 4: conclave.v1.WorkRequest.refusal:type_name -> conclave.v1.Refusal
+	15, // 5: conclave.v1.WorkRequest.ready:type_name -> conclave.v1.Ready
 	5,  // 6: conclave.v1.WorkResponse.welcome:type_name -> conclave.v1.Welcome
-	7,  // 7: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
-	10, // 8: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
-	8,  // 9: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
-	6,  // 10: conclave.v1.Hello.ledger:type_name -> conclave.v1.LedgerHead
-	6,  // 11: conclave.v1.Welcome.ledger:type_name -> conclave.v1.LedgerHead
-	6,  // 12: conclave.v1.RoundTerms.ledger:type_name -> conclave.v1.LedgerHead
-	6,  // 13: conclave.v1.Withdraw.ledger:type_name -> conclave.v1.LedgerHead
-	2,  // 14: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
-	0,  // 15: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
-	3,  // 16: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
-	1,  // 17: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
-	16, // [16:18] is the sub-list for method output_type
-	14, // [14:16] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	8,  // 7: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
+	11, // 8: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
+	6,  // 9: conclave.v1.WorkResponse.entries:type_name -> conclave.v1.LedgerEntries
+	9,  // 10: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
+	7,  // 11: conclave.v1.Hello.ledger:type_name -> conclave.v1.LedgerHead
+	7,  // 12: conclave.v1.Welcome.ledger:type_name -> conclave.v1.LedgerHead
+	2,  // 13: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
+	0,  // 14: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
+	3,  // 15: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
+	1,  // 16: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
+	15, // [15:17] is the sub-list for method output_type
+	13, // [13:15] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_teacher_proto_init() }
@@ -1445,6 +1492,7 @@ func file_conclave_v1_teacher_proto_init() {
 		(*WorkResponse_Welcome)(nil),
 		(*WorkResponse_Part)(nil),
 		(*WorkResponse_Withdraw)(nil),
+		(*WorkResponse_Entries)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1452,7 +1500,7 @@ func file_conclave_v1_teacher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_teacher_proto_rawDesc), len(file_conclave_v1_teacher_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+)
+
+// acceptCommand takes a dataset's ledger that was restored from an older one.
+func acceptCommand(config *string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "accept-ledger --config FILE --seq N --hash HASH",
+		Short: "accept a dataset's ledger that was restored on purpose from an older one",
+		Long: `Accepts a dataset's ledger that was restored on purpose from an older one. A node refuses such a ledger
+("the ledger went back"): what was spent since would be spent again. Stop the node, ask the aggregator's operator
+why, compare number and hash of the ledger's last entry with the operator's, and start the node again.
+
+With a policy the site's own ledger keeps all that it was charged, and charges each question that is asked again
+once more. The audit log gets a line.`,
+		Args: cobra.NoArgs,
+	}
+	seq := c.Flags().Uint64("seq", 0, "number of the entry that the restored ledger ends with, as the refusal shows it")
+	hash := c.Flags().String("hash", "", "its hash, 64 hex digits")
+	c.RunE = func(*cobra.Command, []string) error {
+		raw, err := hex.DecodeString(*hash)
+		if *seq == 0 || err != nil || len(raw) != sha256.Size {
+			return cli.Misuse("--seq, --hash: name the last entry of the restored ledger, as the refusal shows it")
+		}
+		settings, err := node.LoadConfig(*config)
+		if err != nil {
+			return err
+		}
+		var enforcer *sitepolicy.Enforcer
+		if settings.Policy != "" {
+			if enforcer, _, err = enforcerOf(*config, false); err != nil {
+				return err
+			}
+		}
+		head := sitepolicy.LedgerHead{Seq: *seq, Hash: hex.EncodeToString(raw)}
+		known, err := node.AcceptLedger(settings, enforcer, head, whoami())
+		if err != nil {
+			return err
+		}
+		fmt.Printf("accepted entry %d (%s) in place of entry %d (%s); start the node again\n", head.Seq, head.Hash,
+			known.Seq, known.Hash)
+		return nil
+	}
+	return c
+}

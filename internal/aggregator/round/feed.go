@@ -1,0 +1,104 @@
+package round
+
+import (
+	"context"
+	"math"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/ledger"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// feedPage is how many entries of a ledger go into one message: some hundred bytes each.
+const feedPage = 1000
+
+// feed tells the nodes of a dataset of its ledger's new entries, in their order. Nodes remember the
+// newest: an etcd that was restored from before it is then found by each of them.
+type feed struct {
+	mu        sync.Mutex
+	told      uint64 // the number of the newest entry that the followers were told of
+	followers map[*peer.Node]bool
+}
+
+// Send is how a node is sent a message, in order.
+type Send func(peer.Encoded) error
+
+// TellAll sends the entries of a dataset's ledger from after one up to another, page by page, as far
+// as there are. It returns the number of the last.
+func (rs *Rounds) TellAll(ctx context.Context, d *Dataset, after, upTo uint64, send Send) (last uint64, err error) {
+	for last = after; last < upTo; {
+		lines, err := rs.Store.Entries(ctx, d.Record.Name, last, int(min(feedPage, upTo-last)))
+		if err != nil || len(lines) == 0 {
+			return last, err
+		}
+		m, err := encodeEntries(lines)
+		if err == nil {
+			err = send(m)
+		}
+		if err != nil {
+			return last, err
+		}
+		last += uint64(len(lines))
+	}
+	return last, nil
+}
+
+// Follow tells a node, which was told of the entries up to one, of those that followed meanwhile,
+// and from now on of each new one.
+func (rs *Rounds) Follow(ctx context.Context, d *Dataset, n *peer.Node, upTo uint64) error {
+	d.feed.mu.Lock()
+	defer d.feed.mu.Unlock()
+	if d.feed.told > upTo {
+		send := func(m peer.Encoded) error { n.Send(m); return nil }
+		if _, err := rs.TellAll(ctx, d, upTo, d.feed.told, send); err != nil {
+			return err
+		}
+	}
+	d.feed.followers[n] = true
+	return nil
+}
+
+// tell tells the followers of all entries that they were not told of. newest is the last one of
+// them, nil where nobody knows it.
+func (rs *Rounds) tell(ctx context.Context, d *Dataset, newest *ledger.Entry) {
+	d.feed.mu.Lock()
+	defer d.feed.mu.Unlock()
+	nodes := make([]*peer.Node, 0, len(d.feed.followers))
+	for n := range d.feed.followers {
+		nodes = append(nodes, n)
+	}
+	broadcast := func(m peer.Encoded) error { peer.Tell(nodes, m); return nil }
+	if newest != nil && newest.Seq <= d.feed.told {
+		return
+	}
+	if newest != nil && newest.Seq == d.feed.told+1 {
+		if line, err := newest.Canonical(); err == nil {
+			if m, err := encodeEntries([][]byte{line}); err == nil {
+				_ = broadcast(m)
+				d.feed.told++
+				return
+			}
+		}
+	}
+	last, err := rs.TellAll(ctx, d, d.feed.told, math.MaxUint64, broadcast)
+	d.feed.told = last
+	if err != nil { // the next entry brings them
+		rs.Log.Warn("cannot tell nodes of the ledger's end", zap.String("dataset", d.Record.Name), zap.Error(err))
+	}
+}
+
+// unfollow forgets a node whose stream is over.
+func (f *feed) unfollow(n *peer.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.followers, n)
+}
+
+func encodeEntries(lines [][]byte) (peer.Encoded, error) {
+	return peer.Encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Entries{
+		Entries: &conclavev1.LedgerEntries{Lines: lines},
+	}})
+}

@@ -7,12 +7,19 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipelines/pipelinetest"
 )
 
+// short is the section of an embedding that is soon fitted, which GANs start from.
+const (
+	short = "{features: {waves: 20}, fit: {steps: 40, batch: 32}, student: {hidden: 8}}"
+	start = "\nembed: " + short
+)
+
 // small are the sections of runs of some seconds.
 var small = map[string]string{
-	"pategan": "{labels: 48, queries: 8, student: {generator_steps: 3, hidden: 8, step: 0.01}}",
-	"gpate":   "{rounds: 5, records: 8, teacher: {steps: 2, training: 16}, student: {generator_steps: 2, hidden: 8}}",
-	"dpgan":   "{steps: 12, discriminator: {generated: 64}, student: {hidden: 8, batch: 64}}",
-	"embed":   "{features: {waves: 20}, fit: {steps: 40, batch: 32}, student: {hidden: 8}}",
+	"pategan": "{labels: 48, queries: 8, student: {generator_steps: 3, hidden: 8, step: 0.01}}" + start,
+	"gpate":   "{rounds: 5, records: 8, teacher: {steps: 2, training: 16}, " +
+		"student: {generator_steps: 2, hidden: 8}}" + start,
+	"dpgan":   "{steps: 12, discriminator: {generated: 64}, student: {hidden: 8, batch: 64, steps: 2}}" + start,
+	"embed":   short,
 }
 
 // staged are the lines of small runs that have a stage.

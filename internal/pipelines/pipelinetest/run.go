@@ -27,7 +27,8 @@ import (
 )
 
 // Run checks that a pipeline keeps what every pipeline has to keep. Small is its section of a
-// run.yaml for a run of some seconds, of at least four rounds or steps.
+// run.yaml for a run of some seconds, of at least four rounds or steps; sections of others may
+// follow in lines of their own.
 func Run(t *testing.T, p pipeline.Pipeline, small string) {
 	s := &suite{p, small}
 	t.Run("options", s.options)

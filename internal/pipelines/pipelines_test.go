@@ -16,10 +16,10 @@ const (
 // small are the sections of runs of some seconds.
 var small = map[string]string{
 	"pategan": "{labels: 48, queries: 8, student: {generator_steps: 3, hidden: 8, step: 0.01}}" + start,
-	"gpate":   "{rounds: 5, records: 8, teacher: {steps: 2, training: 16}, " +
+	"gpate": "{rounds: 5, records: 8, teacher: {steps: 2, training: 16}, " +
 		"student: {generator_steps: 2, hidden: 8}}" + start,
-	"dpgan":   "{steps: 12, discriminator: {generated: 64}, student: {hidden: 8, batch: 64, steps: 2}}" + start,
-	"embed":   short,
+	"dpgan": "{steps: 12, discriminator: {generated: 64}, student: {hidden: 8, batch: 64, steps: 2}}" + start,
+	"embed": short,
 }
 
 // staged are the lines of small runs that have a stage.

@@ -104,7 +104,7 @@ func TestSensitivityOfWholeSteps(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	cases, largest := 1500, 0.0
 	if testing.Short() {
-		cases = 300
+		cases = 100
 	}
 	for range cases {
 		width := 1 + r.IntN(5)

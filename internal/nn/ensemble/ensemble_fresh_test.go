@@ -25,7 +25,7 @@ type round struct {
 // drawRound draws a round in which some models have no records of a class, and in
 // some rounds nothing is generated of the last one.
 func drawRound(e *Ensemble, rng *rand.Rand, seed int) round {
-	r := round{steps: 1 + rng.IntN(3), batch: []int{2, 64}[seed%2], seed: seed}
+	r := round{steps: 1 + rng.IntN(3), batch: []int{2, 10}[seed%2], seed: seed}
 	for range e.spec.Models {
 		var of Examples
 		for range e.spec.Classes {
@@ -172,7 +172,7 @@ func TestFreshModelsAreNewEnsembles(t *testing.T) {
 			rng := rand.New(rand.NewPCG(6, 55))
 			for seed := range 4 {
 				r := drawRound(e, rng, seed)
-				r.batch = 64 // which is more than there are
+				r.batch = 10 // which is more than there are
 				got := trainGradients(t, e, r, nil)
 				one := spec
 				one.Models = 1

@@ -38,7 +38,7 @@ func ensembleCalls(t *testing.T, spec Spec, seed uint64, procs func() int) (bits
 		}
 		switch rng.IntN(3) {
 		case 0:
-			real, steps, batch := make([]Examples, spec.Models), 1+rng.IntN(3), []int{1, 4, 64}[rng.IntN(3)]
+			real, steps, batch := make([]Examples, spec.Models), 1+rng.IntN(3), []int{1, 4, 10}[rng.IntN(3)]
 			for i := range real {
 				for range spec.Classes {
 					real[i].ByClass = append(real[i].ByClass, images(rng, e, rng.IntN(6)))

@@ -33,6 +33,9 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
 	if g := n.policy.enforcer; g != nil {
+		if err := g.Enough(); err != nil {
+			return fmt.Errorf("the node does not join: %w", err)
+		}
 		if err := g.Check(); err != nil {
 			n.log.Error("no round is answered until this is fixed", zap.Error(err))
 		}

@@ -58,6 +58,18 @@ func (e *Enforcer) Check() error {
 	return e.refuse(refusal)
 }
 
+// Enough tells whether the node has the least numbers of privacy units that the policy wants; nil too
+// where the policy cannot be read, with which nothing is answered. The error is for the site.
+func (e *Enforcer) Enough() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	d, _ := e.allowed()
+	if d == nil {
+		return nil
+	}
+	return e.refuse(d.enough(e.o.Facts))
+}
+
 // Figures returns the policy's limit, 0 where it cannot be read, and what has been charged,
 // by the limit's filter: nothing is left when they are equal. The error is why one of them
 // is not known.

@@ -37,16 +37,23 @@ type Refusal struct {
 
 // Error is for the site: it may hold numbers of rows and names of files.
 func (r *Refusal) Error() string {
-	if r.Private == "" {
-		return r.Leaving()
+	text := r.Leaving()
+	if r.Rule == RuleRows || r.Rule == RulePerHead {
+		text += fmt.Sprintf(" (%s)", r.Rule)
 	}
-	return r.Leaving() + ": " + r.Private
+	if r.Private != "" {
+		text += ": " + r.Private
+	}
+	return text
 }
 
 // Leaving is what is sent.
 func (r *Refusal) Leaving() string {
-	if r.Rule == RuleApproval {
+	switch r.Rule {
+	case RuleApproval:
 		return r.Public
+	case RuleRows, RulePerHead: // that it was one of these is a bit about the records
+		return fmt.Sprintf("policy of site %s: %s", r.Site, r.Public)
 	}
 	return fmt.Sprintf("policy of site %s, %s: %s", r.Site, r.Rule, r.Public)
 }

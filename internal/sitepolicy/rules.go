@@ -39,18 +39,21 @@ func (d *Dataset) allows(t Request, f Facts) *Refusal {
 	return d.enough(f)
 }
 
-// enough asks for the least numbers of privacy units. That they are not reached leaves the
-// site, by how much does not.
+// enough asks for the least numbers of privacy units. A node asks before it joins, so that nobody
+// outside learns which rule it was; where the policy is changed later, the refusal does not name it.
 func (d *Dataset) enough(f Facts) *Refusal { return firstOf(d.TooFew(f)...) }
+
+// noAnswer is what leaves of a rule about the number of records.
+const noAnswer = "the site does not answer; ask its people"
 
 // TooFew are the rules that want more records than there are.
 func (d *Dataset) TooFew(f Facts) (broken []*Refusal) {
 	if f.Units < d.MinRows {
-		broken = append(broken, &Refusal{Rule: RuleRows, Public: "too few records here",
+		broken = append(broken, &Refusal{Rule: RuleRows, Public: noAnswer,
 			Private: fmt.Sprintf("%d privacy units, the policy wants %d", f.Units, d.MinRows)})
 	}
 	if f.LeastUnits < d.MinRowsPerTeacher {
-		broken = append(broken, &Refusal{Rule: RulePerHead, Public: "too few records of a teacher here",
+		broken = append(broken, &Refusal{Rule: RulePerHead, Public: noAnswer,
 			Private: fmt.Sprintf("a teacher with %d privacy units, the policy wants %d; lower teachers before the "+
 				"node joins, or the rule", f.LeastUnits, d.MinRowsPerTeacher)})
 	}

@@ -127,7 +127,7 @@ func TestWhatThePolicyWouldSay(t *testing.T) {
 		"a part":   {policy, "pategan", 3, "refuses it from the first round on", "own limit"},
 		"pipeline": {policy, "gpate", 0.9, "refuses it from the first round on", `"gpate" is not allowed`},
 		"rows": {strings.Replace(policy, "approval", "min_rows: 100000, approval", 1), "embed", 0.9,
-			"refuses it", "too few records here"},
+			"refuses it", "the site does not answer"},
 		"bad policy": {"datasets: []", "embed", 0.9, "refuses it", "until it is fixed"},
 		"more rounds": {strings.Replace(policy, "epsilon: 1", "epsilon: 2.4", 1), "pategan", 3,
 			"refuses a part of it", "times of"},

@@ -119,7 +119,7 @@ func left(p Problem, units [][]float64, beta []float64) float64 {
 
 func TestFitMinimizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	cases := 40
+	cases := 20
 	if testing.Short() {
 		cases = 12
 	}
@@ -162,7 +162,7 @@ func TestFitMinimizes(t *testing.T) {
 // than are counted on.
 func TestFitIsAlwaysDone(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	most, cases := 0, 300
+	most, cases := 0, 120
 	if testing.Short() {
 		cases = 36
 	}

@@ -117,6 +117,7 @@ func TestAnOldBackupUnderTheLeader(t *testing.T) {
 	put(t, old, folder)
 	etcd.start()
 	c.perform("since")
+	aggregator.awaitLog("run closed", func(l logLine) bool { return l.Run == "since" })
 	released := len(aggregator.logged("released"))
 
 	etcd.process.kill()

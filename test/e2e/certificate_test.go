@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/request"
+)
+
+// A node's certificate expires while its stream is open. Where a renewed one is there the
+// node is back at once; where none is, it waits for one. (Its file is the first that waits, since
+// this takes longest.)
+func TestANodeWhoseCertificateExpiresComesBack(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a := newAuthority(t, c)
+	a.enrol(certs.RoleAggregator, "a1", "--hosts", "127.0.0.1")
+	// brief enrols or renews north for a few seconds, which no command does.
+	brief := func(choice request.KeyChoice, validity time.Duration) {
+		t.Helper()
+		q, err := request.New(a.site("north"), certs.RoleNode, "north", nil, choice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		issued, err := authority.Approve(a.dir, q, validity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ca, err := os.ReadFile(filepath.Join(a.dir, "ca.crt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := request.Install(a.site("north"), certs.RoleNode, "north", issued.PEM, ca); err != nil {
+			t.Fatal(err)
+		}
+	}
+	aggregator := c.startAggregator(c.aggregatorFile(a.tls(certs.RoleAggregator, "a1")))
+	aggregator.awaitLog("listening", nil)
+	brief(request.FirstKey, 15*time.Second)
+	north := c.startNode("north", a.tls(certs.RoleNode, "north"))
+	awaitJoins(north, 1)
+	brief(request.NextKey, 25*time.Second) // in time
+	awaitJoins(north, 2)                   // by itself, when the first one ends
+	north.await("its certificate to end", func() bool { return north.said("issue a new one") })
+	if n := len(north.logged("joined")); n != 2 {
+		t.Errorf("it joined %d times", n)
+	}
+	brief(request.SameKey, time.Hour) // too late
+	awaitJoins(north, 3)
+	stop(north, aggregator)
+}

@@ -86,8 +86,9 @@ func (h *ledgerHead) check(last *conclavev1.LedgerHead) error {
 
 // follow takes in the entries of a dataset's ledger that follow what is remembered: each must be
 // chained to the one before. So nobody can have the node remember an entry that no ledger will
-// ever have, but by a whole ledger. Entries that it knows are passed over.
-func (h *ledgerHead) follow(dataset string, lines [][]byte) error {
+// ever have, but by a whole ledger. Entries that it knows are passed over. It returns the runs that
+// were closed.
+func (h *ledgerHead) follow(dataset string, lines [][]byte) (closed []string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, line := range lines {
@@ -99,11 +100,14 @@ func (h *ledgerHead) follow(dataset string, lines [][]byte) error {
 			err = fmt.Errorf("ledger entry %d is of dataset %q", e.Seq, e.Dataset)
 		}
 		if err != nil {
-			return h.other(err.Error())
+			return closed, h.other(err.Error())
 		}
 		h.head = sitepolicy.LedgerHead{Seq: e.Seq, Hash: e.Hash}
+		if e.Type == ledger.EntryClose {
+			closed = append(closed, e.Run)
+		}
 	}
-	return nil
+	return closed, nil
 }
 
 // other is the error of a ledger that is not the one which is remembered. Callers hold h.mu.

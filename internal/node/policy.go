@@ -123,13 +123,13 @@ func (p *policy) request(t task) sitepolicy.Request {
 	if err != nil {
 		return none
 	}
-	planned, charges, err := priced(spec.Plan, t.question.round)
+	planned, use, charges, err := priced(spec.Plan, t.question.round)
 	if err != nil {
 		return none
 	}
 	return sitepolicy.Request{
 		Run: t.run, Round: t.round, Spec: spec, SpecSHA256: t.spec.sha256, Question: t.question.asks(),
-		Kind: sitepolicy.Kind(t.question.round.GetKind()), Stage: planned.Stage, Charges: charges,
+		Kind: sitepolicy.Kind(t.question.round.GetKind()), Stage: planned.Stage, Use: use, Charges: charges,
 	}
 }
 
@@ -185,6 +185,16 @@ func (p *policy) ready(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
 		p.show()
 	}
 	return ready
+}
+
+// end writes that a run has ended, which ends what was approved.
+func (p *policy) end(run string, log *zap.Logger) {
+	if p.enforcer == nil {
+		return
+	}
+	if err := p.enforcer.End(run); err != nil { // with it nothing is answered either
+		log.Error("cannot note that a run has ended", zap.String("run", run), zap.Error(err))
+	}
 }
 
 // forget drops a run that has ended: nobody needs to decide about it.

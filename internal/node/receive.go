@@ -47,7 +47,11 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 		_ = n.audit(auditlog.Entry{Event: auditlog.Joined, Teachers: uint32(n.cfg.Teachers)})
 		n.log.Info("joined", zap.String("aggregator", welcome.GetAggregator()), zap.Int("teachers", n.cfg.Teachers))
 	case m.GetEntries() != nil:
-		return n.ledger.follow(n.cfg.Dataset, m.GetEntries().GetLines())
+		closed, err := n.ledger.follow(n.cfg.Dataset, m.GetEntries().GetLines())
+		for _, run := range closed {
+			n.policy.end(run, n.log)
+		}
+		return err
 	case m.GetPart() != nil:
 		p := m.GetPart()
 		if p.Part == 0 {

@@ -44,14 +44,14 @@ func SpecTerms(s *conclavev1.RunSpec) (sitepolicy.Spec, error) {
 	}, err
 }
 
-// priced returns the entry of the plan that a round names, and the most that its answers
-// cost. Of sums to select by that is all selections of the entry: no node hears of the later
+// priced returns the entry of the plan that a round names, the most that it uses of it, and what
+// that costs. Of sums to select by that is all selections of the entry: no node hears of the later
 // ones. The error says that the entry pays for something else, or that the plan does not
 // bound the price.
-func priced(plan privacy.Plan, r *conclavev1.Round) (privacy.Planned, []privacy.Event, error) {
+func priced(plan privacy.Plan, r *conclavev1.Round) (privacy.Planned, privacy.Use, []privacy.Event, error) {
 	at, uses := int(r.GetPlanned()), int64(1)
 	if at >= len(plan) || plan[at].Kind != r.GetKind() {
-		return privacy.Planned{}, nil, errors.New("the run's plan does not pay for what the round asks")
+		return privacy.Planned{}, privacy.Use{}, nil, errors.New("the run's plan does not pay for what the round asks")
 	}
 	switch planned := plan[at]; {
 	case r.GetVotes() != nil:
@@ -59,6 +59,7 @@ func priced(plan privacy.Plan, r *conclavev1.Round) (privacy.Planned, []privacy.
 	case planned.Mechanism.Kind == privacy.Exponential:
 		uses = planned.Count
 	}
-	cost, err := plan.Admit(nil, privacy.Use{Planned: at, Queries: uses, Answered: uses})
-	return plan[at], cost, err
+	use := privacy.Use{Planned: at, Queries: uses, Answered: uses}
+	cost, err := plan.Admit(nil, use)
+	return plan[at], use, cost, err
 }

@@ -35,6 +35,9 @@ type runBook struct {
 	charges     int // rounds, and questions that took the place of others
 	charged     string
 	spent       []privacy.Event
+	// used counts the uses of each entry of the plan.
+	used  []int64
+	ended bool
 }
 
 func newBook() *book {
@@ -99,8 +102,16 @@ func (b *book) apply(e Entry) error {
 	case EntryLimit:
 		b.limit = *e.Limit
 		return nil
-	case EntryAccept:
+	case EntryAccept: // the dataset's ledger knows no more of what was used than before
 		clear(b.charged)
+		for _, r := range b.runs {
+			r.used, r.ended = nil, false
+		}
+		return nil
+	case EntryEnd:
+		for key, r := range b.runs {
+			r.ended = r.ended || key.run == e.Run
+		}
 		return nil
 	case EntryRun:
 		if run != nil {
@@ -120,6 +131,13 @@ func (b *book) apply(e Entry) error {
 	b.charged[chargeOf(e.Run, e.SpecSHA256, *e.Round, e.Question)] = e.Seq
 	b.spent = privacy.Merge(append(b.spent, e.Events...))
 	b.epsilonSpent = e.EpsilonSpent
+	if run.used == nil {
+		run.used = make([]int64, len(run.spec.Plan))
+	}
+	if *e.Planned >= len(run.used) {
+		return fmt.Errorf("run %q has no entry %d in its plan", e.Run, *e.Planned)
+	}
+	run.used[*e.Planned] += e.Uses
 	run.charges++
 	run.charged = e.Time
 	run.spent = privacy.Merge(append(run.spent, e.Events...))

@@ -141,7 +141,7 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 		default:
 			entries = append(entries, Entry{
 				Type: EntryCharge, Run: t.Run, SpecSHA256: t.SpecSHA256, entryCharge: entryCharge{
-					Round: &t.Round, Question: t.Question, Kind: t.Kind,
+					Round: &t.Round, Question: t.Question, Kind: t.Kind, Planned: &t.Use.Planned, Uses: t.Use.Queries,
 					Events: privacy.Merge(t.Charges), EpsilonSpent: spent},
 			})
 		}
@@ -157,6 +157,20 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 		return &entries[n-1], nil
 	}
 	return paid, nil
+}
+
+// End writes that a run has ended: nothing more is answered in it.
+func (e *Enforcer) End(run string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ledger.use(func(b *book) ([]Entry, error) {
+		for key, r := range b.runs {
+			if key.run == run && !r.ended {
+				return []Entry{{Type: EntryEnd, Run: run}}, nil
+			}
+		}
+		return nil, nil
+	})
 }
 
 // refuse completes a refusal, and is nil for none.
@@ -250,17 +264,23 @@ func judge(b *book, d *Dataset, t Request, o Options) (spent float64, due bool, 
 	if refusal := d.allows(t, o.Facts); refusal != nil {
 		return 0, false, refusal
 	}
-	decision := ""
+	decision, ended, used := "", false, []int64(nil)
 	if run := b.runs[runKey{t.Run, t.SpecSHA256}]; run != nil {
-		decision = run.decision
+		decision, ended, used = run.decision, run.ended, run.used
 	}
 	switch {
+	case ended:
+		return 0, false, &Refusal{Rule: RuleEnded, Public: "run " + t.Run + " has ended, and what was approved with it"}
 	case decision == EntryDeny:
 		return 0, false, &Refusal{Rule: RuleDenied, Public: "run " + t.Run + " was denied by the site"}
 	case d.Approval == ByHand && decision != EntryApprove:
 		return 0, false, &Refusal{Rule: RuleApproval, Public: "waits for approval at site " + o.Site, Waiting: true}
 	case b.charged[chargeOf(t.Run, t.SpecSHA256, t.Round, t.Question)] > 0:
 		return b.epsilonSpent, false, nil
+	}
+	if _, err := t.Spec.Plan.Admit(used, t.Use); err != nil {
+		return 0, false, &Refusal{Rule: RulePlan, Public: fmt.Sprintf("all that run %s planned of %s was answered here",
+			t.Run, t.Kind), Private: err.Error()}
 	}
 	claim, err := d.Limit().Admit(b.spent, t.Charges)
 	switch {

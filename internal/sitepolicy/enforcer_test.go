@@ -155,6 +155,41 @@ func TestRulesRefuseByName(t *testing.T) {
 	}
 }
 
+// What was approved ends with the run, and after as many uses as its plan has, whoever asks and
+// under whichever round.
+func TestAnApprovalEnds(t *testing.T) {
+	s := newSite(t)
+	s.write(allowing)
+	g := s.enforcer()
+	ask := func(number uint64, question string) error {
+		r := round("r", number, 1e12)
+		r.Spec.Plan[2].Count, r.Question = 3, digest(question)
+		_, err := g.Charge(r)
+		return err
+	}
+	testkit.Must(t, ask(0, "a"))
+	testkit.Must(t, ask(0, "b")) // another question under the same round
+	testkit.Must(t, ask(0, "a")) // the same again
+	testkit.Must(t, ask(1, "c"))
+	refusedBy(t, ask(1, "d"), RulePlan)
+	refusedBy(t, ask(0, "e"), RulePlan)
+	testkit.Must(t, ask(1, "c"))
+	g = s.enforcer() // a restart changes nothing
+	refusedBy(t, ask(2, "f"), RulePlan)
+	testkit.Must(t, g.End("r"))
+	testkit.Must(t, g.End("r"))
+	testkit.Must(t, g.End("never asked"))
+	for _, enforcer := range []*Enforcer{g, s.enforcer()} {
+		g = enforcer
+		refusedBy(t, ask(0, "a"), RuleEnded)
+		status, err := g.Status()
+		testkit.Must(t, err)
+		if len(status.Runs) != 1 || status.Runs[0].State != StateEnded || status.Runs[0].Charges != 3 {
+			t.Errorf("status %+v", status.Runs)
+		}
+	}
+}
+
 func TestAnApprovalIsForOneSpec(t *testing.T) {
 	s := newSite(t)
 	s.write(strings.Replace(allowing, "automatic", "by-hand", 1))

@@ -23,6 +23,7 @@ const (
 	EntryApprove = "approve" // a person lets a run begin
 	EntryDeny    = "deny"    // a person does not, or no longer
 	EntryCharge  = "charge"  // a round is answered
+	EntryEnd     = "end"     // a run has ended, and with it what was let begin
 	// EntryAccept: a person takes a dataset's ledger that was restored from an older one. What was
 	// answered under the one before may be drawn anew, so that each question costs anew.
 	EntryAccept = "accept"
@@ -35,7 +36,8 @@ const (
 //	run      run, spec, terms
 //	approve  run, spec, by
 //	deny     run, spec, by
-//	charge   run, spec, round, question, kind, events, epsilon_spent
+//	charge   run, spec, round, question, kind, planned, uses, events, epsilon_spent
+//	end      run
 //	accept   accepted, by
 //
 // Time belongs to all of them.
@@ -61,10 +63,13 @@ type Entry struct {
 }
 
 type entryCharge struct {
-	Round    *uint64         `json:"round,omitempty"`
-	Question string          `json:"question,omitempty"` // SHA-256 in hex
-	Kind     Kind            `json:"kind,omitempty"`
-	Events   []privacy.Event `json:"events,omitempty"`
+	Round    *uint64 `json:"round,omitempty"`
+	Question string  `json:"question,omitempty"` // SHA-256 in hex
+	Kind     Kind    `json:"kind,omitempty"`
+	// Planned is the place, from 0, of the entry of the run's plan, and Uses the most that it is used.
+	Planned *int            `json:"planned,omitempty"`
+	Uses    int64           `json:"uses,omitempty"`
+	Events  []privacy.Event `json:"events,omitempty"`
 	// EpsilonSpent is what everything charged so far comes to, at the limit's delta, by
 	// the accountants that are formulas.
 	EpsilonSpent float64 `json:"epsilon_spent,omitempty"`
@@ -134,8 +139,10 @@ var entryFields = map[string]map[string]bool{
 	EntryRun:     {"run": true, "spec": true, "terms": true},
 	EntryApprove: {"run": true, "spec": true, "by": true},
 	EntryDeny:    {"run": true, "spec": true, "by": true},
-	EntryCharge:  {"run": true, "spec": true, "round": true, "question": true, "events": true},
-	EntryAccept:  {"by": true, "accepted": true},
+	EntryCharge: {"run": true, "spec": true, "round": true, "question": true, "events": true, "planned": true,
+		"uses": true},
+	EntryEnd:    {"run": true},
+	EntryAccept: {"by": true, "accepted": true},
 }
 
 func (e Entry) validate() error {
@@ -152,7 +159,7 @@ func (e Entry) validate() error {
 		{"accepted", e.Accepted != nil},
 		{"spec", e.SpecSHA256 != ""}, {"terms", e.Spec != nil}, {"by", e.By != ""}, {"round", e.Round != nil},
 		{"question", e.Question != ""},
-		{"events", len(e.Events) > 0},
+		{"events", len(e.Events) > 0}, {"planned", e.Planned != nil}, {"uses", e.Uses > 0},
 	} {
 		if f.set != fields[f.name] {
 			return fmt.Errorf("%s of an entry of type %s", f.name, e.Type)

@@ -18,6 +18,8 @@ const (
 	RulePerHead  Rule = "min_rows_per_teacher"
 	RuleFilter   Rule = "filter"
 	RuleDenied   Rule = "denied"   // by a person
+	RuleEnded    Rule = "ended"    // the run is over
+	RulePlan     Rule = "plan"     // more than the run's plan has
 	RuleApproval Rule = "approval" // waits for one
 	RuleEpsilon  Rule = "epsilon"  // the limit would be passed
 )

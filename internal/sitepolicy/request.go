@@ -57,7 +57,8 @@ type Request struct {
 	// plan that pays; empty for the training.
 	Kind  Kind
 	Stage string
-	// Charges is the most that the answers may cost, by the plan.
+	// Use is the most that the answers may use of the plan, and Charges what that costs.
+	Use     privacy.Use
 	Charges []privacy.Event
 }
 
@@ -70,6 +71,8 @@ func (t Request) validate() error {
 		return errors.New("the run has no name")
 	case !isSHA256(t.SpecSHA256) || !isSHA256(t.Question):
 		return errors.New("a digest is none")
+	case t.Use.Planned < 0 || t.Use.Queries < 1:
+		return errors.New("they name no entry of the plan")
 	case len(t.Charges) == 0:
 		return errors.New("they name no price")
 	case len(t.Kind) > maxWord || !utf8.ValidString(string(t.Kind)):

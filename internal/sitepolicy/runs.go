@@ -19,6 +19,7 @@ const (
 	StateWaiting   = "waiting"   // for a person
 	StateAutomatic = "automatic" // the policy asks nobody
 	StateRefused   = "refused"   // by the policy, whoever approves
+	StateEnded     = "ended"     // the run is over
 )
 
 // Run is a run that a node was asked for.
@@ -109,6 +110,8 @@ func (e *Enforcer) status(b *runBook, key runKey, d *Dataset, delta float64) (Ru
 		Charges: b.charges, LastCharged: b.charged, Events: b.spent,
 	}
 	switch {
+	case b.ended:
+		run.State = StateEnded
 	case b.decision == EntryDeny:
 		run.State = StateDenied
 	case d == nil:

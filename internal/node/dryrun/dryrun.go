@@ -155,6 +155,7 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 				Run: s.Name, Round: uint64(i), Spec: r.Terms, SpecSHA256: sha256Hex(raw),
 				Question: sha256Hex([]byte(strconv.Itoa(i))),
 				Kind:     out.Kind, Stage: q.Stage, Charges: q.Charges,
+				Use: privacy.Use{Planned: int(q.Round.GetPlanned()), Queries: 1, Answered: 1},
 			}
 			if err := out.foresee(enforcer, terms, all, r); err != nil {
 				return nil, err

@@ -308,7 +308,7 @@ func TestFitIsRefused(t *testing.T) {
 		"a short hessian":    {make([]float64, 2), make([]float64, 2), nil, ErrShape},
 		"gradient NaN":       {[]float64{0, math.NaN()}, make([]float64, 3), nil, ErrSpec},
 		"an endless hessian": {make([]float64, 2), []float64{1, 0, math.Inf(1)}, nil, ErrSpec},
-		// Whoever sends what is no gradient of anything can spoil it, and it ends after as many passes.
+		// A node that sends what is no gradient of anything can spoil it, and it ends after as many passes.
 		"nonsense": {[]float64{1, 1}, []float64{-1e6, 3, -1e6}, nil, nil},
 	} {
 		_, err := Fit(t.Context(), good, func(context.Context, []float64) (Sums, error) {

@@ -113,7 +113,7 @@ func TestJSONSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// Whoever sees what was spent is told that it is no guarantee ahead of time.
+// Each place that shows what was spent says that it is no guarantee ahead of time.
 func TestSpentIsExplained(t *testing.T) {
 	c, rounds := example(t)
 	p := Page{Certificate: c, Rounds: rounds}

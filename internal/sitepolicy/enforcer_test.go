@@ -155,7 +155,7 @@ func TestRulesRefuseByName(t *testing.T) {
 	}
 }
 
-// What was approved ends with the run, and after as many uses as its plan has, whoever asks and
+// What was approved ends with the run, and after as many uses as its plan has, whatever is asked and
 // under whichever round.
 func TestAnApprovalEnds(t *testing.T) {
 	s := newSite(t)

@@ -14,7 +14,7 @@ import (
 )
 
 // A node computes as many steps, on as many records, whether it has records of a class, of a
-// teacher, or any more than one.
+// teacher, or more than one.
 func TestWorkDoesNotDependOnRecords(t *testing.T) {
 	const teachers = 3
 	units := questiontest.SmallUnits(t, partition.UnitRecord, 60, func(int) bool { return true })

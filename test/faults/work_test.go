@@ -124,7 +124,7 @@ func (c *cluster) run(ctx context.Context, k kind, name string) (over bool) {
 }
 
 // student makes one that runs until its run has ended, or is over the budget. who tells apart those
-// of one run, which share a certificate: a run is that of whoever opened it.
+// of one run, which share a certificate: a run belongs to the certificate that opened it.
 func (c *cluster) student(k kind, name, who string) *process {
 	out := c.path("out-" + name + "-" + who)
 	file := c.write("student-"+name+"-"+who+".yaml",

@@ -86,7 +86,7 @@ type row struct {
 	group int
 }
 
-// rows reads the table: groups stand in order, and a row names one package or several, of which the
+// rows reads the table: groups stand in order, and a row names one package or several; the
 // later ones may leave out the folder of the first.
 func rows(t *testing.T, packages map[string]pkg) (all []row) {
 	t.Helper()

@@ -148,7 +148,7 @@ func (s *runs) ListRuns(q *conclavev1.ListRunsRequest,
 	return sendPages(all, last, stream.Send)
 }
 
-// sendPages sends runs in messages of bounded size, the last of which is last.
+// sendPages sends runs in messages of bounded size; last goes with the last of them.
 func sendPages(
 	all []*conclavev1.RunStatus, last *conclavev1.ListRunsResponse, send func(*conclavev1.ListRunsResponse) error,
 ) error {

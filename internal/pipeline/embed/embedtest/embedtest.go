@@ -28,7 +28,7 @@ func options() embed.Options {
 	return o
 }
 
-// held is a start that counts the steps that keep a generator near it, of which each has
+// held is a start that counts the steps that keep a generator near it; each has
 // to come after one of the student's own.
 type held struct {
 	*embed.Start

@@ -202,6 +202,7 @@ func (d *drawer) trap(when, how string) *committed {
 		d.c.told.blame("set a trap: %v", err)
 	}
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		p.expect() // again: another fault may have ended it meanwhile, and it finds the trap when it is back
 		if _, err := os.Stat(file); err != nil {
 			d.c.told.count("leaders trapped "+when+" a charge: "+how, 1)
 			break

@@ -187,13 +187,13 @@ func (p *policy) ready(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
 	return ready
 }
 
-// end writes that a run has ended, which ends what was approved.
-func (p *policy) end(run string, log *zap.Logger) {
-	if p.enforcer == nil {
+// end writes that runs have ended, which ends what was approved.
+func (p *policy) end(runs []string, log *zap.Logger) {
+	if p.enforcer == nil || len(runs) == 0 {
 		return
 	}
-	if err := p.enforcer.End(run); err != nil { // with it nothing is answered either
-		log.Error("cannot note that a run has ended", zap.String("run", run), zap.Error(err))
+	if err := p.enforcer.End(runs...); err != nil { // with it nothing is answered either
+		log.Error("cannot note that runs have ended", zap.Strings("runs", runs), zap.Error(err))
 	}
 }
 

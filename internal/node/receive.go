@@ -48,9 +48,7 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 		n.log.Info("joined", zap.String("aggregator", welcome.GetAggregator()), zap.Int("teachers", n.cfg.Teachers))
 	case m.GetEntries() != nil:
 		closed, err := n.ledger.follow(n.cfg.Dataset, m.GetEntries().GetLines())
-		for _, run := range closed {
-			n.policy.end(run, n.log)
-		}
+		n.policy.end(closed, n.log)
 		return err
 	case m.GetPart() != nil:
 		p := m.GetPart()

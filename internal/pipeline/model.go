@@ -56,7 +56,7 @@ func ParseCondition(text string) (Condition, error) {
 	return Condition{Column: text[:at], Relation: relation, Value: text[at+len(relation):]}, nil
 }
 
-// On returns the place of the condition's column in a schema, and whether a cell of it is asked for.
+// On returns the place of the condition's column in a schema, and whether a cell meets it.
 func (c Condition) On(schema *partition.Schema) (column int, meets func(cell float64) bool, err error) {
 	if column = schema.ColumnIndex(c.Column); column < 0 || column == schema.UnitColumn() {
 		return 0, nil, fmt.Errorf("%w: %s: the schema has no such column to ask for", ErrCondition, c)

@@ -102,8 +102,8 @@ func loadNetwork(s *SavedModel) (Model, error) {
 	return NewNetwork(s.Schema, g, j.Shares)
 }
 
-// Sample draws rows of all classes in their released shares, or of one that is asked for: the only
-// condition that a network takes.
+// Sample draws rows of all classes in their released shares, or of the one class that where names:
+// the only condition that a network takes.
 func (m *NetworkModel) Sample(rows int, where []Condition, rng *rand.Rand) (*partition.Table, error) {
 	class := anyClass
 	for _, c := range where {

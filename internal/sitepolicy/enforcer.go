@@ -159,17 +159,22 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 	return paid, nil
 }
 
-// End writes that a run has ended: nothing more is answered in it.
-func (e *Enforcer) End(run string) error {
+// End writes that runs have ended, those of them that the node was asked in: nothing more is
+// answered in them.
+func (e *Enforcer) End(runs ...string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.ledger.use(func(b *book) ([]Entry, error) {
+	return e.ledger.use(func(b *book) (entries []Entry, err error) {
+		open := map[string]bool{}
 		for key, r := range b.runs {
-			if key.run == run && !r.ended {
-				return []Entry{{Type: EntryEnd, Run: run}}, nil
+			open[key.run] = open[key.run] || !r.ended
+		}
+		for _, run := range runs {
+			if open[run] {
+				entries = append(entries, Entry{Type: EntryEnd, Run: run})
 			}
 		}
-		return nil, nil
+		return entries, nil
 	})
 }
 

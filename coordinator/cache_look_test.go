@@ -23,14 +23,11 @@ type seen struct {
 func look(t *testing.T, s *Store, lead *Leadership, run string, round uint64) seen {
 	t.Helper()
 	standing, err := s.Round(testkit.Within(t), lead, run, round)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	now, err := s.Snapshot(testkit.Within(t), lead, run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ofRun, ofDataset := now.Spending()
+	testkit.Must(t, err)
+	ofRun, ofDataset, err := now.Spending(0, "")
+	testkit.Must(t, err)
 	order := func(a, b privacy.Event) int { return cmp.Compare(a.Sigma, b.Sigma) }
 	return seen{standing.Run, slices.SortedFunc(slices.Values(ofRun.Spent), order),
 		slices.SortedFunc(slices.Values(ofDataset.Spent), order), standing.Found}

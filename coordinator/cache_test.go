@@ -174,9 +174,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 	t.Run("who waits for the turn may go away", func(t *testing.T) {
 		c, _ := begin(t)
 		h := c.store.cacheOf("flchain")
-		if err := h.lock(testkit.Within(t)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, h.lock(testkit.Within(t)))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, _, err := c.store.Charge(ctx, c.lead,

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/conclave-dp/conclave/internal/ledger"
@@ -14,10 +16,7 @@ import (
 
 // Charge is a release and what it costs.
 type Charge struct {
-	Run   string
-	Round uint64
-	// Use is what the release uses of the run's plan, which prices it.
-	Use privacy.Use
+	Question
 	// Entries is the length of the vector that is released, 0 for none.
 	Entries int
 	// Release is what is stored and handed out: at most MaxRelease bytes, and
@@ -57,80 +56,72 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 	sum := sha256.Sum256(c.Release)
 	var release []byte
 	var entry ledger.Entry
-	dataset, err := s.datasetOf(ctx, op, c.Run)
-	if err != nil {
-		return nil, ledger.Entry{}, err
-	}
-	head := s.cacheOf(dataset)
-	if err := head.lock(ctx); err != nil {
-		return nil, ledger.Entry{}, s.wrap(ctx, op, err)
-	}
-	defer head.unlock()
-	err = update(func() (bool, error) {
-		key := s.releaseKey(c.Run, c.Round)
-		others := head.others.Load()
-		l := head.uncharged(lead, c.Run, c.Round)
-		if l == nil {
+	err := s.amend(ctx, op, lead, c.Run, c.Round, func(l *loaded, stored *mvccpb.KeyValue) (*amendment, error) {
+		if stored != nil {
 			var err error
-			if l, err = s.load(ctx, op, c.Run, key); err != nil {
-				return false, err
-			}
-			if stored := l.more[0]; stored != nil {
-				release, entry, err = s.stored(ctx, stored)
-				return err == nil, err
-			}
+			release, entry, err = s.stored(ctx, stored)
+			return nil, err
 		}
 		if c.Round < l.run.Forgotten {
-			return false, &ForgottenError{Run: c.Run, Round: c.Round}
+			return nil, &ForgottenError{Run: c.Run, Round: c.Round}
 		}
 		if l.run.Closed {
-			return false, fmt.Errorf("%s round %d: %w: %q", op, c.Round, ErrRunClosed, c.Run)
+			return nil, fmt.Errorf("%s round %d: %w: %q", op, c.Round, ErrRunClosed, c.Run)
 		}
-		events, epsilonSpent, err := l.admit(c.Use)
+		entries, err := s.abandoning(lead, l, c.Round, c.Digest)
 		if err != nil {
-			return false, fmt.Errorf("%s round %d: %w", op, c.Round, err)
+			return nil, fmt.Errorf("%s round %d: %w", op, c.Round, err)
 		}
-		next := s.newEntry(lead, ledger.EntryRelease, l.run.Dataset)
-		next.Run, next.Round = c.Run, &c.Round
-		next.Planned, next.Kind = &c.Use.Planned, l.run.Plan[c.Use.Planned].Kind
-		next.Events, next.Queries, next.Answered = events, c.Use.Queries, c.Use.Answered
-		next.Entries = int64(c.Entries)
-		next.EpsilonSpent, next.ReleaseSHA256 = epsilonSpent, hex.EncodeToString(sum[:])
-		puts, err := s.appendEntry(&l.dataset, next)
+		next, err := s.charging(lead, l, ledger.EntryRelease, c.Round, c.Use)
 		if err != nil {
-			return false, fmt.Errorf("%s round %d of run %q: %w", op, c.Round, c.Run, err)
+			return nil, fmt.Errorf("%s round %d: %w", op, c.Round, err)
+		}
+		next.Entries, next.ReleaseSHA256 = int64(c.Entries), hex.EncodeToString(sum[:])
+		puts, err := s.appendEntries(&l.dataset, append(entries, next)...)
+		if err != nil {
+			return nil, fmt.Errorf("%s round %d of run %q: %w", op, c.Round, c.Run, err)
 		}
 		release, entry = c.Release, l.dataset.Head
 		l.run.Releases++
-		l.run.EpsilonSpent = epsilonSpent
 		// Only what is not forgotten yet: etcd looks at every key it ever had in a range.
 		if c.Forget > l.run.Forgotten {
 			puts = append(puts, clientv3.OpDelete(s.releaseKey(c.Run, l.run.Forgotten),
 				clientv3.WithRange(s.releaseKey(c.Run, c.Forget))))
 			l.run.Forgotten = c.Forget
 		}
+		key := s.releaseKey(c.Run, c.Round)
 		record := releaseRecord{Dataset: l.run.Dataset, Seq: entry.Seq}
 		conditions, err := s.storeRelease(ctx, op, lead, key, c.Release, &record)
-		if conditions == nil || err != nil {
-			return false, err
+		if err != nil {
+			return nil, err
+		}
+		if conditions == nil {
+			return nil, errOvertaken
 		}
 		value, err := encode(record)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		puts = append(puts, clientv3.OpPut(key, value))
-		revision, err := s.commitRun(ctx, op, lead, l, append(conditions, absent(key)), puts...)
-		if revision == 0 {
-			head.forget()
-			return false, err
-		}
-		head.learn(lead, l, others, revision, puts)
-		return true, nil
+		return &amendment{append(conditions, absent(key)), append(puts, clientv3.OpPut(key, value))}, nil
 	})
 	if err != nil {
 		return nil, ledger.Entry{}, err
 	}
 	return release, entry, nil
+}
+
+// charging returns the entry that charges a use, released or abandoned, and adds that to the
+// totals of l's run and dataset. Both budgets are asked.
+func (s *Store) charging(lead *Leadership, l *loaded, kind string, round uint64, use privacy.Use) (
+	entry ledger.Entry, err error) {
+	entry = s.newEntry(lead, kind, l.run.Dataset)
+	if entry.Events, entry.EpsilonSpent, err = l.admit(use); err != nil {
+		return entry, err
+	}
+	entry.Run, entry.Round = l.run.Name, &round
+	entry.Planned, entry.Kind = &use.Planned, l.run.Plan[use.Planned].Kind
+	entry.Queries, entry.Answered = use.Queries, use.Answered
+	return entry, nil
 }
 
 // admit asks both budgets and adds the events of a use to both totals. It returns the
@@ -141,10 +132,11 @@ func (l *loaded) admit(use privacy.Use) ([]privacy.Event, float64, error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("budget of run %q: %w", l.run.Name, err)
 	}
-	if ofDataset, err = ofDataset.Admit(events); err != nil {
+	if _, err := ofDataset.Admit(events); err != nil {
 		return nil, 0, fmt.Errorf("budget of dataset %q: %w", l.dataset.Name, err)
 	}
-	l.run.Used, l.run.Spent, l.dataset.Spent = ofRun.Used, ofRun.Spent, ofDataset.Spent
-	epsilon, err := ofRun.EpsilonSpent()
-	return events, epsilon, err
+	l.run.Used, l.run.Spent = ofRun.Used, ofRun.Spent
+	l.dataset.Spent = privacy.Merge(slices.Concat(l.dataset.Spent, events))
+	l.run.EpsilonSpent, err = ofRun.EpsilonSpent()
+	return events, l.run.EpsilonSpent, err
 }

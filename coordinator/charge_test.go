@@ -25,14 +25,10 @@ func TestChargeOnce(t *testing.T) {
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	release, entry, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	sum := sha256.Sum256([]byte("answer"))
 	claim, err := privacy.Account(costOf(testCharge("first", 0, "")), 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if string(release) != "answer" || entry.ReleaseSHA256 != hex.EncodeToString(sum[:]) ||
 		entry.Seq != 3 || entry.Fence != c.lead.Fence() || entry.EpsilonSpent != claim.Epsilon {
 		t.Errorf("release %q, entry %+v", release, entry)
@@ -58,9 +54,7 @@ func TestChargeOnce(t *testing.T) {
 	}
 
 	run, dataset, err := spending(c.store, "first")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, spent := range [][]privacy.Event{run.Spent, dataset.Spent} {
 		if diff := cmp.Diff(costOf(testCharge("", 0, "")), spent); diff != "" {
 			t.Errorf("spent:\n%s", diff)
@@ -166,9 +160,7 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 	for i := range 30 {
 		charge.Run = fmt.Sprintf("run-%d", i)
 		_, dataset, err := spending(c.store, charge.Run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if _, err := dataset.Admit(costOf(charge)); err != nil {
 			refused(charge, testDataset.Budget)
 			before := everything(t, c.store)
@@ -194,9 +186,7 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 func everything(t *testing.T, s *Store) map[string]int64 {
 	t.Helper()
 	r, err := s.client.Get(testkit.Within(t), s.config.Prefix, clientv3.WithPrefix())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	all := make(map[string]int64)
 	for _, kv := range r.Kvs {
 		all[string(kv.Key)] = kv.ModRevision

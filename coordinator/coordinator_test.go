@@ -32,9 +32,7 @@ func TestMain(m *testing.M) {
 func runEtcd(t testing.TB, dir string) *etcdserver.Server {
 	t.Helper()
 	e, err := etcdserver.Start(context.Background(), etcdserver.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)
@@ -46,9 +44,8 @@ func runEtcd(t testing.TB, dir string) *etcdserver.Server {
 func openStore(t testing.TB, c Config) *Store {
 	t.Helper()
 	s, err := Open(testkit.Within(t), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	s.part = smallPart
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -58,9 +55,7 @@ func leadAs(t testing.TB, s *Store, name string) *Leadership {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	l, err := s.Lead(ctx, name, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return l
 }
 
@@ -97,7 +92,7 @@ func costOf(c Charge) []privacy.Event { return testPlan()[c.Use.Planned].Worst(c
 
 // testCharge costs little: some hundred fit the run's budget.
 func testCharge(run string, round uint64, release string) Charge {
-	return Charge{Run: run, Round: round, Use: votes(200, 4), Release: []byte(release)}
+	return Charge{Question: Question{Run: run, Round: round, Use: votes(200, 4)}, Release: []byte(release)}
 }
 
 // cluster is an etcd with a store that leads, a dataset and a run "first".
@@ -114,9 +109,7 @@ func newCluster(t testing.TB) *cluster {
 	c.etcd = runEtcd(t, c.dir)
 	c.store = openStore(t, Config{Endpoints: c.etcd.Endpoints()})
 	c.lead = leadAs(t, c.store, "agg")
-	if err := c.store.OpenDataset(testkit.Within(t), c.lead, testDataset); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.store.OpenDataset(testkit.Within(t), c.lead, testDataset))
 	existing, err := c.store.OpenRun(testkit.Within(t), c.lead, testRun("first"))
 	if err != nil || existing {
 		t.Fatalf("existing %v, %v", existing, err)
@@ -128,15 +121,11 @@ func newCluster(t testing.TB) *cluster {
 func ledgerOf(t testing.TB, s *Store) ([]ledger.Entry, ledger.Verification) {
 	t.Helper()
 	entries, err := s.Ledger(testkit.Within(t), testDataset.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var lines bytes.Buffer
 	for _, e := range entries {
 		line, err := e.Canonical()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		lines.Write(append(line, '\n'))
 	}
 	v, err := ledger.Verify(&lines)

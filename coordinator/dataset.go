@@ -35,6 +35,8 @@ type datasetRecord struct {
 	Dataset
 	Head  ledger.Entry    `json:"head"`
 	Spent []privacy.Event `json:"spent,omitempty"` // over all runs, merged
+	// Asked are the questions that nodes were asked and that are not charged yet, by run.
+	Asked map[string]asked `json:"asked,omitempty"`
 }
 
 // OpenDataset creates the dataset with the first entry of its ledger, or checks
@@ -75,7 +77,7 @@ func (s *Store) OpenDataset(ctx context.Context, lead *Leadership, d Dataset) er
 		record := datasetRecord{Dataset: d}
 		entry := s.newEntry(lead, ledger.EntryOpen, d.Name)
 		entry.Budget, entry.Unit, entry.Neighbouring = &d.Budget, d.Unit, neighbouring
-		puts, err := s.appendEntry(&record, entry)
+		puts, err := s.appendEntries(&record, entry)
 		if err != nil {
 			return false, fmt.Errorf("%s %q: %w", op, d.Name, err)
 		}
@@ -108,7 +110,7 @@ func (d Dataset) matches(stored Dataset) error {
 
 func (s *Store) newEntry(lead *Leadership, kind, dataset string) ledger.Entry {
 	entry := ledger.Entry{Type: kind, Dataset: dataset}
-	if kind != ledger.EntryRelease {
+	if !entry.OfQuestion() {
 		entry.Day = ledger.FormatDay(s.now())
 	}
 	if lead != nil { // commit refuses it
@@ -117,29 +119,30 @@ func (s *Store) newEntry(lead *Leadership, kind, dataset string) ledger.Entry {
 	return entry
 }
 
-// appendEntry seals entry behind the head of record, if there is one, and makes
-// it the head. It returns the puts of the entry and of the record.
-func (s *Store) appendEntry(record *datasetRecord, entry ledger.Entry) ([]clientv3.Op, error) {
-	var previous *ledger.Entry
-	if record.Head.Seq > 0 {
-		previous = &record.Head
+// appendEntries seals entries behind the head of record, if there is one, and makes the last
+// one the head. It returns the puts of the entries and of the record.
+func (s *Store) appendEntries(record *datasetRecord, entries ...ledger.Entry) ([]clientv3.Op, error) {
+	var puts []clientv3.Op
+	for _, entry := range entries {
+		var previous *ledger.Entry
+		if record.Head.Seq > 0 {
+			previous = &record.Head
+		}
+		if err := entry.Seal(previous); err != nil {
+			return nil, err
+		}
+		line, err := entry.Canonical()
+		if err != nil {
+			return nil, err
+		}
+		record.Head = entry
+		puts = append(puts, clientv3.OpPut(s.entryKey(record.Name, entry.Seq), string(line)))
 	}
-	if err := entry.Seal(previous); err != nil {
-		return nil, err
-	}
-	line, err := entry.Canonical()
-	if err != nil {
-		return nil, err
-	}
-	record.Head = entry
 	value, err := encode(record)
 	if err != nil {
 		return nil, err
 	}
-	return []clientv3.Op{
-		clientv3.OpPut(s.entryKey(record.Name, entry.Seq), string(line)),
-		clientv3.OpPut(s.datasetKey(record.Name), value),
-	}, nil
+	return append(puts, clientv3.OpPut(s.datasetKey(record.Name), value)), nil
 }
 
 // Ledger returns the dataset's entries, oldest first. The error matches
@@ -237,10 +240,13 @@ func (s *Store) audit(ctx context.Context, record datasetRecord) error {
 		if total.PlanPrice != nil {
 			planned = total.PlanPrice.Epsilon
 		}
-		if run.Dataset != record.Name || run.Budget != total.Budget || run.Closed != total.Closed ||
-			!slices.Equal(run.Plan, total.Plan) || math.Abs(run.PlanEpsilon-planned) > 1e-9*planned ||
-			run.Releases != uint64(total.Releases) || !slices.Equal(run.Used, total.Used) ||
-			!slices.Equal(run.Spent, total.Events) {
+		same := run.Dataset == record.Name && run.Budget == total.Budget && run.Closed == total.Closed &&
+			run.Releases == uint64(total.Releases)
+		if !run.Removed { // of a removed one no more is kept
+			same = same && slices.Equal(run.Plan, total.Plan) && math.Abs(run.PlanEpsilon-planned) <= 1e-9*planned &&
+				slices.Equal(run.Used, total.Used) && slices.Equal(run.Spent, total.Events)
+		}
+		if !same {
 			return damaged(fmt.Errorf("it does not agree with the record of run %q", name))
 		}
 	}

@@ -95,9 +95,7 @@ func TestOpenDatasetFindsDamage(t *testing.T) {
 		} else {
 			_, err = s.client.Put(ctx, damage.key, changed)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if err := s.OpenDataset(ctx, c.lead, testDataset); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v, want ErrCorrupt", name, err)
 		}
@@ -153,13 +151,9 @@ func TestRuns(t *testing.T) {
 	}
 
 	_, entry, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	head, err := c.store.CloseRun(ctx, c.lead, "first")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := c.store.OpenRun(ctx, c.lead, testRun("second")); err != nil {
 		t.Fatal(err)
 	}
@@ -178,9 +172,7 @@ func TestRuns(t *testing.T) {
 		t.Errorf("a closed run wrote:\n%s", diff)
 	}
 	got, err := c.store.Run(ctx, "first")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := testRun("first")
 	want.Closed, want.Head, want.Releases = true, head, 1
 	want.Spent, want.EpsilonSpent = entry.Events, entry.EpsilonSpent

@@ -33,9 +33,7 @@ func TestEmbeddedRestartKeepsAll(t *testing.T) {
 	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.store.AdmitNode(ctx, c.lead, testNode()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.store.AdmitNode(ctx, c.lead, testNode()))
 	before, _ := ledgerOf(t, c.store)
 	if err := c.etcd.Close(); err != nil { // with the store still open
 		t.Fatal(err)
@@ -63,9 +61,7 @@ func TestEmbeddedCloseIsQuick(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t) // its store watches and keeps a lease alive
 	start := time.Now()
-	if err := c.etcd.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.etcd.Close())
 	if took := time.Since(start); took > time.Minute {
 		t.Errorf("close took %v", took)
 	}
@@ -110,18 +106,12 @@ func TestAnotherProcess(t *testing.T) {
 	cmd := exec.CommandContext(testkit.Within(t), os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+dir)
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, cmd.Start())
 	lines := bufio.NewScanner(stdout)
 	next := func() string {
 		t.Helper()
@@ -153,9 +143,7 @@ func TestAnotherProcess(t *testing.T) {
 		}
 		hash = next()
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, cmd.Process.Kill())
 	io.Copy(io.Discard, stdout)
 	cmd.Wait()
 	if stderr.Len() > 0 {
@@ -188,9 +176,7 @@ func externalEtcd(t *testing.T, files certs.Files) (endpoint string) {
 	c.ClientTLSInfo.TrustedCAFile, c.ClientTLSInfo.ClientCertAuth = files.CA, true
 	c.TickMs, c.ElectionMs = 10, 100
 	e, err := embed.StartEtcd(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(e.Close)
 	select {
 	case <-e.Server.ReadyNotify():
@@ -204,28 +190,20 @@ func TestExternalEtcd(t *testing.T) {
 	t.Parallel()
 	dir, foreign := t.TempDir(), t.TempDir()
 	for _, d := range []string{dir, foreign} {
-		if err := authority.Create(d); err != nil {
-			t.Fatal(err)
-		}
-		if err := authority.Issue(d, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, authority.Create(d))
+		testkit.Must(t, authority.Issue(d, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
 	}
 	files := certs.IssuedFiles(dir, certs.RoleAggregator, "agg")
 	endpoint := externalEtcd(t, files)
 
 	tlsConfig, err := tlsconfig.Client(files, "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx := testkit.Within(t)
 	// Two clusters share the etcd.
 	for _, prefix := range []string{"", "/other"} {
 		s := openStore(t, Config{Endpoints: []string{endpoint}, TLS: tlsConfig, Prefix: prefix})
 		l := leadAs(t, s, "agg")
-		if err := s.OpenDataset(ctx, l, testDataset); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, s.OpenDataset(ctx, l, testDataset))
 		if existing, err := s.OpenRun(ctx, l, testRun("first")); err != nil || existing {
 			t.Fatalf("existing %v, %v", existing, err)
 		}
@@ -242,9 +220,7 @@ func TestExternalEtcd(t *testing.T) {
 	}
 
 	stranger, err := tlsconfig.Client(certs.IssuedFiles(foreign, certs.RoleAggregator, "agg"), "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s, err := Open(ctx, Config{Endpoints: []string{endpoint}, TLS: stranger, DialTimeout: time.Second})
 	if err == nil {
 		s.Close()
@@ -258,15 +234,11 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	// A port that nobody listens on.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	closed := "http://" + l.Addr().String()
 	l.Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer silent.Close()
 	for _, endpoint := range []string{closed, "http://" + silent.Addr().String(), "unix:///nowhere/etcd.sock"} {
 		start := time.Now()
@@ -294,15 +266,11 @@ func TestEtcdAway(t *testing.T) {
 	s := openStore(t, Config{Endpoints: etcd.Endpoints(), RequestTimeout: 600 * time.Millisecond})
 	l := leadAs(t, s, "agg")
 	ctx := testkit.Within(t)
-	if err := s.OpenDataset(ctx, l, testDataset); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.OpenDataset(ctx, l, testDataset))
 	if _, err := s.OpenRun(ctx, l, testRun("first")); err != nil {
 		t.Fatal(err)
 	}
-	if err := etcd.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, etcd.Close())
 	start := time.Now()
 	_, _, err := s.Charge(ctx, l, testCharge("first", 0, "answer"))
 	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), etcd.Endpoints()[0]) {
@@ -338,18 +306,12 @@ func TestAllIsWellWithoutALine(t *testing.T) {
 	dir := t.TempDir()
 	for start, while := range []time.Duration{0, 300 * time.Millisecond, 0} {
 		e, err := etcdserver.Start(context.Background(), etcdserver.Config{Dir: dir, Logger: zap.New(core)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		s := openStore(t, Config{Endpoints: e.Endpoints()})
 		l := leadAs(t, s, "agg")
-		if err := s.OpenDataset(testkit.Within(t), l, testDataset); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, s.OpenDataset(testkit.Within(t), l, testDataset))
 		time.Sleep(while) // etcd learns its version meanwhile
-		if err := e.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, e.Close())
 		for _, line := range logged.TakeAll() {
 			t.Errorf("start %d: etcd says %q: %v", start, line.Message, line.ContextMap())
 		}

@@ -81,11 +81,16 @@ func (s *Store) commitEnd(ctx context.Context, op string, lead *Leadership, name
 	return revision > 0, err
 }
 
-// closing closes l's run with an entry in the ledger, and returns the puts of that.
+// closing closes l's run with an entry in the ledger, and returns the puts of that. A question
+// that was asked and not released is charged before.
 func (s *Store) closing(lead *Leadership, l *loaded) ([]clientv3.Op, error) {
+	entries, err := s.abandoning(lead, l, 0, "")
+	if err != nil {
+		return nil, err
+	}
 	entry := s.newEntry(lead, ledger.EntryClose, l.run.Dataset)
 	entry.Run, entry.EpsilonSpent = l.run.Name, l.run.EpsilonSpent
-	puts, err := s.appendEntry(&l.dataset, entry)
+	puts, err := s.appendEntries(&l.dataset, append(entries, entry)...)
 	if err != nil {
 		return nil, err
 	}
@@ -93,4 +98,65 @@ func (s *Store) closing(lead *Leadership, l *loaded) ([]clientv3.Op, error) {
 	// The next round may have parts of a release that was never charged.
 	next := s.releaseKey(l.run.Name, l.run.Releases)
 	return append(puts, clientv3.OpDelete(partsPrefix(next), clientv3.WithPrefix())), nil
+}
+
+// Remove drops what is stored of a run that has ended: its releases, its spec, and its place in
+// the queue. Its entries in the ledger stay, and so does its name where it was opened: no other
+// run can have it. The error matches ErrQueue or ErrRunOpen where it has not ended, and ErrNoRun.
+func (s *Store) Remove(ctx context.Context, lead *Leadership, name string) (removed Run, err error) {
+	const op = "remove run"
+	if err := checkName("run", name); err != nil {
+		return Run{}, err
+	}
+	err = update(func() (bool, error) {
+		kvs, _, err := s.read(ctx, op, s.runKey(name), s.submissionKey(name))
+		if err != nil {
+			return false, err
+		}
+		if kvs[0] == nil && kvs[1] == nil {
+			return false, fmt.Errorf("%w: %q", ErrNoRun, name)
+		}
+		var conditions []clientv3.Cmp
+		ops := []clientv3.Op{
+			clientv3.OpDelete(s.submissionKey(name)), clientv3.OpDelete(s.runFileKey(name)),
+			clientv3.OpDelete(s.releasesPrefix(name), clientv3.WithPrefix()),
+		}
+		if kvs[1] == nil {
+			conditions = append(conditions, absent(s.submissionKey(name)))
+		} else {
+			q, err := decodeSubmission(kvs[1])
+			if err != nil {
+				return false, err
+			}
+			if !q.State.Final() {
+				return false, moved(q, "removed")
+			}
+			removed = Run{Name: q.Name, Dataset: q.Dataset, By: q.By}
+			conditions = append(conditions, unchanged(kvs[1]))
+		}
+		if kvs[0] == nil { // it was never opened: nothing in the ledger has its name
+			return s.commit(ctx, op, lead, append(conditions, absent(s.runKey(name))), ops...)
+		}
+		r, err := decode[Run](kvs[0])
+		if err != nil {
+			return false, err
+		}
+		if !r.Closed {
+			return false, fmt.Errorf("%w: %q; cancel it first", ErrRunOpen, name)
+		}
+		removed = Run{
+			Name: r.Name, Dataset: r.Dataset, Budget: r.Budget, By: r.By, Student: r.Student, RunState: RunState{
+				Opened: r.Opened, Closed: true, Head: r.Head, Releases: r.Releases, Forgotten: r.Releases,
+				EpsilonSpent: r.EpsilonSpent, Removed: true,
+			},
+		}
+		value, err := encode(removed)
+		if err != nil {
+			return false, err
+		}
+		defer s.wrote(r.Dataset)
+		return s.commit(ctx, op, lead, append(conditions, unchanged(kvs[0])),
+			append(ops, clientv3.OpPut(s.runKey(name), value))...)
+	})
+	return removed, err
 }

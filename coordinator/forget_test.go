@@ -76,9 +76,7 @@ func TestForget(t *testing.T) {
 	// A restart of the aggregator.
 	s := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
 	lead := leadAs(t, s, "agg")
-	if err := s.OpenDataset(ctx, lead, testDataset); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.OpenDataset(ctx, lead, testDataset))
 	check(s)
 	charged(s, lead)
 	if _, err := s.CloseRun(ctx, lead, "first"); err != nil {

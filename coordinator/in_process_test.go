@@ -132,9 +132,7 @@ func TestInProcessWhileEtcdCloses(t *testing.T) {
 		})
 	}
 	testkit.Receive(t, working)
-	if err := c.etcd.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.etcd.Close())
 	workers.Wait()
 	back := openStore(t, Config{Embedded: runEtcd(t, c.dir)})
 	run, err := back.Run(testkit.Within(t), "first")

@@ -29,9 +29,7 @@ func TestTakeoverOfTheSameNameIsImmediate(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	node := testNode()
-	if err := c.store.MarkLive(testkit.Within(t), c.lead, node); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.store.MarkLive(testkit.Within(t), c.lead, node))
 	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
 	next := leadAs(t, other, "agg") // gives up before the lease of the first ends
 	if next.Fence() <= c.lead.Fence() {
@@ -108,9 +106,7 @@ func TestStandbyWaits(t *testing.T) {
 		t.Fatal("two leaders")
 	case <-time.After(300 * time.Millisecond):
 	}
-	if err := c.lead.Resign(testkit.Within(t)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.lead.Resign(testkit.Within(t)))
 	select {
 	case l := <-elected:
 		if _, _, err := standby.Charge(testkit.Within(t), l, testCharge("first", 0, "answer")); err != nil {
@@ -135,9 +131,7 @@ func TestLeaseRunsOut(t *testing.T) {
 	etcd := runEtcd(t, t.TempDir())
 	dead := openStore(t, Config{Endpoints: etcd.Endpoints()})
 	l, err := dead.Lead(testkit.Within(t), "dead", time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dead.Close()
 	ended(t, l, testkit.Patience)
 	leadAs(t, openStore(t, Config{Endpoints: etcd.Endpoints()}), "alive")
@@ -148,9 +142,7 @@ func TestLeadershipOutlivesItsLease(t *testing.T) {
 	etcd := runEtcd(t, t.TempDir())
 	s := openStore(t, Config{Endpoints: etcd.Endpoints()})
 	l, err := s.Lead(testkit.Within(t), "agg", 8*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	select {
 	case <-l.Context().Done():
 		t.Fatal(context.Cause(l.Context()))

@@ -15,9 +15,7 @@ func TestCheckHead(t *testing.T) {
 	end := func() LedgerHead {
 		t.Helper()
 		now, err := c.store.Snapshot(testkit.Within(t), c.lead, "first")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return now.Head()
 	}
 	if m := end(); m.Seq != 2 { // the dataset and its run are opened
@@ -25,17 +23,13 @@ func TestCheckHead(t *testing.T) {
 	}
 	for round := range uint64(3) {
 		_, entry, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", round, "answer"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if m := end(); m != (LedgerHead{entry.Seq, entry.Hash}) {
 			t.Errorf("after entry %d the ledger ends with %v", entry.Seq, m)
 		}
 	}
 	entries, err := c.store.Ledger(testkit.Within(t), "flchain")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	last := entries[len(entries)-1]
 	for _, e := range entries {
 		got, err := c.store.CheckHead(testkit.Within(t), "flchain", LedgerHead{e.Seq, e.Hash})
@@ -78,9 +72,7 @@ func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
 	var old [][2]string
 	remember := func() {
 		kvs, err := c.store.list(testkit.Within(t), "remember", c.store.config.Prefix)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, kv := range kvs {
 			old = append(old, [2]string{string(kv.Key), string(kv.Value)})
 		}
@@ -90,15 +82,11 @@ func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
 		return err
 	}
 	for round := range uint64(2) {
-		if err := charge(round); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, charge(round))
 	}
 	remember()
 	for round := uint64(2); round < 5; round++ {
-		if err := charge(round); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, charge(round))
 	}
 	for _, kv := range old {
 		if _, err := c.store.client.Put(testkit.Within(t), kv[0], kv[1]); err != nil {

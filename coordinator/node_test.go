@@ -22,9 +22,7 @@ func TestAdmitNode(t *testing.T) {
 	south.Site, south.Manifest = "south", "f2"
 	for range 2 { // the second time they come back
 		for _, n := range []Node{south, testNode()} {
-			if err := c.store.AdmitNode(ctx, c.lead, n); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, c.store.AdmitNode(ctx, c.lead, n))
 		}
 	}
 	for field, change := range map[string]func(*Node){
@@ -62,9 +60,7 @@ func TestAdmitNode(t *testing.T) {
 		}
 	}
 	got, err := c.store.Nodes(ctx, "flchain")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if diff := cmp.Diff([]Node{testNode(), south}, got); diff != "" {
 		t.Errorf("nodes:\n%s", diff)
 	}
@@ -77,29 +73,19 @@ func TestLiveNodes(t *testing.T) {
 	live := func() []Node {
 		t.Helper()
 		nodes, err := c.store.LiveNodes(ctx, "flchain")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return nodes
 	}
-	if err := c.store.MarkLive(ctx, c.lead, testNode()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.store.MarkLive(ctx, c.lead, testNode()))
 	if diff := cmp.Diff([]Node{testNode()}, live()); diff != "" {
 		t.Error(diff)
 	}
-	if err := c.store.MarkGone(ctx, c.lead, testNode()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.store.MarkGone(ctx, c.lead, testNode()))
 	if nodes := live(); len(nodes) != 0 {
 		t.Errorf("gone, but live: %v", nodes)
 	}
-	if err := c.store.MarkLive(ctx, c.lead, testNode()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.lead.Resign(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.store.MarkLive(ctx, c.lead, testNode()))
+	testkit.Must(t, c.lead.Resign(ctx))
 	if nodes := live(); len(nodes) != 0 {
 		t.Errorf("live after the leader resigned: %v", nodes)
 	}

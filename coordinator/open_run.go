@@ -29,7 +29,9 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 	if err := checkName("dataset", r.Dataset); err != nil {
 		return false, err
 	}
-	opened := Run{Name: r.Name, Dataset: r.Dataset, Spec: r.Spec, Budget: r.Budget, Plan: r.Plan, By: r.By}
+	opened := Run{
+		Name: r.Name, Dataset: r.Dataset, Spec: r.Spec, Budget: r.Budget, Plan: r.Plan, By: r.By, Student: r.Student,
+	}
 	// Asked once: it takes some tenths of a second.
 	planEpsilon := sync.OnceValues(opened.checkPlan)
 	err = update(func() (bool, error) {
@@ -75,7 +77,7 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 		}
 		entry := s.newEntry(lead, ledger.EntryRun, r.Dataset)
 		entry.Run, entry.Budget, entry.Plan = r.Name, &r.Budget, r.Plan
-		puts, err := s.appendEntry(&record, entry)
+		puts, err := s.appendEntries(&record, entry)
 		if err != nil {
 			return false, fmt.Errorf("%s %q: %w", op, r.Name, err)
 		}
@@ -149,13 +151,13 @@ func (d datasetRecord) makesRoom(r Run) error {
 	if d.Head.Seq > 1 {
 		runs = 1
 	}
-	if _, err := privacy.CheckDatasetPlan(d.Budget, d.Spent, runs, r.Budget.Filter, r.Plan); err != nil {
+	if _, err := privacy.CheckDatasetPlan(d.Budget, d.due(r.Name), runs, r.Budget.Filter, r.Plan); err != nil {
 		return err
 	}
 	if r.Budget.Filter == privacy.FilterPLD {
 		return nil
 	}
-	if err := d.Budget.Room(d.Spent, r.Budget); err != nil {
+	if err := d.Budget.Room(d.due(r.Name), r.Budget); err != nil {
 		return fmt.Errorf("its budget does not fit what is left of that of the dataset: %w", err)
 	}
 	return nil

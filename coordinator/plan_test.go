@@ -29,8 +29,10 @@ func plannedRun(name string) Run {
 
 // sampleCharge is the round's release of a planned run, the class shares first.
 func sampleCharge(run string, round uint64) Charge {
-	c := Charge{Run: run, Round: round, Use: privacy.Use{Planned: 1, Queries: 1, Answered: 1}, Entries: 9,
-		Release: fmt.Append(nil, "answer ", round)}
+	c := Charge{
+		Question: Question{Run: run, Round: round, Use: privacy.Use{Planned: 1, Queries: 1, Answered: 1}}, Entries: 9,
+		Release: fmt.Append(nil, "answer ", round),
+	}
 	if round == 0 {
 		c.Use.Planned, c.Entries = 0, 2
 	}
@@ -44,9 +46,7 @@ func plannedStore(t testing.TB, budget privacy.Budget) (*Store, *Leadership, Dat
 	lead := leadAs(t, s, "agg")
 	d := testDataset
 	d.Budget = budget
-	if err := s.OpenDataset(testkit.Within(t), lead, d); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.OpenDataset(testkit.Within(t), lead, d))
 	return s, lead, d
 }
 
@@ -98,9 +98,7 @@ func TestPlannedRun(t *testing.T) {
 			t.Errorf("spending %+v, %+v, %v", ofRun, ofDataset, err)
 		}
 		run, err := s.Run(ctx, "one")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		claim, err := privacy.Account(plan.Events(), 1e-5)
 		if err != nil || run.PlanEpsilon != claim.Epsilon || run.EpsilonSpent != claim.Epsilon {
 			t.Errorf("run %+v; the plan's claim is %v, %v", run, claim.Epsilon, err)
@@ -192,9 +190,7 @@ func TestAuditFindsAnotherPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	good, err := s.Run(ctx, "one")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	more := good
 	more.Plan = privacy.Plan{plan[0], plan[1]}
 	more.Plan[1].Count = 1000
@@ -203,9 +199,7 @@ func TestAuditFindsAnotherPlan(t *testing.T) {
 	used.Used = []int64{0, 1}
 	for _, bad := range []Run{more, cheaper, used} {
 		value, err := encode(bad)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if _, err := s.client.Put(ctx, s.runKey("one"), value); err != nil {
 			t.Fatal(err)
 		}

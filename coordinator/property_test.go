@@ -24,7 +24,7 @@ const (
 	faultKinds
 )
 
-// TestAnyHistory runs random histories of charges, closings and takeovers over
+// TestAnyHistory runs random histories of questions, charges, closings and takeovers over
 // an etcd that loses and delays commits, and checks after each of them that
 // rounds have one answer and one charge, and that the ledger holds.
 func TestAnyHistory(t *testing.T) {
@@ -87,6 +87,7 @@ func runHistory(t *testing.T, rt *rapid.T, s *Store) {
 		round uint64
 	}
 	answers := make(map[key]string) // as handed out
+	asks := rapid.SampledFrom([]string{"a", "b"})
 	for step := range rapid.IntRange(1, 12).Draw(rt, "steps") {
 		run := rapid.SampledFrom(runs).Draw(rt, "run")
 		next = fault(rapid.IntRange(0, int(faultKinds)-1).Draw(rt, "fault"))
@@ -100,6 +101,13 @@ func runHistory(t *testing.T, rt *rapid.T, s *Store) {
 				!errors.Is(err, ErrNotLeader) {
 				rt.Fatal(err)
 			}
+		case 3:
+			q := testQuestion(run, rapid.Uint64Range(0, 3).Draw(rt, "round"), asks.Draw(rt, "asks"))
+			err := s.Ask(ctx, l, q)
+			if err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrNotLeader) &&
+				!errors.Is(err, ErrRunClosed) && !errors.Is(err, privacy.ErrOverBudget) {
+				rt.Fatal(err)
+			}
 		case 2:
 			if len(late) > 0 {
 				if _, err := late[0](); err != nil {
@@ -110,6 +118,7 @@ func runHistory(t *testing.T, rt *rapid.T, s *Store) {
 		default:
 			k := key{run, rapid.Uint64Range(0, 3).Draw(rt, "round")}
 			charge := testCharge(k.run, k.round, fmt.Sprintf("answer %d", step))
+			charge.Digest = asks.Draw(rt, "asks")
 			charge.Use = votes(rapid.SampledFrom([]float64{9, 20}).Draw(rt, "sigma"), 4)
 			release, entry, err := s.Charge(ctx, l, charge)
 			switch {

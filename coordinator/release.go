@@ -63,9 +63,9 @@ func (s *Store) storeRelease(
 	// Each part holds on to the one before, and the charge to the last: what another attempt
 	// stores or drops, however late it comes, stops this one, or is stopped.
 	before := absent(partKey(key, 0))
-	for from := 0; from < len(release); from += partBytes {
+	for from := 0; from < len(release); from += s.part {
 		part := partKey(key, record.Parts)
-		value := string(release[from:min(from+partBytes, len(release))])
+		value := string(release[from:min(from+s.part, len(release))])
 		revision, err := s.commitAt(ctx, op, lead, append(uncharged, before), clientv3.OpPut(part, value))
 		if revision == 0 {
 			return nil, err

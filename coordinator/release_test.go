@@ -13,8 +13,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
+// smallPart is the size of a part in these tests, which store hundreds. The aggregator's test of the
+// largest release stores parts as they are.
+const smallPart = maxInline / 2
+
 // large is a release of three parts and a half, of one byte.
-func large(b byte) []byte { return bytes.Repeat([]byte{b}, 7*partBytes/2) }
+func large(b byte) []byte { return bytes.Repeat([]byte{b}, 7*smallPart/2) }
 
 func largeCharge(round uint64, b byte) Charge {
 	c := testCharge("first", round, "")

@@ -8,8 +8,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// Runs returns all runs that were opened on a dataset and not removed, by name.
-func (s *Store) Runs(ctx context.Context, dataset string) ([]Run, error) {
+// AllRuns returns all runs that were ever opened, on any dataset, by name: closed and removed
+// ones are among them.
+func (s *Store) AllRuns(ctx context.Context) ([]Run, error) {
 	kvs, err := s.list(ctx, "list runs", s.config.Prefix+"runs/")
 	if err != nil {
 		return nil, err
@@ -20,11 +21,15 @@ func (s *Store) Runs(ctx context.Context, dataset string) ([]Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.Dataset == dataset && !r.Removed {
-			runs = append(runs, r)
-		}
+		runs = append(runs, r)
 	}
 	return runs, nil
+}
+
+// Runs returns all runs that were opened on a dataset and not removed, by name.
+func (s *Store) Runs(ctx context.Context, dataset string) ([]Run, error) {
+	runs, err := s.AllRuns(ctx)
+	return slices.DeleteFunc(runs, func(r Run) bool { return r.Dataset != dataset || r.Removed }), err
 }
 
 // Room is what a dataset has spent, and what runs may still spend of it.

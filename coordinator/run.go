@@ -21,6 +21,8 @@ type Run struct {
 	Plan privacy.Plan `json:"plan"`
 	// By is who opened it first.
 	By string `json:"by,omitempty"`
+	// Student is who wanted it: who submitted it to the queue, or opened it without.
+	Student string `json:"student,omitempty"`
 	// Claim is shown by the worker that opens a run of the queue. It is not stored.
 	Claim string `json:"-"`
 
@@ -66,10 +68,12 @@ func (s *Store) Run(ctx context.Context, name string) (Run, error) {
 	return decode[Run](kvs[0])
 }
 
+// spending is what the run and its dataset may spend and what they have. What nodes were asked
+// for other runs, and was not charged yet, counts as spent of the dataset.
 func (l *loaded) spending() (ofRun, ofDataset privacy.Spending) {
 	r := l.run
 	return privacy.Spending{Budget: r.Budget, Plan: r.Plan, PlanEpsilon: r.PlanEpsilon, Used: r.Used, Spent: r.Spent},
-		privacy.DatasetSpending(l.dataset.Budget, l.dataset.Spent, r.Plan)
+		privacy.DatasetSpending(l.dataset.Budget, l.dataset.due(r.Name), r.Plan)
 }
 
 // loaded is a run, its dataset and perhaps more, read at one revision.

@@ -35,9 +35,19 @@ func (s *Store) Snapshot(ctx context.Context, lead *Leadership, run string) (*Sn
 	return &Snapshot{*l}, nil
 }
 
-// Spending returns what the run and its dataset may spend and what they have. Charge
-// admits what both of them admit.
-func (n *Snapshot) Spending() (ofRun, ofDataset privacy.Spending) { return n.loaded.spending() }
+// Spending returns what the run and its dataset may spend and what they have, when a question is
+// asked in a round. Ask and Charge admit what both of them admit. What nodes were asked counts as
+// spent, but for the same question.
+func (n *Snapshot) Spending(round uint64, digest string) (ofRun, ofDataset privacy.Spending, err error) {
+	l := n.loaded
+	if before, open := l.dataset.Asked[l.run.Name]; open && !before.is(round, digest) {
+		if _, _, err := l.admit(before.use()); err != nil {
+			return ofRun, ofDataset, err
+		}
+	}
+	ofRun, ofDataset = l.spending()
+	return ofRun, ofDataset, nil
+}
 
 // CheckRoom says whether a release of so many bytes can be charged to the run:
 // the error matches ErrTooLarge when it cannot. Ask before the noise of a

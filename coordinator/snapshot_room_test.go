@@ -18,8 +18,7 @@ func spending(s *Store, run string) (ofRun, ofDataset privacy.Spending, err erro
 	if err != nil {
 		return privacy.Spending{}, privacy.Spending{}, err
 	}
-	ofRun, ofDataset = n.Spending()
-	return ofRun, ofDataset, nil
+	return n.Spending(0, "")
 }
 
 func checkRoom(c *cluster, run string, release int) error {
@@ -56,9 +55,7 @@ func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
 		t.Errorf("beside a large record: %v", err)
 	}
 	n, err := c.store.Snapshot(ctx, nil, "wide")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	const step = 16 << 10
 	size := step * sort.Search(MaxRelease/step, func(i int) bool { return n.CheckRoom((i+1)*step) != nil })
 	charge := testCharge("wide", 0, "")

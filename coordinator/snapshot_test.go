@@ -18,9 +18,7 @@ func TestRound(t *testing.T) {
 		t.Errorf("%+v, %v", n, err)
 	}
 	_, paid, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", 0, "answer"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	n, err := c.store.Round(testkit.Within(t), nil, "first", 0)
 	if err != nil || !n.Found || string(n.Release) != "answer" || n.Entry.Hash != paid.Hash || n.Run.Releases != 1 {
 		t.Errorf("%+v, %v", n, err)

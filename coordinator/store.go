@@ -58,6 +58,7 @@ type Store struct {
 	config Config
 	client *clientv3.Client
 	now    func() time.Time
+	part   int // bytes of each part of a large release; partBytes, but in tests
 	// datasets are those of the runs that were read, by name: no run changes its own.
 	datasets sync.Map
 	caches   sync.Map // a *cache for each dataset that was charged, by name
@@ -109,7 +110,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if c.Embedded != nil {
 		client.KV = c.Embedded.KV(client, c.Observe)
 	}
-	s := &Store{config: c, client: client, now: time.Now}
+	s := &Store{config: c, client: client, now: time.Now, part: partBytes}
 	dial, cancel := context.WithTimeout(ctx, c.DialTimeout)
 	defer cancel()
 	if _, _, err := s.read(dial, "connect", s.leaderKey()); err != nil {

@@ -157,8 +157,8 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission,
 func (s Submission) again(q Submission) error {
 	switch {
 	case s.By != q.By:
-		return fmt.Errorf("%w: run %q was submitted by %q and not by %q (%s); give the new run another name",
-			ErrRunExists, q.Name, s.By, q.By, s.State)
+		return fmt.Errorf("%w: run %q was not submitted by %q; give the new run another name", ErrRunExists, q.Name,
+			q.By)
 	case s.RunFile != q.RunFile:
 		return fmt.Errorf("%w: run %q was submitted with another run.yaml (%s); give the new run another name",
 			ErrRunExists, q.Name, s.State)

@@ -35,9 +35,7 @@ func submit(t testing.TB, c *cluster, name string) Submission {
 func claim(t testing.TB, c *cluster, name, claim string) Submission {
 	t.Helper()
 	q, err := c.store.Claim(testkit.Within(t), c.lead, name, Holder{Worker: "w", By: "lab", Claim: claim})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return q
 }
 
@@ -53,9 +51,7 @@ func TestTheQueueIsInTheOrderOfSubmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err := c.store.Submissions(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var names []string
 	for _, q := range all {
 		names = append(names, q.Name)
@@ -103,9 +99,9 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	}
 	// What differs is said, and who submitted it.
 	for want, change := range map[string]func(*Submission){
-		`submitted by "lab" and not by "eve"`: func(q *Submission) { q.By = "eve" },
-		"with another run.yaml":               func(q *Submission) { q.RunFile = "other" },
-		"with another spec":                   func(q *Submission) { q.Spec = []byte("other") },
+		`not submitted by "eve"`: func(q *Submission) { q.By = "eve" },
+		"with another run.yaml":  func(q *Submission) { q.RunFile = "other" },
+		"with another spec":      func(q *Submission) { q.Spec = []byte("other") },
 	} {
 		q := testSubmission("a")
 		change(&q)
@@ -171,18 +167,12 @@ func TestARunThatOpensMeanwhileCountsOnce(t *testing.T) {
 		t.Fatalf("%d runs count as waiting, want c alone: a is open, and b was closed", len(waiting))
 	}
 	reserved, err := room.Reserved(waiting...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	// Three runs of epsilon 1 may spend something: first, a and c.
 	three, err := Room{Budget: room.Budget}.Reserved(queued[0].Spending(), queued[1].Spending(), queued[2].Spending())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	got, err := room.Budget.Taken(reserved)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if want, err := room.Budget.Taken(three); err != nil || math.Abs(got-want) > 1e-9 {
 		t.Errorf("epsilon %v is taken, want %v; %v", got, want, err)
 	}
@@ -378,9 +368,7 @@ func TestRoomCountsOpenRuns(t *testing.T) {
 		t.Errorf("it fits what was spent: %v", err)
 	}
 	reserved, err := room.Reserved()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := room.Budget.RoomBeside(reserved, big.Budget, nil); !errors.Is(err, privacy.ErrOverBudget) {
 		t.Errorf("beside a run that may spend 1 of 3: %v", err)
 	}

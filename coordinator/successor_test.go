@@ -14,9 +14,7 @@ import (
 func listen(t *testing.T, address string) (at string, stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	accepted := make(chan net.Conn)
 	ended := make(chan struct{})
 	go func() {
@@ -56,9 +54,7 @@ func TestAStandbyTakesOverFromAProcessThatEnded(t *testing.T) {
 	s, other := openStore(t, Config{Endpoints: etcd.Endpoints()}), openStore(t, Config{Endpoints: etcd.Endpoints()})
 	address, stop := listen(t, "127.0.0.1:0")
 	first, err := s.LeadAt(testkit.Within(t), "first", address, 10*time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	led := make(chan *Leadership, 1)
 	go func() {
 		second, err := other.LeadAt(testkit.Within(t), "second", "", 10*time.Minute)
@@ -102,9 +98,7 @@ func TestAwaitEnd(t *testing.T) {
 
 	// One that is tired of connections that say nothing.
 	tired, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var hangups atomic.Int64
 	go func() {
 		for {

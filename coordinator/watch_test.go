@@ -26,18 +26,14 @@ func TestLeaderAndSpent(t *testing.T) {
 		t.Fatalf("%+v, %v", spending, err)
 	}
 	want, err := privacy.Account(costOf(testCharge("first", 0, "")), testDataset.Budget.Delta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got, err := spending.EpsilonSpent(); err != nil || got != want.Epsilon {
 		t.Errorf("epsilon %v, %v; want %v", got, err, want.Epsilon)
 	}
 	if _, err := c.store.Spent(ctx, "other"); !errors.Is(err, ErrNoDataset) {
 		t.Errorf("a dataset that was not opened: %v", err)
 	}
-	if err := c.lead.Resign(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.lead.Resign(ctx))
 	if name, err := c.store.Leader(ctx); err != nil || name != "" {
 		t.Errorf("after it resigned %q leads, %v", name, err)
 	}

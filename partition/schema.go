@@ -55,6 +55,8 @@ type Schema struct {
 	Columns []Column // in the order of the released table, repeated ones written out
 	SHA256  string   // of the file's bytes, in hex
 
+	constraints []Constraint
+
 	raw      []byte
 	positive int
 	label    int
@@ -74,6 +76,9 @@ type Column struct {
 	Role         Role
 	Scale        Scale // Linear or Log for numbers, empty otherwise
 	Doc          string
+	// Points are numbers that the schema names, rising: spikes, and those in constraints. Tables of
+	// cells have one for each, and a feature of one decodes to exactly it.
+	Points []float64
 
 	index map[string]int // category -> cell
 }

@@ -57,7 +57,7 @@ func buildSchema(f *schemaFile) (*Schema, *schemaProblem) {
 		}
 	}
 	for _, check := range []func(*schemaFile) *schemaProblem{s.resolveRoles, s.resolveLabel, s.resolveTask,
-		s.resolveFormat} {
+		s.resolveFormat, s.resolveConstraints} {
 		if bad := check(f); bad != nil {
 			return nil, bad
 		}
@@ -145,7 +145,7 @@ func buildNumber(c *Column, in *columnFile) *schemaProblem {
 		return &schemaProblem{path: "scale", problem: fmt.Sprintf("unknown scale %q", in.Scale),
 			fix: "use linear or log"}
 	}
-	return nil
+	return c.addSpikes(in.Spikes)
 }
 
 func buildBinary(c *Column, in *columnFile) *schemaProblem {
@@ -154,6 +154,9 @@ func buildBinary(c *Column, in *columnFile) *schemaProblem {
 	}
 	if in.Clip != nil {
 		return misplaced("clip", c.Kind)
+	}
+	if in.Spikes != nil {
+		return misplaced("spikes", c.Kind)
 	}
 	if in.Scale != "" {
 		return misplaced("scale", c.Kind)
@@ -219,6 +222,8 @@ func noNumberFields(in *columnFile, kind ColumnKind) *schemaProblem {
 		return misplaced("clip", kind)
 	case in.Scale != "":
 		return misplaced("scale", kind)
+	case in.Spikes != nil:
+		return misplaced("spikes", kind)
 	}
 	return nil
 }

@@ -306,6 +306,8 @@ func FuzzParseSchema(f *testing.F) {
 	f.Add("columns:\n  - {name: a, kind: binary, repeat: 3}\n")
 	f.Add("a: &a [*a]\ncolumns: *a\n")
 	f.Add("columns:\n  - {name: a, kind: integer, lower: 0x1, upper: 1e3, clip: [1, 2], scale: log}\n")
+	f.Add(households + "  - {never: {age: [<18, '>=100'], kin: ''}}\n  - {at_most: [low, high], broken: move}\n" +
+		"  - {column: card, follows: kin, as: {wife: 1, '': 0}}\n  - {if: {sex: F}, then: {kin: none}}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := partition.ParseSchema([]byte(text))
 		if err != nil {

@@ -30,6 +30,8 @@ type schemaFile struct {
 	Notes    []string        `yaml:"notes"`
 	Image    *Image          `yaml:"image"`
 	Columns  []columnFile    `yaml:"columns"`
+	// Constraints are checked by [Schema.resolveConstraints].
+	Constraints []constraintFile `yaml:"constraints"`
 }
 
 type columnFile struct {
@@ -43,6 +45,7 @@ type columnFile struct {
 	Nullable   bool      `yaml:"nullable"`
 	Role       string    `yaml:"role"`
 	Scale      string    `yaml:"scale"`
+	Spikes     []float64 `yaml:"spikes"`
 	Repeat     *int      `yaml:"repeat"`
 	Doc        string    `yaml:"doc"`
 }
@@ -110,7 +113,7 @@ func yamlError(err error, name string) error {
 		field := unknown.Token.Value
 		out.Problem = fmt.Sprintf("unknown field %q", field)
 		out.Fix = "correct its name or remove it; a schema knows " + fieldNames(schemaFile{}) + ", a column " +
-			fieldNames(columnFile{})
+			fieldNames(columnFile{}) + ", a constraint " + fieldNames(constraintFile{})
 	case errors.As(err, &wrongType):
 		out.Problem = fmt.Sprintf("%s must be %s", keyBefore(wrongType.Token), yamlType(wrongType.DstType))
 		out.Fix = "correct that line"

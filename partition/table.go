@@ -70,6 +70,9 @@ func (t *Table) Append(cells []float64, unit string) error {
 			return &InputError{Row: t.rows + 1, Column: columns[i].Name, Problem: fault.Problem, Fix: fault.Fix}
 		}
 	}
+	if fault := brokenFault(t.schema.Broken(cells)); fault != nil {
+		return &InputError{Row: t.rows + 1, Problem: fault.Problem, Fix: fault.Fix}
+	}
 	if unit != "" {
 		if t.schema.unit < 0 {
 			return fmt.Errorf("append a row: it has a unit but the schema has no column of role unit")

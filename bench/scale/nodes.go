@@ -174,6 +174,14 @@ func (n *lightNode) answer() error {
 		if err != nil {
 			return err
 		}
+		if p := m.GetPermit(); p != nil {
+			if err := n.stream.Send(&conclavev1.WorkRequest{Attempt: m.GetAttempt(),
+				Message: &conclavev1.WorkRequest_Permitted{Permitted: &conclavev1.Permitted{
+					Run: p.GetRun(), Round: p.GetRound(),
+				}}}); err != nil {
+				return err
+			}
+		}
 		p := m.GetPart()
 		if p == nil || p.GetPart()+1 < p.GetParts() {
 			continue

@@ -73,7 +73,7 @@ func spec(run string, teachers int) *conclavev1.RunSpec {
 // hello is what node i says first, of a site of its own.
 func hello(i, teachers int) *conclavev1.Hello {
 	return &conclavev1.Hello{
-		Protocol: 4, Dataset: dataset, Site: siteName(i), Node: "0", Teachers: uint32(teachers),
+		Protocol: 5, Dataset: dataset, Site: siteName(i), Node: "0", Teachers: uint32(teachers),
 		SchemaSha256: schema, Unit: "record", Manifest: "fingerprint-" + siteName(i),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -19,10 +20,13 @@ func acceptCommand(config *string) *cobra.Command {
 		Short: "accept a dataset's ledger that was restored on purpose from an older one",
 		Long: `Accepts a dataset's ledger that was restored on purpose from an older one. A node refuses such a ledger
 ("the ledger went back"): what was spent since would be spent again. Stop the node, ask the aggregator's operator
-why, compare number and hash of the ledger's last entry with the operator's, and start the node again.
+why, compare number and hash of the ledger's last entry with the operator's, and start the node again. The entry is
+one of the restored ledger, no newer than the newest that the node was told of: where the ledger went on since,
+the last one of the backup.
 
 With a policy the site's own ledger keeps all that it was charged, and charges each question that is asked again
-once more. The audit log gets a line.`,
+once more. Without one there is no such ledger: what was released since the backup is counted by nobody, and is
+spent on top of the dataset's budget. The audit log gets a line.`,
 		Args: cobra.NoArgs,
 	}
 	seq := c.Flags().Uint64("seq", 0, "number of the entry that the restored ledger ends with, as the refusal shows it")
@@ -49,6 +53,10 @@ once more. The audit log gets a line.`,
 		}
 		fmt.Printf("accepted entry %d (%s) in place of entry %d (%s); start the node again\n", head.Seq, head.Hash,
 			known.Seq, known.Hash)
+		if enforcer == nil {
+			fmt.Fprintln(os.Stderr, "this node has no policy, and charges nothing by itself: what was released "+
+				"since the backup is counted by nobody, and is spent on top of the dataset's budget")
+		}
 		return nil
 	}
 	return c

@@ -91,6 +91,9 @@ func dryRun(path string, o dryRunFlags) error {
 func showDryRun(r *dryrun.Report) error {
 	t := r.Terms
 	fmt.Printf("run %s: pipeline %s, epsilon %g at delta %g, %s\n", r.Run, t.Pipeline, t.Epsilon, t.Delta, t.Noise())
+	if t.Purpose != "" {
+		fmt.Printf("purpose: %s\n", t.Purpose)
+	}
 	fmt.Printf("\nwhat the node says of itself, once for each connection (%d bytes):\n", r.HelloBytes)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	for _, h := range r.Hello {

@@ -80,12 +80,13 @@ func showStatus(s *sitepolicy.Status) {
 		return
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "run\tspec\tstate\tpipeline\tstages\tepsilon\tdelta\tnoise\tcharges\tepsilon charged\tseen")
+	fmt.Fprintln(w, "run\tspec\tstate\trequester\tpipeline\tstages\tepsilon\tdelta\tanswers\tcharges\t"+
+		"epsilon charged\tseen\tpurpose")
 	for _, r := range s.Runs {
 		t := r.Spec
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%g\t%g\t%s\t%d\t%.4g\t%s\n",
-			r.Run, r.SpecSHA256[:12], stateText(r), t.Pipeline, strings.Join(t.Stages(), ","),
-			t.Epsilon, t.Delta, t.Noise(), r.Charges, r.EpsilonCharged, r.Seen)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%g\t%g\t%s\t%d\t%.4g\t%s\t%s\n",
+			r.Run, r.SpecSHA256[:12], stateText(r), cli.Dash(r.Requester), t.Pipeline, strings.Join(t.Stages(), ","),
+			t.Epsilon, t.Delta, t.Noise(), r.Charges, r.EpsilonCharged, r.Seen, cli.Dash(t.Purpose))
 	}
 	_ = w.Flush()
 	for _, r := range s.Runs {
@@ -132,8 +133,11 @@ func decideCommand(config *string, what, short string) *cobra.Command {
 			return cli.PrintJSON(run)
 		}
 		t := run.Spec
-		fmt.Printf("run %s (spec %s) is %s: pipeline %s, epsilon %g at delta %g, %s\n",
-			run.Run, run.SpecSHA256[:12], stateText(*run), t.Pipeline, t.Epsilon, t.Delta, t.Noise())
+		fmt.Printf("run %s (spec %s) is %s: asked by %s, pipeline %s, epsilon %g at delta %g, %s\n", run.Run,
+			run.SpecSHA256[:12], stateText(*run), cli.Dash(run.Requester), t.Pipeline, t.Epsilon, t.Delta, t.Noise())
+		if t.Purpose != "" {
+			fmt.Printf("its student says that it is for: %s\n", t.Purpose)
+		}
 		if run.Reason != "" {
 			fmt.Println("the policy refuses it all the same:", run.Reason)
 		}

@@ -51,6 +51,7 @@ func (s *Server) watchCertificates() {
 			s.giveAway(a.reason)
 		}
 		s.sessions.Sweep()
+		s.port.Sweep()
 		s.port.FlushRefusals(false)
 		select {
 		case <-tick.C:

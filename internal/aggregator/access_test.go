@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -22,7 +24,23 @@ func TestARunIsWhoseItIs(t *testing.T) {
 	released := lab.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 4))
 
 	ctx := testkit.Within(t)
-	_, opened := eve.OpenRun(ctx, &conclavev1.OpenRunRequest{Spec: spec})
+	guess := func(change func(s *conclavev1.RunSpec)) error {
+		other := proto.CloneOf(spec)
+		change(other)
+		_, err := eve.OpenRun(ctx, &conclavev1.OpenRunRequest{Spec: other})
+		return err
+	}
+	opened := guess(func(*conclavev1.RunSpec) {})
+	for what, change := range map[string]func(*conclavev1.RunSpec){
+		"budget":  func(s *conclavev1.RunSpec) { s.Epsilon /= 2 },
+		"purpose": func(s *conclavev1.RunSpec) { s.Purpose = "to guess" },
+		"plan":    func(s *conclavev1.RunSpec) { s.Plan[0].Mechanism.Sigma++ },
+		"dataset": func(s *conclavev1.RunSpec) { s.Dataset = c.dataset() },
+	} {
+		if err := guess(change); fmt.Sprint(err) != fmt.Sprint(opened) {
+			t.Errorf("opened with another %s: %v; with the same spec: %v", what, err, opened)
+		}
+	}
 	_, again := eve.ask(ctx, roundtest.VoteRound(spec.Name, 0, 4), nil)
 	_, next := eve.ask(ctx, roundtest.VoteRound(spec.Name, 1, 2), nil)
 	_, closed := eve.CloseRun(ctx, &conclavev1.CloseRunRequest{Run: spec.Name})
@@ -102,6 +120,8 @@ func TestOperators(t *testing.T) {
 	if _, _, found, err := c.server.store.Release(ctx, spec.Name, 0); err != nil || found {
 		t.Errorf("the release is still stored: %v, %v", found, err)
 	}
+	testkit.Must(t, c.stop()) // the next leader audits the ledger
+	c.start(Options{})
 }
 
 // A dataset's configuration lists who may open runs on it, and who may take them.
@@ -128,6 +148,20 @@ func TestDatasetsListTheirStudents(t *testing.T) {
 	_, err = hired.OpenRun(holding(t, run), other)
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "not in the queue")
 	_, err = hired.OpenRun(holding(t, run), open)
+	testkit.Must(t, err)
+}
+
+// A student that gives its rounds a deadline of milliseconds would learn which nodes are quick.
+func TestDeadlinesHaveALeast(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{}, func(config *Config) { config.LeastDeadline = time.Second })
+	student := c.student(t)
+	spec := roundtest.Spec()
+	spec.Name, spec.Dataset, spec.DeadlineSeconds = "hasty", c.dataset(), 0.999
+	_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "hasty", "least_deadline", "1s")
+	spec.DeadlineSeconds = 1
+	_, err = student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
 	testkit.Must(t, err)
 }
 
@@ -160,4 +194,65 @@ func TestOpenRunsOfAStudentAreBounded(t *testing.T) {
 	if n := c.server.rounds.InUse(); n != 1 {
 		t.Errorf("%d runs are kept in memory, want the open one", n)
 	}
+}
+
+// Runs that were closed stay in the ledger, and removed ones too: a student has so many and no more.
+func TestRunsOfAStudentAreCountedForEver(t *testing.T) {
+	c := newCluster(t, Options{}, func(config *Config) { config.MaxRuns = 4 })
+	d := c.dataset()
+	open := func(student *testStudent, name string) error {
+		spec := roundtest.Spec()
+		spec.Dataset, spec.Name, spec.Epsilon = d, name, 0.01
+		_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
+		return err
+	}
+	lab := c.student(t)
+	for i := range 4 {
+		testkit.Must(t, open(lab, fmt.Sprint("r", i)))
+		_, err := lab.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: fmt.Sprint("r", i)})
+		testkit.Must(t, err)
+	}
+	_, err := c.operator(t).RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "r0"})
+	testkit.Must(t, err)
+	roundtest.WantStatus(t, open(lab, "r4"), codes.ResourceExhausted, "opened 4 runs", "operator raises max_runs")
+	testkit.Must(t, c.stop()) // they are known to the next leader too
+	c.start(Options{})
+	lab = c.student(t)
+	roundtest.WantStatus(t, open(lab, "r4"), codes.ResourceExhausted, "opened 4 runs")
+	testkit.Must(t, open(lab, "r3")) // once more
+	testkit.Must(t, open(c.studentAs(t, "eve"), "r4"))
+}
+
+// Runs of the queue count for who submitted them, and not for whose worker opened them.
+func TestSubmittedRunsOfAStudentAreCounted(t *testing.T) {
+	c := newCluster(t, Options{}, small, func(config *Config) { config.MaxRuns = 2 })
+	lab, hired, desk := c.queue(t, "lab"), c.queue(t, "hired"), c.operator(t)
+	submit := func(q testQueue, name string) error {
+		s := roundtest.Submission("small", name)
+		s.Overcommit = true
+		_, err := q.SubmitRun(testkit.Within(t), s)
+		return err
+	}
+	lab.submit(t, "small", "a")
+	run := hired.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).claimed()
+	spec := roundtest.Submission("small", "a").Spec
+	_, err := c.studentAs(t, "hired").OpenRun(holding(t, run), &conclavev1.OpenRunRequest{Spec: spec})
+	testkit.Must(t, err)
+	testkit.Must(t, hired.finish(t, run, conclavev1.RunState_RUN_STATE_DONE, ""))
+	_, err = desk.RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "a"})
+	testkit.Must(t, err)
+	lab.submit(t, "small", "b")
+	_, err = lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "b"})
+	testkit.Must(t, err)
+	roundtest.WantStatus(t, submit(lab, "c"), codes.ResourceExhausted, "2 runs", "raise max_runs")
+	testkit.Must(t, c.stop())
+	c.start(Options{})
+	lab, hired, desk = c.queue(t, "lab"), c.queue(t, "hired"), c.operator(t)
+	roundtest.WantStatus(t, submit(lab, "c"), codes.ResourceExhausted, "2 runs", "raise max_runs")
+	// One that was not opened leaves nothing when it is removed; others have their own number.
+	_, err = desk.RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "b"})
+	testkit.Must(t, err)
+	testkit.Must(t, submit(lab, "c"))
+	testkit.Must(t, submit(hired, "d"))
+	testkit.Must(t, submit(hired, "e"))
 }

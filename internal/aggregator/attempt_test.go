@@ -16,7 +16,7 @@ import (
 
 // A node that answers a question late, after the round was given up and asked
 // again with another question, does not answer that one: its votes are for other
-// records. Laplace noise with lambda 40 changes a count with a chance below 1e-17.
+// records. Laplace noise with lambda 20 changes a count by 3 or more with a chance below 1e-25.
 func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 	c := newCluster(t, Options{})
 	student := c.student(t)
@@ -31,8 +31,8 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := c.dataset()
 			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
-				s.Epsilon = 90
-				roundtest.Trains(roundtest.Histograms(roundtest.Planned(runspec.Votes, roundtest.LNMax(40), 0)))(s)
+				s.Epsilon = 90 // for two questions: the one that is given up is charged too
+				roundtest.Trains(roundtest.Histograms(roundtest.Planned(runspec.Votes, roundtest.LNMax(20), 0)))(s)
 			})
 			node := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
 			first := roundtest.VoteRound(spec.Name, 0, 1)
@@ -84,8 +84,8 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 			send(vote(0), first, 0) // a node that brings nothing back
 			send(vote(1), second, secondAttempt)
 			r := testkit.Receive(t, released)
-			if v := r.GetVotes(); r.GetTeachers() != 8 || v.GetLabels()[0] != 1 || v.GetHistogram()[0] != 0 ||
-				v.GetHistogram()[1] != 8 {
+			if v := r.GetVotes(); r.GetTeachers() != 8 || v.GetLabels()[0] != 1 || v.GetHistogram()[0] > 2 ||
+				v.GetHistogram()[1] < 6 {
 				t.Errorf("the release is %v; want the 8 votes of the second question", r)
 			}
 		})

@@ -150,9 +150,7 @@ func TestAuditFindsFaults(t *testing.T) {
 			}
 			for range 5 {
 				results, err := audit.Run(t.Context(), o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				if len(results) != len(o.Cases) {
 					t.Fatalf("%d results of %d cases", len(results), len(o.Cases))
 				}
@@ -189,9 +187,7 @@ func TestFaultsAreForTestsAlone(t *testing.T) {
 			continue
 		}
 		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.Ident:

@@ -28,7 +28,7 @@ func TestCheckHasNoEffect(t *testing.T) {
 	r, err := check(nil)
 	testkit.Must(t, err)
 	if r.GetKnown() || r.GetEpsilon() != 100 || r.GetDelta() != 1e-5 || r.GetTeachersLive() != 0 ||
-		r.GetAggregator() != "agg" || r.GetProtocol() != 4 {
+		r.GetAggregator() != "agg" || r.GetProtocol() != 5 {
 		t.Errorf("%v", r)
 	}
 	if nodes, err := c.server.store.Nodes(testkit.Within(t), d); err != nil || len(nodes) != 0 {
@@ -54,7 +54,7 @@ func TestCheckHasNoEffect(t *testing.T) {
 		"unit":     {func(h *conclavev1.Hello) { h.Unit = "person" }, codes.FailedPrecondition, "person"},
 		"teachers": {func(h *conclavev1.Hello) { h.Teachers = 5 }, codes.FailedPrecondition, "number of teachers"},
 		"manifest": {func(h *conclavev1.Hello) { h.Manifest = "" }, codes.FailedPrecondition, "partition manifest"},
-		"protocol": {func(h *conclavev1.Hello) { h.Protocol = 5 }, codes.FailedPrecondition, "protocol 5"},
+		"protocol": {func(h *conclavev1.Hello) { h.Protocol = 6 }, codes.FailedPrecondition, "protocol 6"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := check(bad.change)

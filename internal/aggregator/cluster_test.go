@@ -56,9 +56,7 @@ func newCluster(t testing.TB, options Options, changes ...func(*Config)) *cluste
 	t.Helper()
 	// A short path: the embedded etcd listens on a Unix socket below it.
 	dir, err := os.MkdirTemp("", "agg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	c := &cluster{t: t, certs: filepath.Join(dir, "certs")}
 	testkit.Must(t, authority.Create(c.certs))
@@ -71,7 +69,7 @@ func newCluster(t testing.TB, options Options, changes ...func(*Config)) *cluste
 	c.config.Name = "agg"
 	c.config.Listen = "127.0.0.1:0"
 	c.config.TLS = certs.IssuedFiles(c.certs, certs.RoleAggregator, "agg")
-	c.config.Drain = 0 // tests of the drain set it
+	c.config.Drain, c.config.LeastDeadline = 0, 0 // tests of them set them
 	c.config.Etcd.Embedded = true
 	c.config.Etcd.Dir = filepath.Join(dir, "etcd")
 	for i := range 40 {
@@ -274,11 +272,12 @@ type testNode struct {
 	withdrawn chan *conclavev1.Withdraw
 	terms     chan *conclavev1.RoundTerms // of each first part
 	entries   chan []byte                 // of the ledger, line by line
+	permits   chan *conclavev1.Permit
 }
 
 func hello(dataset, site, name string, teachers uint32) *conclavev1.Hello {
 	return &conclavev1.Hello{
-		Protocol: 4, Dataset: dataset, Site: site, Node: name, Teachers: teachers,
+		Protocol: 5, Dataset: dataset, Site: site, Node: name, Teachers: teachers,
 		SchemaSha256: roundtest.Schema, Unit: "record", Manifest: "fingerprint-" + site + "-" + name,
 	}
 }
@@ -286,7 +285,13 @@ func hello(dataset, site, name string, teachers uint32) *conclavev1.Hello {
 // node connects a node and waits for its welcome.
 func (c *cluster) node(t testing.TB, h *conclavev1.Hello, answer roundtest.Answer) *testNode {
 	t.Helper()
-	n := c.tryNode(t, h, answer)
+	return c.nodeOf(t, h, answer, roundtest.Permitted)
+}
+
+// nodeOf connects a node whose site may not permit a run.
+func (c *cluster) nodeOf(t testing.TB, h *conclavev1.Hello, answer roundtest.Answer, permit permit) *testNode {
+	t.Helper()
+	n := c.tryNodeOf(t, h, answer, permit)
 	select {
 	case <-n.welcomed:
 	case <-n.ended:
@@ -299,6 +304,14 @@ func (c *cluster) node(t testing.TB, h *conclavev1.Hello, answer roundtest.Answe
 
 func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer roundtest.Answer) *testNode {
 	t.Helper()
+	return c.tryNodeOf(t, h, answer, roundtest.Permitted)
+}
+
+// permit is what a node answers when it is asked whether its site permits a run.
+type permit func(*conclavev1.Permit) *conclavev1.WorkRequest
+
+func (c *cluster) tryNodeOf(t testing.TB, h *conclavev1.Hello, answer roundtest.Answer, permit permit) *testNode {
+	t.Helper()
 	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, h.GetSite()))
 	ctx, cancel := context.WithCancel(context.Background())
 	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
@@ -310,8 +323,9 @@ func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer roundtest.An
 		withdrawn: make(chan *conclavev1.Withdraw, 10000),
 		terms:     make(chan *conclavev1.RoundTerms, 10000),
 		entries:   make(chan []byte, 10000),
+		permits:   make(chan *conclavev1.Permit, 10000),
 	}
-	go n.work(answer)
+	go n.work(answer, permit)
 	t.Cleanup(n.leave)
 	return n
 }
@@ -322,7 +336,7 @@ func (n *testNode) leave() {
 	testkit.Receive(n.t, n.ended)
 }
 
-func (n *testNode) work(answer roundtest.Answer) {
+func (n *testNode) work(answer roundtest.Answer, permit permit) {
 	defer close(n.ended)
 	var raw []byte
 	for {
@@ -341,6 +355,12 @@ func (n *testNode) work(answer roundtest.Answer) {
 			for _, line := range m.GetEntries().GetLines() {
 				n.entries <- line
 			}
+		case m.GetPermit() != nil:
+			p := m.GetPermit()
+			n.permits <- p
+			reply := permit(p)
+			reply.Attempt = m.GetAttempt()
+			_ = n.stream.Send(reply) // what reads says why the stream ended
 		case m.GetPart() != nil:
 			p := m.GetPart()
 			if p.GetPart() == 0 {

@@ -61,6 +61,12 @@ type Config struct {
 	WorkerGrace time.Duration `yaml:"worker_grace"`
 	// MaxOpenRuns is how many runs of one student may be open. Default 64.
 	MaxOpenRuns int `yaml:"max_open_runs"`
+	// MaxRuns is how many runs one student may ever have opened, closed and removed ones
+	// included, as they stay in the ledger. Default 1000.
+	MaxRuns int `yaml:"max_runs"`
+	// LeastDeadline is the shortest deadline that the rounds of a run may have. Default 1s. A
+	// student that may set any could tell from what is released which nodes are quick.
+	LeastDeadline time.Duration `yaml:"least_deadline"`
 	// Log says what is logged, and how.
 	Log logging.Config `yaml:"log"`
 }
@@ -130,8 +136,8 @@ func DefaultConfig() Config {
 		Drain:  10 * time.Second,
 
 		WorkerGrace: 30 * time.Second,
-		MaxOpenRuns: 64,
-		Log:         logging.DefaultConfig(),
+		MaxOpenRuns: 64, MaxRuns: 1000, LeastDeadline: time.Second,
+		Log: logging.DefaultConfig(),
 	}
 }
 
@@ -212,6 +218,12 @@ func (c Config) Validate() error {
 	}
 	if c.MaxOpenRuns < 1 {
 		bad("max_open_runs %d must be at least 1", c.MaxOpenRuns)
+	}
+	if c.MaxRuns < 1 {
+		bad("max_runs %d must be at least 1", c.MaxRuns)
+	}
+	if c.LeastDeadline < 0 || c.LeastDeadline > 24*time.Hour {
+		bad("least_deadline %v must be 0s to 24h", c.LeastDeadline)
 	}
 	if err := c.Log.Validate(); err != nil {
 		errs = append(errs, err)

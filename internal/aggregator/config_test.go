@@ -62,8 +62,8 @@ func TestLoadConfig(t *testing.T) {
 			Key: "/abs/agg.key", Revoked: filepath.Join(dir, "certs/revoked.crl")},
 		Etcd: EtcdConfig{Embedded: true, Dir: filepath.Join(dir, "state"), LeaseTTL: 5 * time.Second},
 		HTTP: monitor.Config{Listen: "127.0.0.1:9090"}, AuditLog: filepath.Join(dir, "audit.jsonl"),
-		Drain: 3 * time.Second, WorkerGrace: 7 * time.Second, MaxOpenRuns: 64,
-		Log: logging.Config{Level: "debug", Format: "auto"},
+		Drain: 3 * time.Second, WorkerGrace: 7 * time.Second, MaxOpenRuns: 64, MaxRuns: 1000,
+		LeastDeadline: time.Second, Log: logging.Config{Level: "debug", Format: "auto"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

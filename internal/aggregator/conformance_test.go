@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -40,9 +41,12 @@ func shapes() map[string]asking {
 		return func(uint32) roundtest.Answer { return roundtest.Sums(values) }
 	}
 	fitting := func(uint32) roundtest.Answer { return fitting(roundtest.Records(2, 40, 0.4), nil) }
-	fit := func(norm question.Norm) func(string, uint64) *conclavev1.Round {
-		return func(run string, number uint64) *conclavev1.Round { return roundtest.FitRound(run, number, norm, nil) }
+	fit := func(norm question.Norm, change func(*conclavev1.Fit)) func(string, uint64) *conclavev1.Round {
+		return func(run string, number uint64) *conclavev1.Round {
+			return roundtest.FitRound(run, number, norm, change)
+		}
 	}
+	other := func(q *conclavev1.Fit) { q.Records++ }
 	list := map[string]asking{
 		"votes": {
 			open: func(*conclavev1.RunSpec) {},
@@ -111,27 +115,29 @@ func shapes() map[string]asking {
 			charged: roundtest.Exponential(0.5).Times(1),
 		},
 		"a fit with gaussian noise": {
-			open: roundtest.FitOf(roundtest.Gaussian(2)), round: fit(question.L2), honest: fitting,
+			open: roundtest.FitOf(roundtest.Gaussian(2)), round: fit(question.L2, nil),
+			another: fit(question.L2, other), honest: fitting,
 			charged: roundtest.Gaussian(2).Times(1), passes: fitPasses,
 		},
 		"a fit with laplace noise": {
-			open: roundtest.FitOf(roundtest.Laplace(5)), round: fit(question.L1), honest: fitting,
+			open: roundtest.FitOf(roundtest.Laplace(5)), round: fit(question.L1, nil),
+			another: fit(question.L1, other), honest: fitting,
 			charged: roundtest.Laplace(5).Times(1), passes: fitPasses,
 		},
 		"a fit with norm-gamma noise": {
-			open: roundtest.GammaOf(5), round: fit(question.L2), honest: fitting,
+			open: roundtest.GammaOf(5), round: fit(question.L2, nil),
+			another: fit(question.L2, other), honest: fitting,
 			charged: roundtest.Laplace(5).Times(1), passes: fitPasses,
 		},
 	}
 	for name, a := range list {
 		round := a.round
-		a.another = func(run string, number uint64) *conclavev1.Round {
-			r := round(run, number)
-			if a.passes > 0 {
-				return roundtest.FitRound(run, number, question.L2, func(q *conclavev1.Fit) { q.Records++ })
+		if a.another == nil {
+			a.another = func(run string, number uint64) *conclavev1.Round {
+				r := round(run, number)
+				r.Params = append(slices.Clone(r.Params), "something else"...)
+				return r
 			}
-			r.Params = append(slices.Clone(r.Params), "something else"...)
-			return r
 		}
 		a.passes = max(1, a.passes)
 		list[name] = a
@@ -140,7 +146,7 @@ func shapes() map[string]asking {
 }
 
 // TestShapes checks what every shape of questions keeps, whatever is asked: replay, restart,
-// crash, takeover, refusal, budget, and what nodes cannot have computed.
+// crash, takeover, refusal, questions that are given up, budget, and what nodes cannot have computed.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	for name, a := range shapes() {
@@ -150,6 +156,7 @@ func TestShapes(t *testing.T) {
 			t.Run("replay", func(t *testing.T) { a.replay(t, c) })
 			t.Run("crash", func(t *testing.T) { a.crash(t, c) })
 			t.Run("refusal", func(t *testing.T) { a.refusal(t, c) })
+			t.Run("abandoned", func(t *testing.T) { a.abandoned(t, c) })
 			t.Run("budget", func(t *testing.T) { a.budget(t, c) })
 			t.Run("rejection", func(t *testing.T) { a.rejection(t, c) })
 		})
@@ -264,7 +271,8 @@ func (a asking) refusal(t *testing.T, c *cluster) {
 	c.node(t, hello(d, "north", "a", 2), refuses)
 	n := c.node(t, hello(d, "south", "a", 6), refuses)
 	_, err := s.ask(testkit.Within(t), a.of(spec, 0), nil)
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "north/a refused: no such column", "south/a refused")
+	// The other one is not asked where it is not enough by itself.
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "south/a refused: no such column")
 	if entries := s.ledger(t, spec.Name); len(entries) != 0 {
 		t.Errorf("charged %v", entries)
 	}
@@ -275,6 +283,78 @@ func (a asking) refusal(t *testing.T, c *cluster) {
 		t.Errorf("%d teachers took part", r.GetTeachers())
 	}
 	a.released(t, s, spec)
+}
+
+// A question that nodes were asked is paid for, released or not: how long it took, or that it
+// failed, may tell of records. The same bytes asked again cost nothing; another question in its
+// place, or the run's end, has it charged at its worst.
+func (a asking) abandoned(t *testing.T, c *cluster) {
+	s := c.student(t)
+	d := c.dataset()
+	spec, _ := s.open(t, d, func(s *conclavev1.RunSpec) {
+		a.open(s)
+		for _, p := range s.Plan {
+			if p.Count == 1 {
+				p.Count, s.Epsilon = 3, 90
+			}
+		}
+	})
+	n := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
+	leave := func(r *conclavev1.Round) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(testkit.Within(t))
+		gone := make(chan error, 1)
+		go func() {
+			_, err := s.ask(ctx, r, nil)
+			gone <- err
+		}()
+		testkit.Receive(t, n.rounds)
+		cancel()
+		roundtest.WantStatus(t, testkit.Receive(t, gone), codes.Canceled)
+		testkit.Eventually(t, "a round that nobody waits for", func() bool {
+			return c.server.rounds.Waiting(t.Context(), spec.Name) == 0
+		})
+	}
+	leave(a.of(spec, 0))
+	testkit.Must(t, c.stop()) // the next server goes on under the same charge
+	c.start(Options{})
+	s = c.student(t)
+	n = c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
+	leave(a.of(spec, 0))
+	if entries := chargesOf(t, s.lines(t, spec.Name)); len(entries) != 0 {
+		t.Errorf("the same question asked again: charged %+v", entries)
+	}
+	released := make(chan error, 1)
+	go func() {
+		_, err := s.ask(testkit.Within(t), roundtest.Paid(spec, "", a.another(spec.Name, 0)), nil)
+		released <- err
+	}()
+	testkit.Receive(t, n.rounds)
+	n.leave()
+	c.awaitTeachers(t, d, 0)
+	n = c.node(t, hello(d, "north", "b", 8), a.honest(8))
+	testkit.Must(t, testkit.Receive(t, released))
+	entries := chargesOf(t, s.lines(t, spec.Name))
+	if len(entries) != 2 || entries[0].Type != ledger.EntryAbandoned || entries[1].Type != ledger.EntryRelease {
+		t.Fatalf("another question in its place: charged %+v", entries)
+	}
+	n.leave()
+	c.awaitTeachers(t, d, 0)
+	n = c.node(t, hello(d, "north", "c", 8), roundtest.Silent)
+	leave(a.of(spec, 1))
+	_, err := s.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	testkit.Must(t, err)
+	entries = chargesOf(t, s.lines(t, spec.Name))
+	if len(entries) != 3 || entries[2].Type != ledger.EntryAbandoned || *entries[2].Round != 1 {
+		t.Fatalf("the run's end: charged %+v", entries)
+	}
+	for _, e := range entries {
+		if len(e.Events) != 1 || e.Events[0] != a.charged {
+			t.Errorf("charged %+v, want %+v", e.Events, a.charged)
+		}
+	}
+	_, err = ledger.VerifyStrict(strings.NewReader(s.lines(t, spec.Name)))
+	testkit.Must(t, err)
 }
 
 // What the budget has no room for is refused before a node is asked.

@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -66,7 +67,7 @@ func TestCrashBetweenChargeAndAnswer(t *testing.T) {
 	d := c.dataset()
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
-	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	node := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	ctx, cancel := context.WithCancel(testkit.Within(t))
 	asked := make(chan error, 1)
 	go func() {
@@ -77,6 +78,12 @@ func TestCrashBetweenChargeAndAnswer(t *testing.T) {
 	stored, _, found, err := c.server.store.Release(testkit.Within(t), spec.Name, 0)
 	if err != nil || !found {
 		t.Fatalf("the charge is not durable: %v", err)
+	}
+	// The node learns of the entry while the student has no answer yet.
+	for !bytes.Contains(testkit.Receive(t, node.entries), []byte(`"type":"release"`)) {
+	}
+	if len(asked) != 0 {
+		t.Error("the student was answered first")
 	}
 	cancel() // the student never hears the answer
 	roundtest.WantStatus(t, testkit.Receive(t, asked), codes.Canceled)

@@ -40,7 +40,8 @@ func TestForgottenRoundsAreRefused(t *testing.T) {
 		student.mustAsk(t, roundtest.VoteRound(spec.Name, round, 2))
 	}
 	_, _, err := c.server.store.Charge(testkit.Within(t), c.server.lead, coordinator.Charge{
-		Run: spec.Name, Round: 2, Use: privacy.Use{Queries: 1, Answered: 1}, Release: []byte("x"), Forget: 1,
+		Question: coordinator.Question{Run: spec.Name, Round: 2, Use: privacy.Use{Queries: 1, Answered: 1}},
+		Release:  []byte("x"), Forget: 1,
 	})
 	testkit.Must(t, err)
 	forgotten := func() {

@@ -36,6 +36,12 @@ func countsThen(values []int64) roundtest.Answer {
 // askForgetting sends a round in one part, with the rounds to forget.
 func (s *testStudent) askForgetting(ctx context.Context, round *conclavev1.Round, forget uint64) (*conclavev1.Release,
 	error) {
+	return s.askOnce(ctx, round, &conclavev1.AskRequest{Forget: forget})
+}
+
+// askOnce sends a round in one part, in a stream of its own, with what else the request says.
+func (s *testStudent) askOnce(ctx context.Context, round *conclavev1.Round, q *conclavev1.AskRequest) (
+	*conclavev1.Release, error) {
 	raw, err := proto.Marshal(round)
 	if err != nil {
 		return nil, err
@@ -46,8 +52,8 @@ func (s *testStudent) askForgetting(ctx context.Context, round *conclavev1.Round
 	if err != nil {
 		return nil, err
 	}
-	part := &conclavev1.RoundPart{Run: round.Run, Round: round.Number, Parts: 1, Data: raw}
-	if err := stream.Send(&conclavev1.AskRequest{Part: part, Forget: forget}); err != nil && !errors.Is(err, io.EOF) {
+	q.Part = &conclavev1.RoundPart{Run: round.Run, Round: round.Number, Parts: 1, Data: raw}
+	if err := stream.Send(q); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	for {

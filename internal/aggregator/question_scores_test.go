@@ -2,8 +2,6 @@ package aggregator
 
 import (
 	"context"
-	"errors"
-	"io"
 	"math"
 	"strings"
 	"testing"
@@ -11,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gonum.org/v1/gonum/stat/distuv"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/conclave-dp/conclave/gnmax"
@@ -27,29 +24,7 @@ import (
 
 // askHolding sends a round in one part and has its sums collected again.
 func (s *testStudent) askHolding(ctx context.Context, round *conclavev1.Round) (*conclavev1.Release, error) {
-	raw, err := proto.Marshal(round)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := s.Ask(ctx)
-	if err != nil {
-		return nil, err
-	}
-	part := &conclavev1.RoundPart{Run: round.Run, Round: round.Number, Parts: 1, Data: raw}
-	if err := stream.Send(&conclavev1.AskRequest{Part: part, Hold: true}); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	for {
-		m, err := stream.Recv()
-		if err != nil {
-			return nil, err
-		}
-		if r := m.GetRelease(); r != nil {
-			return r, nil
-		}
-	}
+	return s.askOnce(ctx, round, &conclavev1.AskRequest{Hold: true})
 }
 
 // One pass over the nodes, then as many selections as are paid for; each is charged, none

@@ -166,7 +166,7 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	// A student without the claim is refused, whether the run waits or is held.
 	open := &conclavev1.OpenRunRequest{Spec: roundtest.Submission(d, "first").Spec}
 	_, err := student.OpenRun(testkit.Within(t), open)
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "first", "waiting")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "first", "waits in the queue")
 
 	w := lab.worker(t, &conclavev1.Worker{Dataset: d, Name: "w1"})
 	run := w.claimed()
@@ -523,8 +523,10 @@ func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
 	testkit.Must(t, err)
 	for round := range uint64(2) {
 		_, _, err = c.server.store.Charge(t.Context(), c.server.lead,
-			coordinator.Charge{Run: "a", Round: round, Use: privacy.Use{Queries: 1, Answered: 1}, Forget: round,
-				Release: []byte("x")})
+			coordinator.Charge{
+				Question: coordinator.Question{Run: "a", Round: round, Use: privacy.Use{Queries: 1, Answered: 1}},
+				Forget:   round, Release: []byte("x"),
+			})
 		testkit.Must(t, err)
 	}
 	testkit.Must(t, w.stream.CloseSend())

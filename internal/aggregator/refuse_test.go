@@ -74,8 +74,8 @@ func TestRefusals(t *testing.T) {
 			code   codes.Code
 			want   string
 		}{
-			"protocol": {func(h *conclavev1.Hello) { h.Protocol = 3 }, codes.FailedPrecondition,
-				"protocol 3"},
+			"protocol": {func(h *conclavev1.Hello) { h.Protocol = 4 }, codes.FailedPrecondition,
+				"protocol 4"},
 			"site":      {func(h *conclavev1.Hello) { h.Site = "south" }, codes.PermissionDenied, "south"},
 			"node name": {func(h *conclavev1.Hello) { h.Node = "a/b" }, codes.InvalidArgument, "a/b"},
 			"dataset": {func(h *conclavev1.Hello) { h.Dataset = "elsewhere" }, codes.FailedPrecondition,

@@ -216,13 +216,14 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 		MayAsk: func(run, opener, claim string, by certs.Identity) error {
 			return s.queue.MayAsk(run, opener, claim, by)
 		},
-		MostOpen: s.config.MaxOpenRuns,
-		Reload:   s.credentials.Reload, Metrics: s.metrics.Rounds, Audit: s.audit, Tracer: s.tracer, Log: s.log,
+		Requester: func(run, opener string) string { return s.queue.Requester(run, opener) },
+		MostOpen:  s.config.MaxOpenRuns, MostRuns: s.config.MaxRuns, LeastDeadline: s.config.LeastDeadline,
+		Reload: s.credentials.Reload, Metrics: s.metrics.Rounds, Audit: s.audit, Tracer: s.tracer, Log: s.log,
 		Hooks: s.options.Hooks, Faults: s.options.faults,
 	})
 	s.queue, err = queue.New(ctx, queue.Options{
 		Store: s.store, Lead: s.lead, Rounds: s.rounds, Lifetime: s.life,
-		Audit: s.audit, Log: s.log, Grace: s.config.WorkerGrace,
+		Audit: s.audit, Log: s.log, Grace: s.config.WorkerGrace, MostRuns: s.config.MaxRuns,
 	})
 	if err != nil {
 		return fmt.Errorf("read the queue of runs: %w", err)

@@ -173,16 +173,13 @@ func TestVotesOfARevokedNodeAreNotCounted(t *testing.T) {
 		return roundtest.Votes(4, func(int, int) int { return 0 })(r)
 	})
 	result := make(chan error, 1)
-	answered := make(chan struct{}, 100)
 	go func() {
-		_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 2), func(p *conclavev1.Progress) {
-			if p.GetTeachersAnswered() == 4 {
-				answered <- struct{}{}
-			}
-		})
+		_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 2), nil)
 		result <- err
 	}()
-	testkit.Receive(t, answered)
+	testkit.Eventually(t, "the first node's answer", func() bool {
+		return c.server.rounds.Answered(t.Context(), spec.Name) == 4
+	})
 	c.revoke(t, certs.RoleNode, "north")
 	roundtest.WantStatus(t, testkit.Receive(t, result), codes.Unavailable, "asked again", "north/a", "revoked")
 	testkit.Receive(t, north.ended)

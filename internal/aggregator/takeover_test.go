@@ -3,6 +3,7 @@ package aggregator
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -12,7 +13,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/payload"
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/auditlog"
-	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -43,7 +43,11 @@ func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 			defer cancel()
 			_, _, err = c.server.store.Charge(ctx, c.server.lead, coordinator.Charge{
-				Run: spec.Name, Round: round, Use: privacy.Use{Queries: 4, Answered: 4}, Release: raw,
+				Question: coordinator.Question{
+					Run: spec.Name, Round: round, Digest: hex.EncodeToString(digest[:]),
+					Use: privacy.Use{Queries: 4, Answered: 4},
+				},
+				Release: raw,
 			})
 			if err != nil {
 				t.Error(err)
@@ -90,21 +94,6 @@ func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
 			t.Errorf("the ledger has %v", entries)
 		}
 	}
-}
-
-// A hello that comes too late, from a node that was asleep or over a line that fell roundtest.Silent,
-// is not a lasting refusal: a node that is refused ends.
-func TestLateHelloMayTryAgain(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("it waits as long as an aggregator waits for a hello")
-	}
-	c := newCluster(t, Options{})
-	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north"))
-	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(testkit.Within(t))
-	testkit.Must(t, err)
-	_, err = stream.Recv()
-	roundtest.WantStatus(t, err, codes.DeadlineExceeded, "no hello")
 }
 
 // digestOf is the hash of what a round says.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/coordinator"
@@ -54,10 +55,13 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 	testkit.Receive(t, asked)
 	for p := range said {
 		if p.GetWaitingForQuorum() && slices.Equal(p.GetWaitingFor(),
-			[]string{"north/a waits for approval at site north"}) && p.GetTeachersAnswered() == 4 {
+			[]string{"north/a waits for approval at site north"}) {
 			break
 		}
 	}
+	testkit.Eventually(t, "the other node's answer", func() bool {
+		return c.server.rounds.Answered(t.Context(), spec.Name) == 4
+	})
 	mustSend(
 		t,
 		north.stream,
@@ -153,4 +157,83 @@ func TestNodesHearThatARunIsOver(t *testing.T) {
 	if len(north.withdrawn) != 0 || len(south.withdrawn) != 0 {
 		t.Errorf("%d and %d withdrawals", len(north.withdrawn), len(south.withdrawn))
 	}
+}
+
+// Over the wire: a node is asked once on a stream whether its site permits a run, and no round is
+// sent to anybody before a quorum does.
+func TestNodesAreAskedOnceWhetherTheyMay(t *testing.T) {
+	c := newCluster(t, Options{})
+	student, d := c.student(t), c.dataset()
+	open := func(name string) string {
+		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Name, s.Quorum = name+d, 1 })
+		return spec.Name
+	}
+	liked, unliked := open("liked-"), open("unliked-")
+	answer := roundtest.Votes(4, roundtest.Alternating)
+	north := c.node(t, hello(d, "north", "a", 4), answer)
+	denies := func(p *conclavev1.Permit) *conclavev1.WorkRequest {
+		if p.GetRun() == unliked {
+			return refusal(payload.Key{Run: p.GetRun(), Number: p.GetRound()}, false, "denied by the site")
+		}
+		return roundtest.Permitted(p)
+	}
+	south := c.nodeOf(t, hello(d, "south", "a", 4), answer, denies)
+	for number := range uint64(2) {
+		student.mustAsk(t, roundtest.VoteRound(liked, number, 3))
+	}
+	_, err := student.ask(testkit.Within(t), roundtest.VoteRound(unliked, 0, 3), nil)
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "has 4 of the 8 teachers",
+		"south/a refused: denied by the site")
+	south.leave()
+	c.awaitTeachers(t, d, 4)
+	again := c.nodeOf(t, hello(d, "south", "a", 4), answer, denies)
+	student.mustAsk(t, roundtest.VoteRound(liked, 2, 3))
+	for n, want := range map[*testNode][3]int{north: {1, 1, 3}, south: {1, 1, 2}, again: {1, 0, 1}} {
+		asked := map[string]int{}
+		for range len(n.permits) {
+			asked[(<-n.permits).GetRun()]++
+		}
+		if got := [3]int{asked[liked], asked[unliked], len(n.rounds)}; got != want {
+			t.Errorf("a node was asked %v times about the runs, and was sent so many rounds; want %v", got, want)
+		}
+	}
+	if spec := student.ledger(t, unliked); len(spec) != 0 {
+		t.Errorf("what a site denied is in the ledger: %v", spec)
+	}
+}
+
+// Sites are told who submitted or opened a run, and for what. The worker is not named.
+func TestSitesAreToldWhoAsks(t *testing.T) {
+	c := newCluster(t, Options{})
+	d := c.dataset()
+	n := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	told := func(requester, purpose string) {
+		t.Helper()
+		spec, terms := new(conclavev1.RunSpec), testkit.Receive(t, n.terms)
+		testkit.Must(t, proto.Unmarshal(terms.GetSpec(), spec))
+		if terms.GetRequester() != requester || spec.GetPurpose() != purpose {
+			t.Errorf("the terms name %q, for %q; want %q, for %q", terms.GetRequester(), spec.GetPurpose(), requester,
+				purpose)
+		}
+	}
+	student := c.studentAs(t, "ann")
+	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Purpose = "survival, study 12" })
+	student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 3))
+	told("ann", "survival, study 12")
+
+	lab, works := c.queue(t, "lab"), c.queue(t, "wes")
+	submission := roundtest.Submission(d, "queued-"+d)
+	submission.Spec.Purpose = "for all"
+	_, err := lab.SubmitRun(testkit.Within(t), submission)
+	testkit.Must(t, err)
+	if shown := lab.show(t, "queued-"+d); shown.GetPurpose() != "for all" {
+		t.Errorf("shown %v", shown)
+	}
+	run := works.worker(t, &conclavev1.Worker{Dataset: d, Name: "w1"}).claimed()
+	student = c.studentAs(t, "wes")
+	_, err = student.OpenRun(holding(t, run), &conclavev1.OpenRunRequest{Spec: run.GetSpec()})
+	testkit.Must(t, err)
+	_, err = student.ask(holding(t, run), roundtest.VoteRound(run.GetName(), 0, 4), nil)
+	testkit.Must(t, err)
+	told("lab", "for all")
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // protocolVersion is the version of the exchange that the scripted nodes speak.
-const protocolVersion = 4
+const protocolVersion = 5
 
 // script is what a scripted node answers to every question.
 type script struct {
@@ -98,6 +98,13 @@ func work(ctx context.Context, stream conclavev1.TeacherService_WorkClient, s sc
 		if err != nil {
 			return fmt.Errorf("stream of a scripted node: %w", err)
 		}
+		if p := m.GetPermit(); p != nil {
+			if err := say(ctx, stream, m, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Permitted{
+				Permitted: &conclavev1.Permitted{Run: p.GetRun(), Round: p.GetRound()},
+			}}); err != nil {
+				return err
+			}
+		}
 		part := m.GetPart()
 		if part == nil {
 			continue // a withdrawal, or entries of the ledger
@@ -110,12 +117,22 @@ func work(ctx context.Context, stream conclavev1.TeacherService_WorkClient, s sc
 		if err := proto.Unmarshal(part.GetData(), round); err != nil {
 			return fmt.Errorf("read round %d of run %q: %w", part.GetRound(), part.GetRun(), err)
 		}
-		answer := s.answer(round)
-		answer.Attempt = m.GetAttempt()
-		if err := stream.Send(answer); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
-			return fmt.Errorf("answer round %d of run %q: %w", part.GetRound(), part.GetRun(), err)
+		if err := say(ctx, stream, m, s.answer(round)); err != nil {
+			return err
 		}
 	}
+}
+
+// say answers a message.
+func say(
+	ctx context.Context, stream conclavev1.TeacherService_WorkClient, to *conclavev1.WorkResponse,
+	answer *conclavev1.WorkRequest,
+) error {
+	answer.Attempt = to.GetAttempt()
+	if err := stream.Send(answer); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+		return fmt.Errorf("answer of a scripted node: %w", err)
+	}
+	return nil
 }
 
 func (s script) answer(r *conclavev1.Round) *conclavev1.WorkRequest {

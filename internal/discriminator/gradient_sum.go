@@ -58,14 +58,17 @@ func readGradientSum(p *question.Public, q *conclavev1.DiscriminatorSum) (*quest
 			Entries: net.Parameters(), Bound: int64(q.Bound), Rate: rate.Float(),
 		}},
 		Baseline: q.Nothing,
-		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
-			sums.Reset()
-			if !q.Nothing {
+		Sum: func(s *question.Site, r question.Round) ([]int64, error) {
+			if q.Nothing {
+				return make([]int64, net.Parameters()), nil
+			}
+			return s.Once(r, func() ([]int64, error) {
+				sums.Reset()
 				if err := addSample(sums, s, net, rate, loss); err != nil {
 					return nil, err
 				}
-			}
-			return slices.Clone(sums.Sum()), nil
+				return slices.Clone(sums.Sum()), nil
+			})
 		},
 	}, nil
 }
@@ -129,8 +132,8 @@ func nothing(grad, _ []float32, _ bool) float64 {
 // sum is one of whole numbers: what a unit adds does not depend on the others. A node
 // without anybody in its sample answers with zeros, as long as any other, and after as much work
 // as one with a few: see filling. How many were in
-// the sample, and who, is not kept. A question that is asked again gets another sample; the
-// aggregator releases one of the answers.
+// the sample, and who, is not kept. A question that is asked again gets no other sample: see
+// [question.Site.Once].
 func addSample(sums *nn.ClippedSteps, s *question.Site, net *Discriminator, rate gnmax.Rate, loss losses.Loss) error {
 	sample, err := s.Sample(rate)
 	if err != nil {

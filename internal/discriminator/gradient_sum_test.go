@@ -210,7 +210,7 @@ func TestAGradientSumDoesNotTellTheSizeOfItsSample(t *testing.T) {
 	length := discriminatortest.Parameters(q.Discriminator)
 	for name, sample := range map[string][]int{"nobody": nil, "one": {3}, "all": questiontest.Rows(60)} {
 		s.Sample = func(gnmax.Rate) ([]int, error) { return sample, nil }
-		got := questiontest.Sum(t, s, GradientSum, q)
+		got := questiontest.MustAsk(t, s, GradientSum, q, name, 1).Sum
 		if len(got) != length {
 			t.Fatalf("%s: %d numbers of %d weights", name, len(got), length)
 		}
@@ -228,10 +228,11 @@ func TestAGradientSumDoesNotTellTheSizeOfItsSample(t *testing.T) {
 // each time.
 func TestSitesDrawTheirSamples(t *testing.T) {
 	s := questiontest.Site(t, questiontest.SmallUnits(t, partition.UnitRecord, 60, everybody), 2)
-	drawn := s.Sample
+	drawn, round := s.Sample, uint64(0)
 	ask := func(rate float64) []int64 {
-		return questiontest.Sum(t, s, GradientSum,
-			discriminatortest.Question(1, 0.5, func(q *conclavev1.DiscriminatorSum) { q.Rate = rate }))
+		round++
+		q := discriminatortest.Question(1, 0.5, func(q *conclavev1.DiscriminatorSum) { q.Rate = rate })
+		return questiontest.MustAsk(t, s, GradientSum, q, "r", round).Sum
 	}
 	all := ask(1)
 	s.Sample = func(gnmax.Rate) ([]int, error) { return questiontest.Rows(60), nil }
@@ -249,6 +250,38 @@ func TestSitesDrawTheirSamples(t *testing.T) {
 	}
 }
 
+// A question that is asked again has the sample that it had, whatever other runs ask and also after
+// a start; the next round has another, and a question that comes back after it too.
+func TestAQuestionAskedAgainHasItsSample(t *testing.T) {
+	table := questiontest.SmallUnits(t, partition.UnitRecord, 300, everybody)
+	s := questiontest.Site(t, table, 2)
+	q, other := discriminatortest.Question(1, 0.5, nil), discriminatortest.Question(2, 0.5, nil)
+	ask := func(q *conclavev1.DiscriminatorSum, run string, round uint64) []int64 {
+		t.Helper()
+		return questiontest.MustAsk(t, s, GradientSum, q, run, round).Sum
+	}
+	first := ask(q, "r", 1)
+	want := slices.Clone(first)
+	first[0]++ // an answer is its receiver's
+	elsewhere := ask(q, "other", 1)
+	if again := ask(q, "r", 1); !slices.Equal(again, want) {
+		t.Error("a question that is asked again gets another sum")
+	}
+	s = questiontest.SiteIn(t, table, 2, s.State)
+	if !slices.Equal(ask(q, "r", 1), want) || !slices.Equal(ask(q, "other", 1), elsewhere) {
+		t.Error("after a start a question gets another sum")
+	}
+	// Two samples of 300 are alike with a probability of 2^-300.
+	next := ask(q, "r", 2)
+	if slices.Equal(elsewhere, want) || slices.Equal(next, want) {
+		t.Error("another run, or the next round, gets the same sum")
+	}
+	ask(other, "r", 2)
+	if slices.Equal(ask(q, "r", 2), next) {
+		t.Error("a question that another one replaced, and that is charged again, gets its old sum")
+	}
+}
+
 func everybody(int) bool { return true }
 
 // How often a unit is in a node's sample is the rate: of a linear discriminator without a
@@ -262,8 +295,8 @@ func TestSitesSampleAtTheirRate(t *testing.T) {
 				q.Discriminator.Layers, q.Loss, q.Rate, q.Clip, q.Bound = 0, wassersteinLoss, rate, clip, bound
 			})
 			var mean, square float64
-			for range rounds {
-				sum := questiontest.Sum(t, s, GradientSum, q)
+			for round := range uint64(rounds) {
+				sum := questiontest.MustAsk(t, s, GradientSum, q, "r", round).Sum
 				size := 0.0
 				for _, v := range sum[len(sum)-2:] {
 					size -= float64(v) * clip / bound

@@ -26,7 +26,8 @@ func TestWorkOfSmallSamplesIsAlike(t *testing.T) {
 		}
 		space := question.Memory[clipped](s.Public)
 		before := space.work
-		sum := questiontest.Sum(t, s, GradientSum, discriminatortest.Question(1, 0.5, nil))
+		q := discriminatortest.Question(1, 0.5, nil)
+		sum := questiontest.MustAsk(t, s, GradientSum, q, "r", uint64(units)).Sum
 		if got := space.work - before; got != want {
 			t.Errorf("%d units: %d records of work, want %d", units, got, want)
 		}

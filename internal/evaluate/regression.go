@@ -9,17 +9,6 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// NumberColumns are the names of the data columns that hold numbers.
-func NumberColumns(schema *partition.Schema) []string {
-	var names []string
-	for _, j := range dataColumns(schema) {
-		if isNumber(&schema.Columns[j]) {
-			names = append(names, schema.Columns[j].Name)
-		}
-	}
-	return names
-}
-
 // CompareRegressions fits a column of numbers by least squares to the main effects
 // of all other data columns, to synthetic rows and to real rows of train, and tests
 // both on the real rows of test. RMSE is in the column's unit. Coefficients are of

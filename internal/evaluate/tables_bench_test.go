@@ -20,7 +20,7 @@ func measures(train, test, synthetic *partition.Table, weight []float64) map[str
 		"propensity": func() error { _, _, err := ComparePropensity(test, synthetic, weight); return err },
 		"importance": func() error { _, _, err := CompareImportance(test, synthetic, weight); return err },
 		"regression": func() error {
-			_, _, err := CompareRegressions(train, test, synthetic, weight, NumberColumns(test.Schema()))
+			_, _, err := CompareRegressions(train, test, synthetic, weight, numberColumns(test.Schema()))
 			return err
 		},
 		"closeness": func() error {

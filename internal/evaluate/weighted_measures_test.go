@@ -124,7 +124,7 @@ func TestLabelBetaMSEAgainstScikitLearn(t *testing.T) {
 
 func TestRegressorsOfTables(t *testing.T) {
 	train, test, made := drawn(t, 1, 200), drawn(t, 2, 150), drawn(t, 3, 200)
-	column := NumberColumns(train.Schema())[0]
+	column := numberColumns(train.Schema())[0]
 	got, err := CompareRegressors(context.Background(), train, test, made, wholeWeights(200), column)
 	if err != nil || len(got) != 4 {
 		t.Fatalf("%+v, %v", got, err)

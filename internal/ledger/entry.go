@@ -19,7 +19,10 @@ const (
 	EntryOpen    = "open"    // a dataset and its budget; the first entry of a ledger
 	EntryRun     = "run"     // a run and its budget
 	EntryRelease = "release" // an answer and what it cost
-	EntryClose   = "close"   // the end of a run
+	// EntryAbandoned is a question that nodes were asked and that was given up before its
+	// release: it costs what its answer could have cost at most.
+	EntryAbandoned = "abandoned"
+	EntryClose     = "close" // the end of a run
 )
 
 // The layouts of days and times: RFC 3339, in UTC.
@@ -40,10 +43,11 @@ func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 //	open     dataset, budget, unit, neighbouring
 //	run      dataset, run, budget, plan
 //	release  dataset, run, round, planned, kind, events, queries, answered, entries, epsilon_spent, release_sha256
+//	abandoned  dataset, run, round, planned, kind, events, queries, answered, epsilon_spent
 //	close    dataset, run, epsilon_spent
 //
-// Fence belongs to all of them, day to all but releases: how long a release took can depend on
-// the records that it is about, and its noise does not cover that.
+// Fence belongs to all of them, day to all but those of questions: how long an answer took can
+// depend on the records that it is about, and its noise does not cover that.
 type Entry struct {
 	Seq     uint64  `json:"seq"`           // from 1, without gaps
 	Day     string  `json:"day,omitempty"` // see FormatDay
@@ -194,7 +198,7 @@ func (e Entry) validate() error {
 	}
 	fields, known := entryFields[e.Type]
 	if !known {
-		return privacy.FieldErrorf("type", "is %q; it must be open, run, release or close", e.Type)
+		return privacy.FieldErrorf("type", "is %q; it must be open, run, release, abandoned or close", e.Type)
 	}
 	for _, f := range []struct {
 		name string
@@ -228,11 +232,11 @@ func (e Entry) validate() error {
 	if math.IsNaN(e.EpsilonSpent) || math.IsInf(e.EpsilonSpent, 0) || e.EpsilonSpent < 0 {
 		return privacy.FieldErrorf("epsilon_spent", "is %v; it must be a number, zero or more", e.EpsilonSpent)
 	}
-	if e.Type == EntryRelease {
-		return e.validateRelease()
+	if e.OfQuestion() {
+		return e.validateQuestion()
 	}
 	if e.Queries != 0 || e.Answered != 0 || e.Entries != 0 {
-		return privacy.FieldErrorf("queries", "answered and entries belong to releases only")
+		return privacy.FieldErrorf("queries", "answered and entries belong to releases and abandoned questions only")
 	}
 	if e.Type != EntryClose && e.EpsilonSpent != 0 {
 		return privacy.FieldErrorf("epsilon_spent", "must be 0 in an entry of type %s", e.Type)
@@ -247,7 +251,8 @@ var entryFields = map[string]map[string]bool{
 	EntryRun:  {"dataset": true, "day": true, "run": true, "budget": true},
 	EntryRelease: {"dataset": true, "run": true, "round": true, "planned": true, "kind": true, "events": true,
 		"release_sha256": true},
-	EntryClose: {"dataset": true, "day": true, "run": true},
+	EntryAbandoned: {"dataset": true, "run": true, "round": true, "planned": true, "kind": true, "events": true},
+	EntryClose:     {"dataset": true, "day": true, "run": true},
 }
 
 func (e Entry) validatePlan() error {
@@ -260,13 +265,23 @@ func (e Entry) validatePlan() error {
 	return e.Plan.Validate()
 }
 
-func (e Entry) validateRelease() error {
+// OfQuestion says that the entry charges a question, released or abandoned. Such entries have no day.
+func (e Entry) OfQuestion() bool { return e.Type == EntryRelease || e.Type == EntryAbandoned }
+
+func (e Entry) validateQuestion() error {
 	if e.Queries < 0 || e.Answered < 0 || e.Answered > e.Queries {
 		return privacy.FieldErrorf("answered",
 			"is %d of %d queries; it must be between 0 and queries", e.Answered, e.Queries)
 	}
 	if e.Entries < 0 {
 		return privacy.FieldErrorf("entries", "is %d; it must not be negative", e.Entries)
+	}
+	if e.Type == EntryAbandoned {
+		if e.Entries != 0 || e.Answered != e.Queries {
+			return privacy.FieldErrorf("answered", "is %d of %d queries, with %d entries; what was given up counts as "+
+				"answered, and has no entries", e.Answered, e.Queries, e.Entries)
+		}
+		return nil
 	}
 	if sum, err := hex.DecodeString(e.ReleaseSHA256); err != nil || len(sum) != sha256.Size ||
 		hex.EncodeToString(sum) != e.ReleaseSHA256 {

@@ -38,7 +38,8 @@ type RunTotal struct {
 	Price             privacy.Price   // at the run's delta
 	Closed            bool
 	Releases          int
-	Queries, Answered int64
+	Queries, Answered int64 // of releases
+	Abandoned         int   // questions that were given up, which Events hold too
 }
 
 // ErrUnclosed is what errors.Is finds when a ledger ends while a run is open:
@@ -194,8 +195,8 @@ func (a *verifier) meaning(e Entry) error {
 	case run.Closed:
 		return fmt.Errorf("run %q was closed before", e.Run)
 	}
-	if e.Type == EntryRelease {
-		if err := a.release(&run, e); err != nil {
+	if e.OfQuestion() {
+		if err := a.charge(&run, e); err != nil {
 			return err
 		}
 	} else {

@@ -42,11 +42,12 @@ func (r RunTotal) spending() privacy.Spending {
 	return p
 }
 
-func (a *verifier) release(run *RunTotal, e Entry) error {
+// charge checks the entry of a question, released or abandoned, and adds up what it costs.
+func (a *verifier) charge(run *RunTotal, e Entry) error {
 	if a.rounds[e.Run][*e.Round] {
 		return fmt.Errorf("round %d of run %q was released before", *e.Round, e.Run)
 	}
-	a.rounds[e.Run][*e.Round] = true
+	a.rounds[e.Run][*e.Round] = e.Type == EntryRelease
 	if a.strict && *e.Round != uint64(run.Releases) {
 		return fmt.Errorf("round %d of run %q follows %d rounds; they count from 0 without gaps",
 			*e.Round, e.Run, run.Releases)
@@ -65,6 +66,10 @@ func (a *verifier) release(run *RunTotal, e Entry) error {
 		return fmt.Errorf("budget of dataset %q: %w", e.Dataset, err)
 	}
 	run.Used, run.Events, a.result.Events = ofRun.Used, ofRun.Spent, ofDataset.Spent
+	if e.Type == EntryAbandoned {
+		run.Abandoned++
+		return nil
+	}
 	run.Releases++
 	run.Queries += e.Queries
 	run.Answered += e.Answered

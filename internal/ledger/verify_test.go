@@ -35,7 +35,7 @@ func newWriter(t testing.TB, budget privacy.Budget) *writer {
 // add seals whatever it is given, right or wrong in its place.
 func (w *writer) add(e Entry) {
 	w.t.Helper()
-	if e.Type != EntryRelease {
+	if !e.OfQuestion() {
 		e.Day = FormatDay(time.Date(2026, 1, 2, 3, 4, len(w.entries), 5e6, time.UTC))
 	}
 	if e.Dataset == "" {

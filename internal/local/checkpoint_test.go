@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // What the error about a damaged checkpoint advises is true: without it, the
@@ -26,32 +27,20 @@ func TestADamagedCheckpointCanBeRemoved(t *testing.T) {
 	interrupted(t, spec, out, 3)
 	before := stored(t, out)
 	path := filepath.Join(out, "state", "student.safetensors")
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Read(t, path)
 	raw[len(raw)-100] ^= 4
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, raw, 0o600))
 	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, pipeline.ErrDamaged) ||
 		!strings.Contains(err.Error(), "remove the file and run again") {
 		t.Fatalf("error %v, want that the checkpoint is damaged", err)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(path))
 	result, err := Run(t.Context(), spec, Options{Out: out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if result.Rounds != 9 || result.Queries != 65 {
 		t.Errorf("%d releases of %d queries, want 9 of 65", result.Rounds, result.Queries)
 	}
-	ledger, err := os.ReadFile(result.Outputs["ledger"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := testkit.Read(t, result.Outputs["ledger"])
 	checkBeginsWith(t, ledger, before)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/runfile"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 const peopleSchema = `name: people
@@ -70,9 +71,7 @@ func peopleFolder(t *testing.T) string {
 			label)
 	}
 	for name, text := range map[string]string{"schema.yaml": peopleSchema, "train.csv": rows.String()} {
-		if err := os.WriteFile(filepath.Join(dir, "example", name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, "example", name), []byte(text), 0o600))
 	}
 	return dir
 }
@@ -81,17 +80,12 @@ func peopleFolder(t *testing.T) string {
 // and returns both.
 func checkDPGAN(t *testing.T, result *results.Result, steps int, rate float64) ([]byte, certificate.Certificate) {
 	t.Helper()
-	raw, err := os.ReadFile(result.Outputs["ledger"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Read(t, result.Outputs["ledger"])
 	if _, err := ledger.Verify(bytes.NewReader(raw)); err != nil {
 		t.Fatal(err)
 	}
 	verified, err := ledger.VerifyStrict(bytes.NewReader(raw)) // also: each round once, in order
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	total := verified.Runs["small"]
 	if result.Pipeline != "dpgan" || result.Rounds != 1+steps || total.Releases != 1+steps || !total.Closed ||
 		total.Budget.Filter != privacy.FilterPLD {
@@ -105,16 +99,12 @@ func checkDPGAN(t *testing.T, result *results.Result, steps int, rate float64) (
 		t.Fatalf("events %v", total.Events)
 	}
 	c, err := certificate.Read(result.Outputs["certificate"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
 	claim, err := privacy.Account(total.Events, 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if c.EpsilonSpent != claim.Epsilon || c.Accountant != claim.Accountant || c.EpsilonSpent > 2 ||
 		c.EpsilonSpent < 1.98 || result.EpsilonSpent != c.EpsilonSpent {
 		t.Errorf("epsilon %v by %s is spent, the events cost %v by %s",
@@ -144,9 +134,7 @@ func TestDPGANDoesNotDependOnTheNumberOfSites(t *testing.T) {
 				}
 				sums = append(sums, slices.Clone(counts))
 			}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		_, c := checkDPGAN(t, result, 6, 1)
 		if len(sums) != 7 || c.Votes != "" || result.Rows != 50 {
 			t.Fatalf("%d sums, votes %q", len(sums), c.Votes)
@@ -184,10 +172,7 @@ func TestDPGANOfImagesAndOfPeople(t *testing.T) {
 		"convolutions": {"{kind: convolution, layers: 2, hidden: 4, classes: told, generated: 40}", 240, nil},
 		"people": {"{layers: 1, hidden: 6, loss: logistic, fourier: 3, generated: 40, reuse: 1}", 50,
 			func(t *testing.T, dir string) {
-				raw, err := os.ReadFile(filepath.Join(dir, "example", "train.csv"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				raw := testkit.Read(t, filepath.Join(dir, "example", "train.csv"))
 				var rows strings.Builder
 				for i, line := range strings.Split(strings.TrimSpace(string(raw)), "\n") {
 					who := "who" // the header
@@ -201,9 +186,7 @@ func TestDPGANOfImagesAndOfPeople(t *testing.T) {
 				}
 				schema := strings.Replace(peopleSchema, "columns:\n", "columns:\n  - {name: who, role: unit}\n", 1)
 				for name, text := range map[string]string{"schema.yaml": schema, "train.csv": rows.String()} {
-					if err := os.WriteFile(filepath.Join(dir, "example", name), []byte(text), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, os.WriteFile(filepath.Join(dir, "example", name), []byte(text), 0o600))
 				}
 			}},
 	} {
@@ -226,9 +209,7 @@ func TestDPGANOfImagesAndOfPeople(t *testing.T) {
 					Options{Out: filepath.Join(dir, "out"), Sums: func(_ uint64, counts []int64) {
 						sums = append(sums, slices.Clone(counts))
 					}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				checkDPGAN(t, result, 6, 1)
 				if n := sums[0][0] + sums[0][1]; n > c.units<<16 || n < c.units<<16-250 {
 					t.Errorf("class counts %v of %d units", sums[0], c.units)
@@ -255,9 +236,7 @@ func TestDPGANWithoutRecords(t *testing.T) {
 				t.Errorf("round %d adds up to %v", round, counts)
 			}
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, c := checkDPGAN(t, result, 6, 0.25); c.Votes != certificate.VotesCoin {
 		t.Errorf("the certificate says votes %q", c.Votes)
 	}
@@ -296,26 +275,17 @@ func TestAnInterruptedDPGANRunGoesOn(t *testing.T) {
 	result, err := Run(t.Context(), spec, Options{Out: out, Watch: func(s run.Status) {
 		rounds = append(rounds, s.Round)
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if rounds[0] < 1 || rounds[len(rounds)-1] != 6 || !slices.IsSorted(rounds) {
 		t.Errorf("the second start showed rounds %v", rounds)
 	}
 	ledger, c := checkDPGAN(t, result, 6, 0.3)
 	checkBeginsWith(t, ledger, before)
-	rows, err := os.ReadFile(result.Outputs["synthetic"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testkit.Read(t, result.Outputs["synthetic"])
 
-	if err := os.Remove(filepath.Join(out, "certificate.json")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(filepath.Join(out, "certificate.json")))
 	again, err := Run(t.Context(), spec, Options{Out: out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got, of := checkDPGAN(t, again, 6, 0.3); !bytes.Equal(got, ledger) ||
 		math.Abs(of.EpsilonSpent-c.EpsilonSpent) > 0 {
 		t.Error("published again, the ledger is another")
@@ -333,9 +303,7 @@ func TestADPGANRunNeedsItsCheckpoint(t *testing.T) {
 	spec, out := load(t, dir, dpganTable(1)), filepath.Join(dir, "out")
 	interrupted(t, spec, out, 3)
 	before := stored(t, out)
-	if err := os.Remove(filepath.Join(out, "state", "student.safetensors")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(filepath.Join(out, "state", "student.safetensors")))
 	if _, err := Run(t.Context(), spec, Options{Out: out}); err == nil ||
 		!strings.Contains(err.Error(), "was released and its answer dropped") ||
 		!strings.Contains(err.Error(), "--out") {
@@ -360,9 +328,7 @@ func TestDPGANMistakesLeaveNoTrace(t *testing.T) {
 		dir := peopleFolder(t)
 		out, path := filepath.Join(dir, "out"), filepath.Join(dir, "example", "small.yaml")
 		text := strings.Replace(dpganTable(1), c.old, c.new, 1)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		spec, err := runfile.Load(path)
 		if err == nil {
 			_, err = Run(t.Context(), spec, Options{Out: out})

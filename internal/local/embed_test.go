@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/runfile"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // embedOptions are those of a short fit.
@@ -63,14 +64,9 @@ var gans = map[string]struct {
 // returns the ledger.
 func checkEmbedded(t *testing.T, result *results.Result, pipeline string, rounds int) []byte {
 	t.Helper()
-	raw, err := os.ReadFile(result.Outputs["ledger"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Read(t, result.Outputs["ledger"])
 	verified, err := ledger.VerifyStrict(bytes.NewReader(raw)) // also: each round once, in order
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	total := verified.Runs["small"]
 	if result.Pipeline != pipeline || result.Rounds != 1+rounds || total.Releases != 1+rounds || !total.Closed {
 		t.Errorf("result %+v, ledger %+v; want %d releases", result, total, 1+rounds)
@@ -80,16 +76,12 @@ func checkEmbedded(t *testing.T, result *results.Result, pipeline string, rounds
 		t.Errorf("the ledger is\n%s", raw)
 	}
 	c, err := certificate.Read(result.Outputs["certificate"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
 	claim, err := privacy.Account(total.Events, 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if c.Pipeline != pipeline || c.EpsilonSpent != claim.Epsilon || c.EpsilonSpent > 2 || c.EpsilonSpent < 1.95 ||
 		result.EpsilonSpent != c.EpsilonSpent {
 		t.Errorf("epsilon %v is spent, the events cost %v", c.EpsilonSpent, claim.Epsilon)
@@ -104,9 +96,7 @@ func checkEmbedded(t *testing.T, result *results.Result, pipeline string, rounds
 func rewrite(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, "example", name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, "example", name), []byte(text), 0o600))
 	}
 }
 
@@ -181,9 +171,7 @@ func TestEmbeddingsDoNotDependOnTheNumberOfSites(t *testing.T) {
 					Sums:  func(_ uint64, counts []int64) { sums = append(sums, slices.Clone(counts)) },
 					Watch: func(s run.Status) { last = s },
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				checkEmbedded(t, result, "embed", 0)
 				if len(sums) != 1 || result.Rows != 50 || last.Of != "step" || last.Round != 20 || last.Rounds != 20 ||
 					last.EpsilonSpent != result.EpsilonSpent {
@@ -224,9 +212,7 @@ func TestWarmStarts(t *testing.T) {
 					rounds = rounds || s.Round == c.rounds && s.Rounds == c.rounds && s.Of == ""
 				},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			checkEmbedded(t, result, name, c.rounds)
 			if len(lengths) == 0 || lengths[0] < 50 || !fitting || !rounds || result.Rows != 50 {
 				t.Errorf("sums of %v numbers, shown the fit %v and the rounds %v", lengths, fitting, rounds)
@@ -245,9 +231,7 @@ func TestEmbeddingsWithoutRecords(t *testing.T) {
 				t.Errorf("it adds up to %v", counts)
 			}
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	checkEmbedded(t, result, "embed", 0)
 	if c, err := certificate.Read(result.Outputs["certificate"]); err != nil || c.Votes != certificate.VotesCoin {
 		t.Errorf("the certificate says votes %q, %v", c.Votes, err)
@@ -281,18 +265,14 @@ func TestAnInterruptedFitGoesOn(t *testing.T) {
 			if n := len(before); n != 3 || before[2].Kind != "embedding" {
 				t.Fatalf("a ledger of %d entries", n)
 			}
-			if err := os.CopyFS(lost, os.DirFS(out)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.CopyFS(lost, os.DirFS(out)))
 			for i := range 2 { // keys are for their owner alone, and copies are not
 				if err := os.Chmod(filepath.Join(lost, "state", fmt.Sprint("node-s", i), "partition.key"),
 					0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := os.Remove(filepath.Join(lost, "state", "student.safetensors")); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Remove(filepath.Join(lost, "state", "student.safetensors")))
 			// Other features are another run's.
 			if _, err := Run(t.Context(), load(t, dir, strings.Replace(text, "waves: 20", "waves: 21", 1)),
 				Options{Out: out}); err == nil || !strings.Contains(err.Error(), "checkpoint") {
@@ -306,9 +286,7 @@ func TestAnInterruptedFitGoesOn(t *testing.T) {
 						steps = append(steps, s.Round)
 					}
 				}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				if name == "embed" {
 					checkBeginsWith(t, checkEmbedded(t, result, name, 0), before)
 					if from := map[bool]int{true: 2, false: 12}[len(models) > 0]; steps[0] != from {
@@ -321,10 +299,7 @@ func TestAnInterruptedFitGoesOn(t *testing.T) {
 					filepath.Join(result.Outputs["model"], "generator.safetensors"): &models,
 					result.Outputs["synthetic"]:                                     &rows,
 				} {
-					raw, err := os.ReadFile(path)
-					if err != nil {
-						t.Fatal(err)
-					}
+					raw := testkit.Read(t, path)
 					*to = append(*to, raw)
 				}
 			}

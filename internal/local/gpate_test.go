@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/partition/idx"
@@ -71,14 +72,10 @@ func squares(t *testing.T, dir string, side int) {
 		x.Classes = append(x.Classes, i%2)
 	}
 	images, labels, err := idx.Encode(x, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name, raw := range map[string][]byte{"schema.yaml": []byte(squareSchema), "train-images.idx": images,
 		"train-labels.idx": labels} {
-		if err := os.WriteFile(filepath.Join(dir, "example", name), raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, "example", name), raw, 0o600))
 	}
 }
 
@@ -97,14 +94,9 @@ func checkGPATE(t *testing.T, result *results.Result, epsilon float64, each int6
 		result.EpsilonSpent > epsilon || result.EpsilonSpent < 0.9*epsilon {
 		t.Errorf("result %+v: want 6 releases of %d queries, and most of epsilon %v", result, 1+5*each, epsilon)
 	}
-	raw, err := os.ReadFile(result.Outputs["ledger"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Read(t, result.Outputs["ledger"])
 	verified, err := ledger.VerifyStrict(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got := verified.Runs["small"]; got.Releases != 6 || got.Queries != 1+5*each || !got.Closed ||
 		got.Price.Epsilon > epsilon {
 		t.Errorf("the ledger has %+v", got)
@@ -114,9 +106,7 @@ func checkGPATE(t *testing.T, result *results.Result, epsilon float64, each int6
 		t.Errorf("%d releases of gradients in %s", n, raw)
 	}
 	certificate, err := certificate.Read(result.Outputs["certificate"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if certificate.Pipeline != "gpate" {
 		t.Errorf("a certificate of %q", certificate.Pipeline)
 	}
@@ -152,15 +142,11 @@ func TestGPATEFromNodesToACertificate(t *testing.T) {
 			spec := load(t, dir, c.text)
 			if c.each == 0 {
 				schema, err := spec.LoadSchema()
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				c.each = 8 * int64(encode.New(schema).Width())
 			}
 			result, err := Run(t.Context(), spec, Options{Out: filepath.Join(dir, "out")})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			checkGPATE(t, result, c.epsilon, c.each, c.kind)
 			if c.kind == privacy.Gaussian && c.epsilon == 10 {
 				x := result.Outputs["images"]
@@ -186,17 +172,13 @@ func TestAnInterruptedGPATERunGoesOn(t *testing.T) {
 		interrupted(t, spec, out, 2)
 		before := stored(t, out)
 		if lost {
-			if err := os.Remove(filepath.Join(out, "state", "student.safetensors")); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Remove(filepath.Join(out, "state", "student.safetensors")))
 		}
 		var rounds []int
 		result, err := Run(t.Context(), spec, Options{Out: out, Watch: func(s run.Status) {
 			rounds = append(rounds, s.Round)
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if !slices.IsSorted(rounds) || rounds[len(rounds)-1] != 5 || !lost && rounds[0] < 2 || lost && rounds[0] != 0 {
 			t.Errorf("checkpoint lost %v: the second start showed rounds %v", lost, rounds)
 		}

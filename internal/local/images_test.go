@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/runfile"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -30,18 +31,12 @@ func imageFolder(t *testing.T) (spec *runfile.Spec, dir string) {
 		if err != nil {
 			t.Skipf("the data set is not here: %v", err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), raw, 0o600))
 	}
 	path := filepath.Join(dir, "run.yaml")
-	if err := os.WriteFile(path, []byte(imageRun), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(imageRun), 0o600))
 	spec, err := runfile.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return spec, dir
 }
 
@@ -53,13 +48,9 @@ func TestSitesShareAFileOfImages(t *testing.T) {
 	}
 	spec, dir := imageFolder(t)
 	schema, err := partition.LoadSchema(spec.Schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	configs, err := nodeConfigs(spec, schema, filepath.Join(dir, "state"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if configs[0].Teachers != 30 || configs[1].Teachers != 10 || configs[1].Share != [2]float64{0.75, 1} {
 		t.Errorf("nodes %+v", configs)
 	}
@@ -68,13 +59,8 @@ func TestSitesShareAFileOfImages(t *testing.T) {
 	}
 	// Cut labels are found before there is anything else.
 	labels := filepath.Join(dir, "t10k-labels-idx1-ubyte.gz")
-	raw, err := os.ReadFile(labels)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(labels, raw[:len(raw)/2], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Read(t, labels)
+	testkit.Must(t, os.WriteFile(labels, raw[:len(raw)/2], 0o600))
 	var input *partition.InputError
 	if _, err := readSites(configs); !errors.As(err, &input) ||
 		!strings.Contains(err.Error(), "site north: "+labels+": the file ends too early") {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -18,7 +17,6 @@ import (
 // RunLater executes stages that follow a finished local run, whose folder is from, on its own
 // cluster: its ledger goes on, and its dataset's budget pays. Their files go to o.Out.
 func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*results.Result, error) {
-	started := time.Now()
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
@@ -29,7 +27,7 @@ func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*r
 		return nil, fmt.Errorf("look into the output folder: %w; name a folder with --out", err)
 	}
 	if later.Free() {
-		return later.Execute(ctx, run.Options{Out: o.Out, Started: started, Log: o.Log, Watch: o.Watch})
+		return later.Execute(ctx, run.Options{Out: o.Out, Log: o.Log, Watch: o.Watch})
 	}
 	first, state := later.First, filepath.Join(from, "state")
 	if _, err := os.Stat(filepath.Join(state, "etcd")); err != nil {
@@ -46,6 +44,6 @@ func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*r
 	}
 	o.Coin = later.Coin()
 	return cluster(ctx, first, sites, state, o, func(ctx context.Context, address string) (*results.Result, error) {
-		return executeStudent(ctx, first.Spec.Path, later, address, state, started, o)
+		return executeStudent(ctx, first.Spec.Path, later, address, state, o)
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
@@ -31,14 +32,9 @@ var runWithRoom = strings.NewReplacer("privacy: {epsilon: 1, delta: 1e-5}",
 // verifiedFiles reads certificate and ledger of a result, and checks one against the other.
 func verifiedFiles(t *testing.T, result *results.Result) (certificate.Certificate, ledger.Verification) {
 	t.Helper()
-	raw, err := os.ReadFile(result.Outputs["ledger"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Read(t, result.Outputs["ledger"])
 	c, err := certificate.Read(result.Outputs["certificate"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
@@ -61,10 +57,7 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 	if _, err := Run(ctx, spec, Options{Out: from}); err != nil {
 		t.Fatal(err)
 	}
-	before, err := os.ReadFile(filepath.Join(from, "ledger.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := testkit.Read(t, filepath.Join(from, "ledger.jsonl"))
 	stage := func(name string, o run.LaterOptions) (*results.Result, error) {
 		o.From = from
 		later, err := run.NewLater(o)
@@ -75,9 +68,7 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 	}
 
 	boosted, err := stage("boosted", run.LaterOptions{Post: []string{"pgb"}, Epsilon: 0.1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c, verified := verifiedFiles(t, boosted)
 	if total := verified.Runs["small.pgb"]; total.Releases != 5 || !total.Closed ||
 		total.Events[0].Kind != privacy.Exponential || total.Price.Epsilon > 0.1 {
@@ -89,16 +80,12 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 	}
 
 	weighted, err := stage("weighted", run.LaterOptions{Weights: "logreg-debiased", Epsilon: 0.1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if c, verified = verifiedFiles(t, weighted); len(verified.Runs) != 3 || c.Run != "small.logreg-debiased" {
 		t.Errorf("certificate %+v", c)
 	}
 	schema, err := partition.LoadSchema(spec.Schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	table, err := tabular.Read(schema, weighted.Outputs["synthetic"], tabular.Options{Weights: true})
 	if err != nil || len(table.Weights()) != 100 {
 		t.Errorf("%d weights, %v", len(table.Weights()), err)
@@ -106,9 +93,7 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 
 	// Free ones go on from the run alone, and leave its ledger as it was.
 	free, err := stage("free", run.LaterOptions{Post: []string{"drs"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if c, _ = verifiedFiles(t, free); c.Run != "small" || c.Earlier != nil {
 		t.Errorf("certificate %+v", c)
 	}
@@ -122,9 +107,7 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 		t.Errorf("more than is left: %v", err)
 	}
 	again, err := stage("again", run.LaterOptions{Post: []string{"pgb"}, Epsilon: 0.05, Name: "small.again"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, verified = verifiedFiles(t, again); len(verified.Runs) != 4 {
 		t.Errorf("%d runs in the ledger, want 4: the refused one has none", len(verified.Runs))
 	}
@@ -158,12 +141,8 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 		t.Errorf("stages of free stages: %v", err)
 	}
 	compared := filepath.Join(dir, "compared")
-	if err := os.MkdirAll(compared, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(compared, "NOT-PRIVATE.csv"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(compared, 0o755))
+	testkit.Must(t, os.WriteFile(filepath.Join(compared, "NOT-PRIVATE.csv"), nil, 0o644))
 	if _, err := run.NewLater(run.LaterOptions{From: compared, Post: []string{"drs"}}); err == nil ||
 		!strings.Contains(err.Error(), "holds a comparison, NOT PRIVATE") {
 		t.Errorf("stages of a comparison: %v", err)
@@ -198,29 +177,19 @@ func TestAFailedStageLeavesWhatWasTrained(t *testing.T) {
 	other := strings.NewReplacer("pipeline: pategan", "pipeline: dpgan",
 		"teachers: 30", "teachers: 500").Replace(runWithRoom)
 	path := filepath.Join(dir, "example", "other.yaml")
-	if err := os.WriteFile(path, []byte(other), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(other), 0o644))
 	out := filepath.Join(dir, "weighted")
 	later, err := run.NewLater(run.LaterOptions{From: from, Run: path, Weights: "discriminator"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	again, err := RunLater(ctx, later, from, Options{Out: out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if c, _ := verifiedFiles(t, again); c.Pipeline != "pategan" || c.Teachers != 30 {
 		t.Errorf("certificate %+v", c)
 	}
 	// A folder is that of one run.
-	if err := os.Remove(filepath.Join(out, "certificate.json")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(filepath.Join(out, "certificate.json")))
 	boost, err := run.NewLater(run.LaterOptions{From: from, Post: []string{"pgb"}, Epsilon: 0.1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := RunLater(ctx, boost, from, Options{Out: out}); err == nil ||
 		!strings.Contains(err.Error(), "holds what was begun of run") {
 		t.Errorf("another run's folder: %v", err)
@@ -262,9 +231,7 @@ func TestAFailedRejectionLeavesWhatWasBoosted(t *testing.T) {
 
 	out := filepath.Join(dir, "again")
 	later, err := run.NewLater(run.LaterOptions{From: from, Post: []string{"pgb", "drs"}, Epsilon: 0.2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := RunLater(ctx, later, from, Options{Out: out}); err == nil ||
 		!strings.Contains(err.Error(), "of the stage's 0.2 is spent; the rows in "+out+" are of the stages before it") {
 		t.Fatalf("stages whose rejection cannot end: %v", err)
@@ -272,10 +239,7 @@ func TestAFailedRejectionLeavesWhatWasBoosted(t *testing.T) {
 	boosted(out, 2)
 
 	// A run.yaml of other data is not that of the run.
-	schema, err := os.ReadFile(spec.Schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := testkit.Read(t, spec.Schema)
 	if err := os.WriteFile(filepath.Join(filepath.Dir(spec.Schema), "other-schema.yaml"), append(schema, '\n'),
 		0o644); err != nil {
 		t.Fatal(err)

@@ -63,7 +63,6 @@ var ErrFinished = errors.New("the output folder holds a finished run")
 // ends first, or anything fails, running the same spec in the same folder again
 // goes on where it stopped.
 func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Result, err error) {
-	started := time.Now()
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
@@ -109,7 +108,7 @@ func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Re
 	}
 
 	return cluster(ctx, job, sites, state, o, func(ctx context.Context, address string) (*results.Result, error) {
-		return executeStudent(ctx, spec.Path, job, address, state, started, o)
+		return executeStudent(ctx, spec.Path, job, address, state, o)
 	})
 }
 
@@ -180,7 +179,7 @@ type executor interface {
 }
 
 // executeStudent executes what was made of a run.yaml.
-func executeStudent(ctx context.Context, path string, job executor, address, state string, started time.Time,
+func executeStudent(ctx context.Context, path string, job executor, address, state string,
 	o Options) (*results.Result, error) {
 	c := student.DefaultConfig()
 	c.Aggregator, c.Dataset, c.Run, c.Out = address, dataset, path, o.Out
@@ -192,7 +191,7 @@ func executeStudent(ctx context.Context, path string, job executor, address, sta
 	}
 	defer client.Close()
 	return job.Execute(ctx, run.Options{
-		Client: client, Dataset: dataset, Out: o.Out, Coin: o.Coin, Started: started, Log: log, Watch: o.Watch,
+		Client: client, Dataset: dataset, Out: o.Out, Coin: o.Coin, Log: log, Watch: o.Watch,
 	})
 }
 

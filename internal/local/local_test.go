@@ -26,6 +26,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/runfile"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -72,37 +73,23 @@ var fewRecords = sync.OnceValues(func() ([]byte, error) {
 func folder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "loc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.CopyFS(filepath.Join(dir, "example"), flchain.Files); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.CopyFS(filepath.Join(dir, "example"), flchain.Files))
 	few, err := fewRecords()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	train := filepath.Join(dir, "example", "train.csv.gz")
-	if err := os.Chmod(train, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(train, few, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(train, 0o600))
+	testkit.Must(t, os.WriteFile(train, few, 0o600))
 	return dir
 }
 
 func load(t *testing.T, dir, text string) *runfile.Spec {
 	t.Helper()
 	path := filepath.Join(dir, "example", "small.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o644))
 	spec, err := runfile.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return spec
 }
 
@@ -128,19 +115,13 @@ func interrupted(t *testing.T, spec *runfile.Spec, out string, at int) {
 func stored(t *testing.T, out string) []ledger.Entry {
 	t.Helper()
 	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: filepath.Join(out, "state", "etcd")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer etcd.Close()
 	store, err := coordinator.Open(t.Context(), coordinator.Config{Endpoints: etcd.Endpoints()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer store.Close()
 	entries, err := store.Ledger(t.Context(), dataset)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return entries
 }
 
@@ -164,30 +145,21 @@ func TestAnInterruptedRunGoesOnAndChargesNoRoundTwice(t *testing.T) {
 	result, err := Run(t.Context(), spec, Options{Out: out, Watch: func(s run.Status) {
 		rounds = append(rounds, s.Round)
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if rounds[0] < 3 || rounds[len(rounds)-1] != 8 || !slices.IsSorted(rounds) {
 		t.Errorf("the second start showed rounds %v; it must go on after round 3 and end with 8", rounds)
 	}
 	if result.Rounds != 9 || result.Queries != 65 || result.Rows != 100 || result.EpsilonSpent > 1 {
 		t.Errorf("result %+v: want 9 releases, 65 queries, 100 rows, epsilon at most 1", result)
 	}
-	raw, err := os.ReadFile(result.Outputs["ledger"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Read(t, result.Outputs["ledger"])
 	verified, err := ledger.Verify(bytes.NewReader(raw)) // also: no round twice
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got := verified.Runs["small"]; got.Releases != 9 || !got.Closed {
 		t.Errorf("the ledger has %d releases, closed %v; want 9, true", got.Releases, got.Closed)
 	}
 	certificate, err := certificate.Read(result.Outputs["certificate"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := certificate.Verify(bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
@@ -201,34 +173,21 @@ func TestAClosedRunIsPublishedAgainFromItsReleases(t *testing.T) {
 	dir := folder(t)
 	spec, out := load(t, dir, smallRun), filepath.Join(dir, "out")
 	first, err := Run(t.Context(), spec, Options{Out: out})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ledger, err := os.ReadFile(first.Outputs["ledger"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := os.ReadFile(first.Outputs["synthetic"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	ledger := testkit.Read(t, first.Outputs["ledger"])
+	rows := testkit.Read(t, first.Outputs["synthetic"])
 	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, ErrFinished) {
 		t.Fatalf("a second run in the folder gave %v, want ErrFinished", err)
 	}
 	for _, lost := range [][]string{{"certificate.json"}, {"certificate.json", "state/student.safetensors"}} {
 		for _, name := range lost {
-			if err := os.Remove(filepath.Join(out, filepath.FromSlash(name))); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Remove(filepath.Join(out, filepath.FromSlash(name))))
 		}
 		again, err := Run(t.Context(), spec, Options{Out: out})
 		if err != nil {
 			t.Fatalf("without %v: %v", lost, err)
 		}
-		got, err := os.ReadFile(again.Outputs["ledger"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := testkit.Read(t, again.Outputs["ledger"])
 		if !bytes.Equal(got, ledger) {
 			t.Errorf("without %v: the ledger changed", lost)
 		}
@@ -247,17 +206,13 @@ func TestARunEndsWhenItsBudgetIsUsed(t *testing.T) {
 	text := strings.Replace(smallRun, "labels: 64,", "labels: 640, noise: 30,", 1)
 	spec, out := load(t, dir, text), filepath.Join(dir, "out")
 	first, err := Run(t.Context(), spec, Options{Out: out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if first.Rounds < 2 || first.Rounds >= 81 || first.EpsilonSpent > 1 || first.EpsilonSpent < 0.8 {
 		t.Errorf("%d releases, epsilon %v spent of 1; want fewer than 81 releases and most of the budget",
 			first.Rounds, first.EpsilonSpent)
 	}
 	for _, name := range []string{"certificate.json", "synthetic.csv"} {
-		if err := os.Remove(filepath.Join(out, name)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Remove(filepath.Join(out, name)))
 	}
 	second, err := Run(t.Context(), spec, Options{Out: out})
 	if err != nil {
@@ -283,9 +238,7 @@ func TestALostLedgerIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"certificate.json", "state/etcd"} {
-		if err := os.RemoveAll(filepath.Join(out, name)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.RemoveAll(filepath.Join(out, name)))
 	}
 	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, node.ErrRefused) ||
 		!strings.Contains(err.Error(), "the ledger went back") {
@@ -296,9 +249,7 @@ func TestALostLedgerIsNoticed(t *testing.T) {
 		t.Fatalf("the nodes' marks are %v (%v)", marks, err)
 	}
 	for _, name := range marks {
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Remove(name))
 	}
 	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, results.ErrOtherLedger) {
 		t.Errorf("error %v, want one that says that the ledger is another", err)
@@ -354,9 +305,7 @@ func TestNodesGetTeachersByPublicShares(t *testing.T) {
 		{7, []float64{1}, []int{7}},
 	} {
 		schema, err := partition.ParseSchema([]byte("name: x\ncolumns: [{name: a, kind: binary}]\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		spec := &runfile.Spec{Teachers: c.teachers, Schema: "schema.yaml", Privacy: runfile.Privacy{Unit: "record"}}
 		for i, share := range c.shares {
 			spec.Data = append(spec.Data,
@@ -409,9 +358,7 @@ func TestNoManifestIsKeptBeforeAllSitesAreChecked(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	interrupted(t, load(t, dir, smallRun), out, 1)
 	north := filepath.Join(out, "state", "node-north")
-	if err := os.RemoveAll(north); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.RemoveAll(north))
 	last := strings.LastIndex(smallRun, "share: 0.5")
 	other := smallRun[:last] + "share: 0.4" + smallRun[last+len("share: 0.5"):]
 	_, err := Run(t.Context(), load(t, dir, other), Options{Out: out})
@@ -427,14 +374,10 @@ func TestTheStateIsSecretAndTheResultsAreNot(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	out, state := filepath.Join(dir, "out"), filepath.Join(dir, "out", "state")
-	if err := makeFolders(out, state); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, makeFolders(out, state))
 	for path, want := range map[string]os.FileMode{out: 0o755, state: 0o700} {
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if got := info.Mode().Perm(); got&^want != 0 {
 			t.Errorf("%s has mode %o, want at most %o", path, got, want)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 const gaussiansSchema = `name: gaussians
@@ -29,18 +30,14 @@ func gaussians(t *testing.T, path string, n int, rng *rand.Rand) {
 		fmt.Fprintf(&rows, "%.6f,%.6f\n", float64(2*rng.IntN(5)-4)+0.05*rng.NormFloat64(),
 			float64(2*rng.IntN(5)-4)+0.05*rng.NormFloat64())
 	}
-	if err := os.WriteFile(path, []byte(rows.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(rows.String()), 0o600))
 }
 
 // scatterRun is a run on 25 Gaussians with stages after its training.
 func scatterRun(t *testing.T, stages string) (out, page string, file report.File) {
 	t.Helper()
 	dir := folder(t)
-	if err := os.WriteFile(filepath.Join(dir, "example", "schema.yaml"), []byte(gaussiansSchema), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "example", "schema.yaml"), []byte(gaussiansSchema), 0o600))
 	rng := rand.New(rand.NewPCG(25, 1))
 	gaussians(t, filepath.Join(dir, "example", "train.csv"), 1000, rng)
 	gaussians(t, filepath.Join(dir, "example", "test.csv"), 2500, rng)
@@ -144,13 +141,8 @@ func TestTheReportShowsRowsAfterEachStage(t *testing.T) {
 			}
 			// A report that is made anew shows what it can, and no real rows unless they are named.
 			again, err := results.MakeReport(t.Context(), results.ReportOptions{From: out, Out: t.TempDir()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := os.ReadFile(again.Outputs["report"])
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
+			text := testkit.Read(t, again.Outputs["report"])
 			shown, list := pictures(string(text))
 			if n := len(c.names); n == 0 && shown != nil ||
 				n > 0 && fmt.Sprint(shown) != fmt.Sprint([]string{"last generator", c.names[n-1]}) ||

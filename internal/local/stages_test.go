@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/runfile"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // stagedRun is a small run of a pipeline with the stages that lines names.
@@ -29,7 +30,8 @@ func stagedRun(pipeline, lines string) string {
 		text = strings.Replace(text, smallOptions, "dpgan: {steps: 6, student: {hidden: 8, batch: 20, steps: 2}}", 1)
 	case "embed":
 		text = strings.Replace(text, "warm_start: {embed: 0}\n", "", 1)
-		text = strings.Replace(text, smallOptions, "embed: {fit: {steps: 10}, student: {hidden: 8}}", 1)
+		text = strings.Replace(text, smallOptions,
+			"embed: {features: {waves: 10, bins: 4}, fit: {steps: 10, batch: 32}, student: {hidden: 8}}", 1)
 	}
 	return text + lines
 }
@@ -38,21 +40,14 @@ func stagedRun(pipeline, lines string) string {
 // of run and dataset, and returns the kinds of its releases with their numbers.
 func published(t *testing.T, result *results.Result) map[string]int {
 	t.Helper()
-	raw, err := os.ReadFile(result.Outputs["ledger"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Read(t, result.Outputs["ledger"])
 	verified, err := ledger.VerifyStrict(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got := verified.Runs["small"]; !got.Closed || got.Price.Epsilon > 1 || got.Price.Epsilon < 0.5 {
 		t.Errorf("the ledger has %+v", got)
 	}
 	certificate, err := certificate.Read(result.Outputs["certificate"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := certificate.Verify(bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
@@ -76,14 +71,10 @@ func kindsOf(t *testing.T, ledger []byte) map[string]int {
 func weightsIn(t *testing.T, path string) (weights []float64, rows int) {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	records, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	last := len(records[0]) - 1
 	if records[0][last] != "weight" {
 		return nil, len(records) - 1
@@ -147,9 +138,7 @@ func TestStagesEndToEnd(t *testing.T) {
 				dir := folder(t)
 				out := filepath.Join(dir, "out")
 				result, err := Run(t.Context(), load(t, dir, c.text), Options{Out: out, Coin: coin})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				for kind, n := range published(t, result) {
 					if n != c.kinds[kind] {
 						t.Errorf("coin %v: %d releases of %s, want %d", coin, n, kind, c.kinds[kind])
@@ -217,29 +206,17 @@ func TestAnInterruptedStageGoesOn(t *testing.T) {
 				t.Fatalf("%d of %s were released", released, c.kind)
 			}
 			result, err := Run(t.Context(), spec, Options{Out: out})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if got := published(t, result); got[c.kind] != c.total || got["votes"] != 8 {
 				t.Errorf("releases %v", got)
 			}
-			ledger, err := os.ReadFile(result.Outputs["ledger"])
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledger := testkit.Read(t, result.Outputs["ledger"])
 			checkBeginsWith(t, ledger, before)
 			// Closed, and its files lost: the same rows from the same releases.
-			rows, err := os.ReadFile(result.Outputs["synthetic"])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Remove(result.Outputs["certificate"]); err != nil {
-				t.Fatal(err)
-			}
+			rows := testkit.Read(t, result.Outputs["synthetic"])
+			testkit.Must(t, os.Remove(result.Outputs["certificate"]))
 			again, err := Run(t.Context(), spec, Options{Out: out})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if got, err := os.ReadFile(again.Outputs["synthetic"]); err != nil || !bytes.Equal(got, rows) {
 				t.Errorf("the synthetic rows changed (%v)", err)
 			}
@@ -267,9 +244,7 @@ func TestComparisonsAreNotReleases(t *testing.T) {
 				"release: {rows: 100, private: false}", 1)
 			text += "evaluate: {train: train.csv.gz, test: test.csv.gz, models: [logistic regression]}\n"
 			result, err := Run(t.Context(), load(t, dir, text), Options{Out: out})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if !result.NotPrivate || !strings.Contains(strings.Join(result.Notes, ""), "NOT PRIVATE") ||
 				result.Outputs["synthetic"] != "" || result.Outputs["certificate"] != "" {
 				t.Errorf("result %+v", result)
@@ -295,10 +270,7 @@ func TestStagesOfUnitsWithSeveralRecords(t *testing.T) {
 	}
 	dir := folder(t)
 	path := filepath.Join(dir, "example", "schema.yaml")
-	schema, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := testkit.Read(t, path)
 	column := `{name: "kappa", kind: continuous, lower: 0, upper: 25}`
 	if !bytes.Contains(schema, []byte(column)) {
 		t.Fatal("the example has another column")
@@ -314,16 +286,11 @@ func TestStagesOfUnitsWithSeveralRecords(t *testing.T) {
 		"  - {site: north, file: train.csv.gz, share: 0.5}\n  - {site: south, file: train.csv.gz, share: 0.5}\n",
 		"  - {site: north, file: train.csv.gz}\n", 1)
 	result, err := Run(t.Context(), load(t, dir, text), Options{Out: filepath.Join(dir, "out")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got := published(t, result); got["scores"] != 5 || got["fit"] != 1 {
 		t.Errorf("releases %v", got)
 	}
-	raw, err := os.ReadFile(result.Outputs["synthetic"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Read(t, result.Outputs["synthetic"])
 	if weights, rows := weightsIn(t, result.Outputs["synthetic"]); rows != 100 || len(weights) != 100 {
 		t.Errorf("%d rows, %d weights", rows, len(weights))
 	}

@@ -15,7 +15,7 @@ const maxAnswerBytes = 4<<20 - 1024
 // check checks a round's question, before anything is done for it. Only in runs that were opened
 // as baselines may it be one that no record moves.
 func check(kinds question.Registry, p *question.Public, r *conclavev1.Round, baseline bool) (*question.Checked, error) {
-	if serves := len(r.GetServes()) > 0; serves != kinds[r.GetKind()].Passes {
+	if serves := len(r.GetServes()) > 0; serves != (kinds[r.GetKind()].Passes > 0) {
 		return nil, errors.New("the round is a pass that serves none, or serves another and is no pass; " +
 			"install matching versions of node and aggregator")
 	}

@@ -66,7 +66,7 @@ func TestUnknownQuestionsAreRefused(t *testing.T) {
 	n := smallNode(t, 2)
 	for name, r := range map[string]*conclavev1.Round{
 		"no question":  {Run: "r"},
-		"another kind": {Run: "r", Kind: "marginals", Params: []byte{1}},
+		"another kind": {Run: "r", Kind: "medians", Params: []byte{1}},
 		"new fields": {Run: "r", Kind: classcounts.Kind.Name,
 			Params: protowire.AppendVarint(protowire.AppendTag(nil, 100, protowire.VarintType), 1)},
 	} {
@@ -91,6 +91,8 @@ func wrongRounds() []*conclavev1.Round {
 	questiontest.Change(rounds[5], func(q *conclavev1.ScoreSum) { q.Bound = 1 })
 	questiontest.Change(rounds[6], func(q *conclavev1.EmbeddingSum) { q.Entries++ })
 	questiontest.Change(rounds[7], func(q *conclavev1.LogisticSum) { q.Bound = 0 })
+	questiontest.Change(rounds[8], func(q *conclavev1.MarginalsQuestion) { q.Weights[0] = 0 })
+	questiontest.Change(rounds[9], func(q *conclavev1.MarginalsQuestion) { q.Columns[0].Column = 99 })
 	return rounds
 }
 

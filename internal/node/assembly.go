@@ -22,6 +22,7 @@ var runRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 // received is a whole round.
 type received struct {
 	round *conclavev1.Round
+	bytes int
 	// digest is the hash of its bytes; see [question.Digest].
 	digest func() string
 }
@@ -39,12 +40,16 @@ type assembly struct {
 	terms *conclavev1.RoundTerms
 }
 
-// asks names the question that is charged: of a pass that which it serves.
-func (q *received) asks() string {
-	if serves := q.round.GetServes(); len(serves) > 0 {
-		return hex.EncodeToString(serves)
+// toBePermitted is what a site decides by: of a pass the question that it serves, which is charged.
+func (q *received) toBePermitted() *conclavev1.Permit {
+	p := &conclavev1.Permit{
+		Run: q.round.GetRun(), Round: q.round.GetNumber(), Kind: q.round.GetKind(), Planned: q.round.GetPlanned(),
+		Queries: q.round.GetVotes().GetQueries(), Question: q.round.GetServes(),
 	}
-	return q.digest()
+	if len(p.Question) == 0 {
+		p.Question, _ = hex.DecodeString(q.digest()) // which is hex
+	}
+	return p
 }
 
 // add takes the next part and returns the round once it is whole.
@@ -82,7 +87,10 @@ func (a *assembly) take(p *conclavev1.RoundPart) (*received, error) {
 		return nil, nil
 	}
 	raw := a.data
-	q := &received{round: &conclavev1.Round{}, digest: sync.OnceValue(func() string { return question.Digest(raw) })}
+	q := &received{
+		round: &conclavev1.Round{}, bytes: len(raw),
+		digest: sync.OnceValue(func() string { return question.Digest(raw) }),
+	}
 	err := proto.Unmarshal(raw, q.round)
 	a.data = nil
 	if err != nil {

@@ -17,7 +17,7 @@ func TestRepliesBringBackTheAttempt(t *testing.T) {
 	} {
 		in, parts := newInbox(), assembly{}
 		for _, p := range partsOf(t, r, 300) {
-			testkit.Must(t, n.dispatch(t.Context(), &conclavev1.WorkResponse{Attempt: attempt,
+			testkit.Must(t, n.dispatch(&conclavev1.WorkResponse{Attempt: attempt,
 				Message: &conclavev1.WorkResponse_Part{Part: p}}, &parts, in))
 		}
 		todo, _ := in.take()

@@ -78,7 +78,7 @@ func BenchmarkNodeRound(b *testing.B) {
 					askedOf(n.site.Public, "r", number, teachers.Votes, q), 1<<20)[0]}}
 				before := cpu(b)
 				in, parts := newInbox(), assembly{}
-				testkit.Must(b, n.dispatch(b.Context(), m, &parts, in))
+				testkit.Must(b, n.dispatch(m, &parts, in))
 				todo, _ := in.take()
 				if reply := n.reply(todo); len(reply.GetVotes().GetPacked()) != models*rows/8 {
 					b.Fatalf("answered with %v", reply)

@@ -50,6 +50,9 @@ type Config struct {
 	// Traces says where spans of the node's work are sent. Default: nowhere. Their times
 	// tell roughly how many records there are: keep them within the site.
 	Traces tracing.Config `yaml:"traces"`
+	// MaxSteps is the most steps that a teacher trains in a round; questions for more are
+	// refused. Default 10000, which is also the most.
+	MaxSteps int `yaml:"max_steps"`
 	// Drain is how long the round that the teachers work on may go on after the process
 	// is told to stop, so that it is answered. Default: 10s. With 0 its work is lost to
 	// this round; the aggregator then goes on without the node, or waits for it.
@@ -97,7 +100,8 @@ func DefaultConfig() Config {
 		Records: Records{
 			Share: [2]float64{0, 1}, SQL: postgres.DefaultConfig(), Unit: "record", Teachers: 100,
 		},
-		State: "state", Reconnect: 5 * time.Second, Drain: 10 * time.Second, Log: logging.DefaultConfig(),
+		State: "state", MaxSteps: maxSteps, Reconnect: 5 * time.Second, Drain: 10 * time.Second,
+		Log: logging.DefaultConfig(),
 	}
 }
 
@@ -164,6 +168,7 @@ func (c Config) validateSite() error {
 	need(c.State != "", "state: missing; give a folder that lives as long as the dataset")
 	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "",
 		"tls: ca, cert and key are all needed; `conclave certs` makes them")
+	need(1 <= c.MaxSteps && c.MaxSteps <= maxSteps, "max_steps: %d is not between 1 and %d", c.MaxSteps, maxSteps)
 	need(c.Reconnect > 0, "reconnect: %v is not above 0", c.Reconnect)
 	need(0 <= c.Drain && c.Drain <= maxDrain, "drain: %v is not between 0s and %v", c.Drain, maxDrain)
 	if err := c.HTTP.Validate(); err != nil {
@@ -180,6 +185,9 @@ func (c Config) validateSite() error {
 
 // maxTeachers is what an aggregator takes from one node.
 const maxTeachers = 1 << 16
+
+// maxSteps is the most that any node takes.
+const maxSteps = 10_000
 
 // maxDrain bounds how long a node that stops may work on.
 const maxDrain = 10 * time.Minute

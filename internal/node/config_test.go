@@ -30,6 +30,8 @@ func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
 		"teachers: 65537":             func(c *Config) { c.Teachers = maxTeachers + 1 },
 		"state: missing":              func(c *Config) { c.State = "" },
 		"tls: ca, cert and key":       func(c *Config) { c.TLS.Key = "" },
+		"max_steps: 0":                func(c *Config) { c.MaxSteps = 0 },
+		"max_steps: 10001":            func(c *Config) { c.MaxSteps = 10001 },
 		"reconnect: 0s":               func(c *Config) { c.Reconnect = 0 },
 		"drain: -1s is":               func(c *Config) { c.Drain = -time.Second },
 		"drain: 1h0m0s is":            func(c *Config) { c.Drain = time.Hour },

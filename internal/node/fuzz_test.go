@@ -91,7 +91,7 @@ func FuzzWork(f *testing.F) {
 		}
 		in, parts := newInbox(), assembly{}
 		for _, m := range messages {
-			testkit.Must(t, n.dispatch(t.Context(), m, &parts, in))
+			testkit.Must(t, n.dispatch(m, &parts, in))
 			for todo, ok := in.take(); ok; todo, ok = in.take() {
 				checkReply(t, n, todo, n.reply(todo))
 			}

@@ -1,77 +1,133 @@
 package node
 
 import (
-	"context"
+	"errors"
 	"slices"
 	"sync"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maxWaiting bounds the rounds that wait at a node. A round more waits at the
-// aggregator: the stream's flow control holds it back.
-const maxWaiting = 8
+const (
+	// maxWaiting bounds the tasks that wait at a node, and maxWaitingBytes what they hold.
+	maxWaiting      = 1024
+	maxWaitingBytes = 8 * maxRoundBytes
+)
 
-// task is a whole round, or why its parts do not make one.
+// errFull refuses a round that finds no room.
+var errFull = errors.New("too many rounds wait at this node; ask again when some are answered")
+
+// errFlooded ends a stream whose aggregator sends on though nothing more has room.
+var errFlooded = errors.New("the aggregator sent more rounds than a node keeps, and more requests for permits")
+
+// task is a whole round, why its parts do not make one, or whether a run is permitted.
 type task struct {
 	run      string
 	round    uint64
 	attempt  uint64 // names the asking; the answer brings it back
 	question *received
+	permit   *conclavev1.Permit
 	spec     announced
 	refusal  error
 }
 
+// bytes are those that came down the stream for it.
+func (t task) bytes() int {
+	n := t.spec.bytes
+	if t.question != nil {
+		n += t.question.bytes
+	}
+	return n
+}
+
 // inbox holds the rounds that the receiver has taken and the node has not
 // answered yet, so that one that is withdrawn in time costs nothing.
+//
+// It never holds the receiver back: entries of the ledger, permits and withdrawals stand behind the
+// rounds in the stream, and when they are read must not depend on how long rounds take.
 type inbox struct {
-	room   chan struct{} // holds a token for each waiting task
+	*queue // the rounds
+	// beside has permits, and refusals of rounds that found no room. They are answered beside the
+	// rounds, at once: how long teachers work can depend on records.
+	beside *queue
+}
+
+func newInbox() *inbox { return &inbox{newQueue(), newQueue()} }
+
+// queue holds tasks in their order.
+type queue struct {
 	filled chan struct{} // holds one token while there may be a task
 
 	mu    sync.Mutex
 	tasks []task
+	bytes int // of the tasks
 }
 
-func newInbox() *inbox {
-	return &inbox{room: make(chan struct{}, maxWaiting), filled: make(chan struct{}, 1)}
-}
+func newQueue() *queue { return &queue{filled: make(chan struct{}, 1)} }
 
-// put adds a task; it waits for room until ctx ends.
-func (b *inbox) put(ctx context.Context, t task) error {
-	select {
-	case b.room <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+// put adds a round. One that finds no room is refused, and the error is that its refusal finds none.
+func (b *inbox) put(t task) error {
+	if b.add(t) {
+		return nil
 	}
-	b.mu.Lock()
-	b.tasks = append(b.tasks, t)
-	b.mu.Unlock()
-	select {
-	case b.filled <- struct{}{}:
-	default:
+	t.question, t.spec, t.refusal = nil, announced{}, errFull
+	return b.putBeside(t)
+}
+
+// putBeside adds what is answered beside the rounds.
+func (b *inbox) putBeside(t task) error {
+	if !b.beside.add(t) {
+		return errFlooded
 	}
 	return nil
 }
 
+// add adds a task if there is room.
+func (b *queue) add(t task) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.tasks) == maxWaiting || b.bytes+t.bytes() > maxWaitingBytes {
+		return false
+	}
+	b.tasks, b.bytes = append(b.tasks, t), b.bytes+t.bytes()
+	select {
+	case b.filled <- struct{}{}:
+	default:
+	}
+	return true
+}
+
 // take removes the oldest task, if there is one.
-func (b *inbox) take() (task, bool) {
+func (b *queue) take() (task, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.tasks) == 0 {
 		return task{}, false
 	}
 	t := b.tasks[0]
-	b.tasks = slices.Delete(b.tasks, 0, 1)
-	<-b.room
+	b.tasks, b.bytes = slices.Delete(b.tasks, 0, 1), b.bytes-t.bytes()
 	return t, true
 }
 
 // withdraw removes the waiting tasks of a round.
 func (b *inbox) withdraw(run string, round uint64) {
+	b.remove(func(t task) bool { return t.run == run && t.round == round })
+}
+
+// over removes what waits of a run that has ended.
+func (b *inbox) over(run string) {
+	of := func(t task) bool { return t.run == run }
+	b.remove(of)
+	b.beside.remove(of)
+}
+
+func (b *queue) remove(which func(task) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tasks = slices.DeleteFunc(b.tasks, func(t task) bool {
-		gone := t.run == run && t.round == round
+		gone := which(t)
 		if gone {
-			<-b.room
+			b.bytes -= t.bytes()
 		}
 		return gone
 	})

@@ -39,6 +39,9 @@ const headEvery = time.Second
 // errWentBack marks an aggregator whose ledger is not the one that the node answered under.
 var errWentBack = errors.New("the ledger went back")
 
+// givenUp ends the name of the file with the newest entry that a site gave up for an older ledger.
+const givenUp = ".before"
+
 func ledgerHeadPath(dir string) string { return filepath.Join(dir, "dataset-ledger.head") }
 
 // loadLedgerHead reads what earlier starts were told; nothing before the first.
@@ -79,7 +82,7 @@ func (h *ledgerHead) check(last *conclavev1.LedgerHead) error {
 		return nil
 	}
 	if last.GetSeq() != h.head.Seq || hex.EncodeToString(last.GetHash()) != h.head.Hash {
-		return h.other(fmt.Sprintf("the aggregator's ends with entry %d (%x)", last.GetSeq(), last.GetHash()))
+		return h.other(fmt.Sprintf("the aggregator's ends with entry %d (%.32x)", last.GetSeq(), last.GetHash()))
 	}
 	return nil
 }
@@ -166,14 +169,38 @@ func (h *ledgerHead) save(log *zap.Logger) {
 	}
 }
 
+// ErrNotOlder is what errors.Is finds where a ledger is accepted by an entry that no older ledger has.
+var ErrNotOlder = errors.New("no older ledger has this entry")
+
+// acceptable says whether a site that knows of one entry may accept another in its place. A ledger that
+// went back holds an entry from before; of one that went on since, an entry from before will do too.
+// The first entry opens the ledger: a ledger that begins anew is accepted by it. before is the newest
+// entry that was ever given up, so that a number that was wrong can be put right.
+func acceptable(head, known sitepolicy.LedgerHead, before *sitepolicy.LedgerHead) error {
+	newest := known
+	if before != nil && before.Seq > newest.Seq {
+		newest = *before
+	}
+	switch {
+	case head == known:
+		return fmt.Errorf("%w: entry %d (%s) is the one that this node remembers, and there is nothing to accept",
+			ErrNotOlder, head.Seq, head.Hash)
+	case head.Seq > newest.Seq:
+		return fmt.Errorf("%w: entry %d is after entry %d, the newest that this node was told of; name the last entry "+
+			"of the backup, or another one of the restored ledger up to number %d", ErrNotOlder, head.Seq, newest.Seq,
+			newest.Seq)
+	}
+	return nil
+}
+
 // ErrNothingKnown is what errors.Is finds where a node remembers no ledger: it takes any.
 var ErrNothingKnown = errors.New("this node was told of no ledger yet, and needs none to be accepted")
 
 // AcceptLedger has a node's site take a ledger that ends with an entry, or goes on from it, for
 // the dataset's: one that was restored from before the entry which the node remembers. It returns
 // that one. What the site's own ledger was charged stays charged, and each question that is asked
-// again is charged again: its answer is drawn anew. enforcer is nil of a node without a policy, by
-// who decides. The node must not run.
+// again is charged again: its answer is drawn anew. A node without a policy, whose enforcer is nil, has
+// no ledger of its own and charges nothing. by is who decides. The node must not run.
 func AcceptLedger(
 	c Config, enforcer *sitepolicy.Enforcer, head sitepolicy.LedgerHead, by string,
 ) (known sitepolicy.LedgerHead, err error) {
@@ -184,6 +211,18 @@ func AcceptLedger(
 	}
 	if was == nil {
 		return known, ErrNothingKnown
+	}
+	before, err := sitepolicy.ReadLedgerHead(path + givenUp)
+	if err == nil {
+		err = acceptable(head, *was, before)
+	}
+	if err != nil {
+		return *was, err
+	}
+	if before == nil || before.Seq < was.Seq {
+		if err := was.Write(path+givenUp, (*os.File).Sync); err != nil {
+			return *was, err
+		}
 	}
 	if enforcer != nil {
 		if err := enforcer.AcceptLedger(head, by); err != nil {
@@ -202,6 +241,9 @@ func AcceptLedger(
 	})
 	if err = errors.Join(err, trail.Close()); err != nil {
 		return *was, err
+	}
+	if err := question.ForgetSums(c.State); err != nil {
+		return *was, fmt.Errorf("forget the last answers: %w; let this process write to the state folder", err)
 	}
 	return *was, head.Write(path, (*os.File).Sync)
 }

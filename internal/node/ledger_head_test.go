@@ -5,8 +5,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -26,9 +29,16 @@ import (
 // chain is a ledger of so many entries. Those of another mark are others from the second on.
 func chain(t testing.TB, entries int, mark string) (all []ledger.Entry) {
 	t.Helper()
+	return grow(t, nil, entries, mark)
+}
+
+// grow is a ledger that goes on from another one, to so many entries.
+func grow(t testing.TB, from []ledger.Entry, entries int, mark string) (all []ledger.Entry) {
+	t.Helper()
+	all = slices.Clone(from)
 	budget := privacy.Budget{Epsilon: 1, Delta: 1e-5}
 	plan := privacy.Plan{{Kind: "votes", Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 20}, Count: 9}}
-	for i := range entries {
+	for i := len(from); i < entries; i++ {
 		e := ledger.Entry{Type: ledger.EntryRun, Dataset: "d", Day: "2026-01-01", Run: fmt.Sprint(mark, i),
 			Opening: ledger.Opening{Budget: &budget, Plan: plan}}
 		if i == 0 {
@@ -92,6 +102,7 @@ func TestANodeRemembersTheLedger(t *testing.T) {
 // What a node was told is written within a second, also when nothing else comes: who is
 // killed forgets no more.
 func TestMarksAreWrittenWithinASecond(t *testing.T) {
+	t.Parallel()
 	f := newFakeAggregator(t)
 	c := f.config(2)
 	all := chain(t, 7, "a")
@@ -114,6 +125,7 @@ func TestMarksAreWrittenWithinASecond(t *testing.T) {
 // While a node cannot write down what it was told it answers nothing, and it answers again
 // when it can.
 func TestANodeThatCannotRememberAnswersNothing(t *testing.T) {
+	t.Parallel()
 	f := newFakeAggregator(t)
 	c := f.config(2)
 	n := start(t, c, questiontest.SmallTable(t, 40, 1))
@@ -178,6 +190,131 @@ func TestANodeLeavesAnotherLedger(t *testing.T) {
 			if got := site.Hello().GetLedger(); got.GetSeq() > 8 {
 				t.Errorf("the node remembers %v", got)
 			}
+		})
+	}
+}
+
+// A site that accepts an older ledger has its node draw new samples: what is asked again is charged
+// again.
+func TestAcceptedLedgersForgetSums(t *testing.T) {
+	c := smallConfig(t, 2)
+	start(t, c, questiontest.SmallTable(t, 40, 1))
+	sum := filepath.Join(c.State, "run-r.sum")
+	testkit.Must(t, os.WriteFile(sum, []byte("kept"), 0o600))
+	head := sitepolicy.LedgerHead{Seq: 9, Hash: strings.Repeat("ab", 32)}
+	testkit.Must(t, head.Write(ledgerHeadPath(c.State), (*os.File).Sync))
+	older := sitepolicy.LedgerHead{Seq: 4, Hash: strings.Repeat("cd", 32)}
+	known, err := AcceptLedger(c, nil, older, "ann")
+	testkit.Must(t, err)
+	if _, err := os.Stat(sum); known != head || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("accepted in place of %v, and the last sum: %v", known, err)
+	}
+}
+
+// An entry that was chained, and is left out later, keeps a node away until its site accepts the ledger
+// without it. From then on the node takes what follows there, and misses the entry no more.
+func TestASiteGoesOnAfterARestoreThatWasMeant(t *testing.T) {
+	f := newFakeAggregator(t)
+	c := f.config(2)
+	table := questiontest.SmallTable(t, 40, 1)
+	known := chain(t, 6, "a")
+	restored := grow(t, known[:4], 9, "b") // it went on since
+	f.setLedger(known)
+	stop, _ := run(t, start(t, c, table))
+	f.next().votes(voteRound("r", 0))
+	testkit.Must(t, stop())
+
+	f.setLedger(restored)
+	refused := make(chan error, 1)
+	n := start(t, c, table)
+	go func() { refused <- n.Run(t.Context()) }()
+	f.next()
+	if err := testkit.Receive(t, refused); !errors.Is(err, errWentBack) ||
+		!strings.Contains(err.Error(), "accept-ledger") {
+		t.Fatalf("Run ended with %v", err)
+	}
+	entry := func(of []ledger.Entry, seq int) sitepolicy.LedgerHead {
+		return sitepolicy.LedgerHead{Seq: uint64(seq), Hash: of[seq-1].Hash}
+	}
+	for _, head := range []sitepolicy.LedgerHead{
+		entry(known, 6), entry(restored, 7), {Seq: 1 << 62, Hash: strings.Repeat("ab", 32)},
+	} {
+		if _, err := AcceptLedger(c, nil, head, "ann"); !errors.Is(err, ErrNotOlder) {
+			t.Errorf("accepting entry %d gave %v", head.Seq, err)
+		}
+	}
+	// A number that was wrong can be put right, up to the entry that the node knew.
+	for _, head := range []sitepolicy.LedgerHead{{Seq: 2, Hash: strings.Repeat("ab", 32)}, entry(restored, 6)} {
+		_, err := AcceptLedger(c, nil, head, "ann")
+		testkit.Must(t, err)
+	}
+	stop, _ = run(t, start(t, c, table))
+	j := f.next()
+	if got := j.hello.GetLedger(); !proto.Equal(got, endOf(restored[:6])) {
+		t.Errorf("the node remembers %v", got)
+	}
+	j.votes(voteRound("s", 0))
+	f.setLedger(grow(t, restored, 11, "c"))
+	j.leave <- status.Error(codes.Unavailable, "gone")
+	f.next().votes(voteRound("s", 1))
+	testkit.Must(t, stop())
+}
+
+// A false welcome, or false entries, end the node, whenever they come, and leave nothing behind: started
+// again it works for the true ledger.
+func TestFalseWelcomesLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	ours := chain(t, 5, "a")
+	welcome := func(head *conclavev1.LedgerHead) *conclavev1.WorkResponse {
+		return &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{
+			Welcome: &conclavev1.Welcome{Aggregator: "a", Ledger: head},
+		}}
+	}
+	lines := func(all ...[]byte) *conclavev1.WorkResponse {
+		return &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Entries{
+			Entries: &conclavev1.LedgerEntries{Lines: all},
+		}}
+	}
+	// far is an entry that says it is the one after 2^62 - 1, with a hash that fits it.
+	far := ours[4]
+	last := ours[3]
+	last.Seq = 1<<62 - 1
+	testkit.Must(t, far.Seal(&last))
+	farLine, err := far.Canonical()
+	testkit.Must(t, err)
+	hash := bytes.Repeat([]byte{7}, 32)
+	for name, m := range map[string]*conclavev1.WorkResponse{
+		"a second welcome":     welcome(&conclavev1.LedgerHead{Seq: 1 << 62, Hash: hash}),
+		"2^64 - 1":             welcome(&conclavev1.LedgerHead{Seq: 1<<64 - 1, Hash: hash}),
+		"a hash of 3 MiB":      welcome(&conclavev1.LedgerHead{Seq: 5, Hash: make([]byte, 3<<20)}),
+		"no hash":              welcome(&conclavev1.LedgerHead{Seq: 5}),
+		"another hash":         welcome(&conclavev1.LedgerHead{Seq: 5, Hash: hash}),
+		"no ledger":            welcome(nil),
+		"a far entry":          lines(farLine),
+		"3 MiB of an entry":    lines(bytes.Repeat([]byte{'['}, 3<<20)),
+		"an entry with a tail": lines(append(bytes.Clone(farLine), "\n{}"...)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeAggregator(t)
+			c := f.config(2)
+			f.setLedger(ours)
+			table := questiontest.SmallTable(t, 40, 1)
+			n, ended := start(t, c, table), make(chan error, 1)
+			go func() { ended <- n.Run(t.Context()) }()
+			j := f.next()
+			j.votes(voteRound("r", 0))
+			j.send(m)
+			if err := testkit.Receive(t, ended); !errors.Is(err, errWentBack) || len(err.Error()) > 2000 {
+				t.Errorf("Run ended with %.500v", err)
+			}
+			stop, _ := run(t, start(t, c, table))
+			j = f.next()
+			if got := j.hello.GetLedger(); !proto.Equal(got, endOf(ours)) {
+				t.Errorf("the node remembers %.500v", got)
+			}
+			j.votes(voteRound("r", 1))
+			testkit.Must(t, stop())
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,7 +19,11 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	testkit.WaitTogether()
+	goleak.VerifyTestMain(m)
+}
 
 // smallConfig is a configuration that is valid with a state folder of its own.
 func smallConfig(t testing.TB, teachers int) Config {
@@ -82,7 +87,7 @@ func ask(t testing.TB, n *Node, r *conclavev1.Round) *conclavev1.WorkRequest {
 	in, parts := newInbox(), assembly{}
 	for _, p := range partsOf(t, r, 1<<20) {
 		m := &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: p}}
-		testkit.Must(t, n.dispatch(t.Context(), m, &parts, in))
+		testkit.Must(t, n.dispatch(m, &parts, in))
 	}
 	todo, ok := in.take()
 	if !ok {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/hex"
 	"errors"
 	"path/filepath"
 	"sync"
@@ -112,24 +113,32 @@ func (p *policy) charge(r sitepolicy.Request) (*sitepolicy.Entry, error) {
 	return p.enforcer.Charge(r)
 }
 
-// request is a round as the site's policy takes it; of one without a spec, or with that of another
-// run, no more than its name, which is refused.
+// request is a round as the site's policy takes it, also one that is still to come; of one without
+// a spec, or with that of another run, no more than its name, which is refused.
 func (p *policy) request(t task) sitepolicy.Request {
 	none := sitepolicy.Request{Run: t.run, Round: t.round}
-	if p.enforcer == nil || t.question == nil || t.spec.GetName() != t.run {
+	if p.enforcer == nil || t.spec.GetName() != t.run {
+		return none
+	}
+	asks := t.permit // all that is to be known of a round for a decision
+	switch {
+	case t.question != nil:
+		asks = t.question.toBePermitted()
+	case asks == nil:
 		return none
 	}
 	spec, err := SpecTerms(t.spec.RunSpec)
 	if err != nil {
 		return none
 	}
-	planned, use, charges, err := priced(spec.Plan, t.question.round)
+	planned, use, charges, err := priced(spec.Plan, asks.Kind, asks.Planned, asks.Queries)
 	if err != nil {
 		return none
 	}
 	return sitepolicy.Request{
-		Run: t.run, Round: t.round, Spec: spec, SpecSHA256: t.spec.sha256, Question: t.question.asks(),
-		Kind: sitepolicy.Kind(t.question.round.GetKind()), Stage: planned.Stage, Use: use, Charges: charges,
+		Run: t.run, Requester: t.spec.requester, Round: t.round, Spec: spec, SpecSHA256: t.spec.sha256,
+		Question: hex.EncodeToString(asks.Question), Kind: sitepolicy.Kind(asks.Kind), Stage: planned.Stage,
+		Use: use, Charges: charges,
 	}
 }
 
@@ -142,7 +151,7 @@ func (p *policy) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 		if out.Waiting {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.waiting[r.Run] = waitingRun{r, byPolicy.Error()}
+			p.waiting[r.Run] = waitingRun{request: r, reason: byPolicy.Error()}
 			p.show()
 		}
 		return out
@@ -159,6 +168,19 @@ func (p *policy) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 type waitingRun struct {
 	request sitepolicy.Request
 	reason  string
+	// said is whether the aggregator is told that it waits: before, it is not ready for anything.
+	said bool
+}
+
+// said notes that a reply is on its way.
+func (p *policy) said(reply *conclavev1.WorkRequest) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	run := reply.GetRefusal().GetRun()
+	if w, waits := p.waiting[run]; waits {
+		w.said = true
+		p.waiting[run] = w
+	}
 }
 
 // ready returns messages for the runs that waited and no longer do, since somebody
@@ -167,10 +189,14 @@ func (p *policy) ready(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for run, waits := range p.waiting {
+		if !waits.said {
+			continue
+		}
 		var refusal *sitepolicy.Refusal
 		if err := p.enforcer.Ask(waits.request); errors.As(err, &refusal) && refusal.Waiting {
 			if reason := refusal.Error(); reason != waits.reason {
-				p.waiting[run] = waitingRun{waits.request, reason}
+				waits.reason = reason
+				p.waiting[run] = waits
 				log.Warn("round waits for this site for another reason", zap.String("run", run), zap.Error(refusal))
 			}
 			continue

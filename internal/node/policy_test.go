@@ -66,7 +66,7 @@ func askUnder(t testing.TB, n *Node, r *conclavev1.Round, terms *conclavev1.Roun
 		if p.Part == 0 {
 			m.Terms = terms
 		}
-		testkit.Must(t, n.dispatch(t.Context(), m, &parts, in))
+		testkit.Must(t, n.dispatch(m, &parts, in))
 	}
 	todo, ok := in.take()
 	if !ok {
@@ -190,6 +190,7 @@ func TestAFitIsChargedOnce(t *testing.T) {
 
 // A run that waits goes on by itself when somebody approves it, and the stream says so.
 func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
+	t.Parallel()
 	f := newFakeAggregator(t)
 	c := policed(t, f.watchedConfig(4), strings.Replace(lenient, "automatic", "by-hand", 1))
 	n := start(t, c, questiontest.SmallTable(t, 80, 1))

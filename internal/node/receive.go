@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"io"
 
@@ -15,7 +14,7 @@ import (
 
 // receive puts what comes down the stream into the inbox until the stream ends,
 // and returns why it did.
-func (n *Node) receive(ctx context.Context, stream workStream, in *inbox) error {
+func (n *Node) receive(stream workStream, in *inbox) error {
 	var parts assembly
 	for {
 		m, err := stream.Recv()
@@ -25,14 +24,14 @@ func (n *Node) receive(ctx context.Context, stream workStream, in *inbox) error 
 		if err != nil {
 			return err
 		}
-		if err := n.dispatch(ctx, m, &parts, in); err != nil {
+		if err := n.dispatch(m, &parts, in); err != nil {
 			return err
 		}
 	}
 }
 
 // dispatch puts one message to its use.
-func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *assembly, in *inbox) error {
+func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) error {
 	switch {
 	case m.GetWelcome() != nil:
 		if err := n.manifest.store(); err != nil {
@@ -50,6 +49,11 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 		closed, err := n.ledger.follow(n.cfg.Dataset, m.GetEntries().GetLines())
 		n.policy.end(closed, n.log)
 		return err
+	case m.GetPermit() != nil:
+		p := m.GetPermit()
+		return in.putBeside(task{
+			run: p.Run, round: p.Round, attempt: m.Attempt, permit: p, spec: announcedBy(m.GetTerms()),
+		})
 	case m.GetPart() != nil:
 		p := m.GetPart()
 		if p.Part == 0 {
@@ -59,12 +63,13 @@ func (n *Node) dispatch(ctx context.Context, m *conclavev1.WorkResponse, parts *
 		if q == nil && err == nil {
 			return nil
 		}
-		return in.put(ctx, task{
+		return in.put(task{
 			run: p.Run, round: p.Round, attempt: m.Attempt, question: q, spec: announcedBy(parts.terms), refusal: err,
 		})
 	case m.GetWithdraw() != nil:
 		w := m.GetWithdraw()
 		if w.Over {
+			in.over(w.Run)
 			n.policy.forget(w.Run)
 			n.log.Info("run is over", zap.String("run", w.Run))
 			return nil

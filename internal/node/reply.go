@@ -15,17 +15,17 @@ import (
 
 // reply answers a task, or refuses it with the reason.
 func (n *Node) reply(t task) *conclavev1.WorkRequest {
-	err, request := t.refusal, n.policy.request(t)
-	if err == nil {
-		err = n.ledger.saveError()
-	}
-	if err == nil {
-		err = n.policy.permit(request)
+	request := n.policy.request(t)
+	err := n.mayWork(t, request)
+	if err == nil && t.permit != nil {
+		return &conclavev1.WorkRequest{Attempt: t.attempt, Message: &conclavev1.WorkRequest_Permitted{
+			Permitted: &conclavev1.Permitted{Run: t.run, Round: t.round},
+		}}
 	}
 	if err == nil {
 		start, purpose := time.Now(), t.question.round.GetKind()
 		var span *tracing.Span
-		passes := n.kinds[purpose].Passes
+		passes := n.kinds[purpose].Passes > 0
 		if !passes {
 			about := tracing.About(n.cfg.Dataset, t.run, t.round, purpose)
 			_, span = n.watch.tracer.Begin(context.Background(), "answer", about...)
@@ -59,6 +59,21 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 	return &conclavev1.WorkRequest{Attempt: t.attempt, Message: &conclavev1.WorkRequest_Refusal{Refusal: refusal}}
 }
 
+// mayWork is nil, or why a round is not worked on. It is the same for a round and for whether
+// one may come.
+func (n *Node) mayWork(t task, r sitepolicy.Request) error {
+	if t.refusal != nil {
+		return t.refusal
+	}
+	if err := n.ledger.saveError(); err != nil {
+		return err
+	}
+	if n.watch.auditLog.Check() != nil { // the answer would be charged and not leave
+		return errAudit
+	}
+	return n.policy.permit(r)
+}
+
 // note counts an answer and writes it down before it leaves; an answer that cannot be
 // written down does not leave. Passes after the first are not written.
 func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry) error {
@@ -83,6 +98,12 @@ func (n *Node) answer(q *received, baseline bool) (*conclavev1.WorkRequest, erro
 	checked, err := check(n.kinds, n.site.Public, q.round, baseline)
 	if err != nil {
 		return nil, err
+	}
+	if most := n.kinds[q.round.Kind].Passes; most > 0 {
+		err := n.site.Pass(q.round.Run, q.round.Serves, checked.Common, q.round.Params, most)
+		if err != nil {
+			return nil, err
+		}
 	}
 	r := question.Round{Run: q.round.Run, Number: q.round.Number, Digest: q.digest}
 	switch {

@@ -12,6 +12,7 @@ import (
 // A node that answered something is back soon, however many leaders follow each other. One that is
 // let in and sent away again and again comes less and less often.
 func TestWhoAnsweredIsBackSoon(t *testing.T) {
+	t.Parallel()
 	for _, asked := range []bool{true, false} {
 		f := newFakeAggregator(t)
 		c := f.config(2)

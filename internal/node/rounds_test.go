@@ -1,12 +1,16 @@
 package node
 
 import (
+	"strings"
+	"testing"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/classcounts"
 	"github.com/conclave-dp/conclave/internal/discriminator"
 	"github.com/conclave-dp/conclave/internal/discriminator/discriminatortest"
 	"github.com/conclave-dp/conclave/internal/embedding"
+	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
@@ -93,6 +97,41 @@ func roundsOfAllKinds() []*conclavev1.Round {
 	return []*conclavev1.Round{
 		voteRound("votes", 1), gradientRound("gradient-votes", 1), sumRound("gradient-sum", 1, 0),
 		countRound("r", 1, 2, 1<<16), discriminatorRound("r", 1, nil), scoreRound("r", 1), embeddingRound("r", 1),
-		logisticRound("r", 1, 1),
+		logisticRound("r", 1, 1), marginalsRound("marginals-columns", 0), marginalsRound("marginals", 1),
+	}
+}
+
+// marginalsRound asks for counts of cells of a column, or of a pair of columns.
+func marginalsRound(kind string, second uint32) *conclavev1.Round {
+	r := questiontest.Round(kinds.All()[kind], &conclavev1.MarginalsQuestion{
+		Columns: []*conclavev1.CellColumn{{Column: 0, From: []float64{0, 0.5}}, {Column: 1}},
+		First:   []uint32{0}, Second: []uint32{second}, Weights: []uint32{1000},
+	})
+	r.Run, r.Number = "r", 1
+	return r
+}
+
+// A question pays for so many different passes, and for passes with the same features.
+func TestPassesOfAQuestionAreBounded(t *testing.T) {
+	n := smallNode(t, 2)
+	k := n.kinds[logistic.Sum.Name]
+	k.Passes = 3
+	n.kinds[k.Name] = k
+	ask := func(first float64, change func(*conclavev1.LogisticSum)) *conclavev1.WorkRequest {
+		return askUnder(t, n, questiontest.Change(logisticRound("r", 1, first), change), nil)
+	}
+	same := func(*conclavev1.LogisticSum) {}
+	for _, first := range []float64{0, 1, 2, 1, 0} {
+		if m := ask(first, same); m.GetSum() == nil {
+			t.Fatalf("the pass at %v: %v", first, m)
+		}
+	}
+	for want, m := range map[string]*conclavev1.WorkRequest{
+		"3 different passes": ask(3, same),
+		"other features":     ask(1, func(q *conclavev1.LogisticSum) { q.Features.Mean[0] = 0.7 }),
+	} {
+		if !strings.Contains(m.GetRefusal().GetReason(), want) {
+			t.Errorf("%v, want a refusal that says %q", m, want)
+		}
 	}
 }

@@ -158,7 +158,9 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 
 // public is what questions are checked against.
 func (s *Site) public() *question.Public {
-	return question.NewPublic(s.table.Schema(), s.cfg.Teachers, question.Seed(s.cfg.Site, s.cfg.Node))
+	p := question.NewPublic(s.table.Schema(), s.cfg.Teachers, question.Seed(s.cfg.Site, s.cfg.Node))
+	p.MaxSteps = s.cfg.MaxSteps
+	return p
 }
 
 func (s *Site) keyPath() string      { return filepath.Join(s.cfg.State, "partition.key") }

@@ -17,7 +17,9 @@ import (
 // that cannot be read.
 type announced struct {
 	*conclavev1.RunSpec
-	sha256 string
+	sha256    string
+	requester string // in the aggregator's word
+	bytes     int
 }
 
 func announcedBy(terms *conclavev1.RoundTerms) announced {
@@ -25,7 +27,7 @@ func announcedBy(terms *conclavev1.RoundTerms) announced {
 	if terms == nil || proto.Unmarshal(terms.GetSpec(), spec) != nil {
 		return announced{}
 	}
-	return announced{spec, sha256Hex(terms.GetSpec())}
+	return announced{spec, sha256Hex(terms.GetSpec()), terms.GetRequester(), len(terms.GetSpec())}
 }
 
 func sha256Hex(raw []byte) string {
@@ -39,27 +41,27 @@ func SpecTerms(s *conclavev1.RunSpec) (sitepolicy.Spec, error) {
 	plan, err := runspec.Plan(s)
 	return sitepolicy.Spec{
 		Dataset: s.GetDataset(), SchemaSHA256: s.GetSchemaSha256(), Unit: s.GetUnit(), Pipeline: s.GetPipeline(),
-		Epsilon: s.GetEpsilon(), Delta: s.GetDelta(), Guarantee: s.GetGuarantee(), Teachers: s.GetTeachers(),
-		Plan: plan,
+		Epsilon: s.GetEpsilon(), Delta: s.GetDelta(),
+		Filter: privacy.Filter(s.GetFilter()), Guarantee: s.GetGuarantee(), Teachers: s.GetTeachers(),
+		Plan: plan, Purpose: s.GetPurpose(),
 	}, err
 }
 
-// priced returns the entry of the plan that a round names, the most that it uses of it, and what
-// that costs. Of sums to select by that is all selections of the entry: no node hears of the later
-// ones. The error says that the entry pays for something else, or that the plan does not
-// bound the price.
-func priced(plan privacy.Plan, r *conclavev1.Round) (privacy.Planned, privacy.Use, []privacy.Event, error) {
-	at, uses := int(r.GetPlanned()), int64(1)
-	if at >= len(plan) || plan[at].Kind != r.GetKind() {
+// priced returns the entry of the plan that a question of a kind names, the most that it uses of
+// it, and what that costs; queries is how many votes it asks of each teacher. Of sums to select by
+// that is all selections of the entry: no node hears of the later ones. The error says that the
+// entry pays for something else, or that the plan does not bound the price.
+func priced(plan privacy.Plan, kind string, at, queries uint32) (
+	privacy.Planned, privacy.Use, []privacy.Event, error,
+) {
+	uses := max(1, int64(queries))
+	if int(at) >= len(plan) || plan[at].Kind != kind {
 		return privacy.Planned{}, privacy.Use{}, nil, errors.New("the run's plan does not pay for what the round asks")
 	}
-	switch planned := plan[at]; {
-	case r.GetVotes() != nil:
-		uses = int64(r.GetVotes().GetQueries())
-	case planned.Mechanism.Kind == privacy.Exponential:
-		uses = planned.Count
+	if plan[at].Mechanism.Kind == privacy.Exponential {
+		uses = plan[at].Count
 	}
-	use := privacy.Use{Planned: at, Queries: uses, Answered: uses}
+	use := privacy.Use{Planned: int(at), Queries: uses, Answered: uses}
 	cost, err := plan.Admit(nil, use)
 	return plan[at], use, cost, err
 }

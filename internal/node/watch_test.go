@@ -202,6 +202,7 @@ func TestTheRoundInHandIsAnsweredBeforeTheEnd(t *testing.T) {
 
 // A stream on which nothing moves does not hold a node up that is told to stop.
 func TestANodeThatIsToldToStopWaitsNoLongerThanItMay(t *testing.T) {
+	t.Parallel()
 	f := newFakeAggregator(t)
 	c := f.watchedConfig(4)
 	c.Drain = 300 * time.Millisecond

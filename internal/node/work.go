@@ -13,12 +13,12 @@ import (
 )
 
 // protocol is the version of the wire contract this node speaks.
-const protocol = 4
+const protocol = 5
 
 type workStream = conclavev1.TeacherService_WorkClient
 
-// work is one life of the stream. One goroutine receives, one sends, and the
-// caller's answers. All have ended when work returns, which for a round under
+// work is one life of the stream. One goroutine receives, one sends, one says what the site
+// permits, and the caller's answers. All have ended when work returns, which for a round under
 // way is after its teachers are trained and saved.
 //
 // When stopping ends it works on what is in hand for as long as it may, and leaves.
@@ -42,37 +42,62 @@ func (n *Node) work(stopping context.Context, client conclavev1.TeacherServiceCl
 	out <- n.hello()
 	again, stop := n.policy.ticks()
 	defer stop()
+	others.Go(func() { n.decide(ctx, in.beside, again, out) })
 	others.Go(func() { send(ctx, stream, out) })
-	others.Go(func() { ended <- n.receive(ctx, stream, in) })
+	others.Go(func() { ended <- n.receive(stream, in) })
 	for {
 		select {
 		case <-in.filled:
-		case <-again:
-			for _, m := range n.policy.ready(n.log) {
-				select {
-				case out <- m:
-				case err := <-ended:
-					return err
-				}
-			}
 		case err := <-ended:
 			return err
 		case <-stopping.Done():
 			return context.Cause(stopping)
 		}
 		for t, ok := in.take(); ok; t, ok = in.take() {
+			m := n.reply(t)
 			select {
-			case out <- n.reply(t):
+			case out <- m:
 				n.worked = true
+				n.policy.said(m)
 			case err := <-ended:
 				return err
 			}
 			if stopping.Err() != nil {
 				// The end of the stream comes after the answer, and the aggregator's
 				// after it has both.
-				close(out)
-				return <-ended
+				select {
+				case out <- nil:
+					return <-ended
+				case err := <-ended:
+					return err
+				}
 			}
+		}
+	}
+}
+
+// decide says what the site permits, when it is asked and when its people have decided, until
+// ctx ends.
+func (n *Node) decide(ctx context.Context, in *queue, again <-chan time.Time, out chan<- *conclavev1.WorkRequest) {
+	say := func(m *conclavev1.WorkRequest) {
+		select {
+		case out <- m:
+			n.policy.said(m)
+		case <-ctx.Done():
+		}
+	}
+	for {
+		select {
+		case <-in.filled:
+			for t, ok := in.take(); ok; t, ok = in.take() {
+				say(n.reply(t))
+			}
+		case <-again:
+			for _, m := range n.policy.ready(n.log) {
+				say(m)
+			}
+		case <-ctx.Done():
+			return
 		}
 	}
 }
@@ -109,14 +134,14 @@ func (n *Node) left(why error) {
 	_ = n.audit(e)
 }
 
-// send writes what is in out until ctx ends, the stream breaks, or out is closed: then
-// it ends the stream from this side. The reason of
+// send writes what is in out until ctx ends, the stream breaks, or nil comes: then it ends the
+// stream from this side. The reason of
 // a break is for receive to find.
 func send(ctx context.Context, stream workStream, out <-chan *conclavev1.WorkRequest) {
 	for {
 		select {
-		case m, ok := <-out:
-			if !ok {
+		case m := <-out:
+			if m == nil {
 				_ = stream.CloseSend()
 				return
 			}

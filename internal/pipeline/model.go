@@ -3,6 +3,7 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 
@@ -65,6 +66,9 @@ func (c Condition) On(schema *partition.Schema) (column int, meets func(cell flo
 	if fault != nil {
 		return 0, nil, fmt.Errorf("%w: %s: %s", ErrCondition, c, fault.Problem)
 	}
+	if math.IsNaN(want) && c.Relation != "=" {
+		return 0, nil, fmt.Errorf("%w: %s: an empty value has no order; use =", ErrCondition, c)
+	}
 	if kind := schema.Columns[column].Kind; c.Relation != "=" &&
 		(kind == partition.Categorical || kind == partition.Binary) {
 		return 0, nil, fmt.Errorf("%w: %s: values of this column have no order; use =", ErrCondition, c)
@@ -72,7 +76,7 @@ func (c Condition) On(schema *partition.Schema) (column int, meets func(cell flo
 	return column, func(cell float64) bool {
 		switch c.Relation {
 		case "=":
-			return cell == want
+			return cell == want || math.IsNaN(cell) && math.IsNaN(want)
 		case "<":
 			return cell < want
 		case "<=":

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 	"github.com/conclave-dp/conclave/internal/pipeline/gpate"
 	"github.com/conclave-dp/conclave/internal/pipeline/iw"
+	"github.com/conclave-dp/conclave/internal/pipeline/marginals"
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 )
@@ -22,6 +23,7 @@ var All = []pipeline.Pipeline{
 	gpate.Pipeline,
 	dpgan.Pipeline,
 	embed.Pipeline,
+	marginals.Pipeline,
 }
 
 // Stages has everything that may follow the training. A new stage is one line here.

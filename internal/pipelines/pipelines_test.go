@@ -18,8 +18,9 @@ var small = map[string]string{
 	"pategan": "{labels: 48, queries: 8, student: {generator_steps: 3, hidden: 8, step: 0.01}}" + start,
 	"gpate": "{rounds: 5, records: 8, teacher: {steps: 2, training: 16}, " +
 		"student: {generator_steps: 2, hidden: 8}}" + start,
-	"dpgan": "{steps: 12, discriminator: {generated: 64}, student: {hidden: 8, batch: 64, steps: 2}}" + start,
-	"embed": short,
+	"dpgan":     "{steps: 12, discriminator: {generated: 64}, student: {hidden: 8, batch: 64, steps: 2}}" + start,
+	"embed":     short,
+	"marginals": "{fine: 16, cells: 8, steps: 50}",
 }
 
 // staged are the lines of small runs that have a stage.

@@ -89,12 +89,10 @@ func (p Planned) Worst(uses int64) []Event { return p.Cost(uses, uses) }
 // String is the entry in words, such as "40 x votes: gnmax sigma 38.2 histogram".
 func (p Planned) String() string {
 	var text strings.Builder
-	if p.Count != 1 {
-		if p.Count > 0 {
-			fmt.Fprintf(&text, "%d x ", p.Count)
-		} else {
-			text.WriteString("any number of ")
-		}
+	if p.Count > 0 {
+		fmt.Fprintf(&text, "%d x ", p.Count)
+	} else {
+		text.WriteString("any number of ")
 	}
 	fmt.Fprintf(&text, "%s: %s", p.Kind, p.Mechanism.Kind)
 	m := p.Mechanism
@@ -108,6 +106,9 @@ func (p Planned) String() string {
 		if number.value != 0 {
 			fmt.Fprintf(&text, " %s %.6g", number.name, number.value)
 		}
+	}
+	if m.Sensitivity != 0 && m.Sensitivity != 1 {
+		fmt.Fprintf(&text, " sensitivity %.6g", m.Sensitivity)
 	}
 	if p.Variant != "" {
 		text.WriteString(" " + p.Variant)

@@ -15,10 +15,9 @@ type Kind struct {
 	// Read checks a question's parameters. Its errors travel to the student: they say what
 	// is wrong with the question, and what to do.
 	Read func(p *Public, params []byte) (*Checked, error)
-	// Passes is true where nodes are asked by a reducer at the aggregator, in several passes
-	// whose number depends on the records of all sites. A node counts them as one, and shows
-	// no time of any.
-	Passes bool
+	// Passes is above 0 where nodes are asked by a reducer at the aggregator, in several passes: so
+	// many different ones serve a question at most. A node counts them as one, and shows no time of any.
+	Passes int
 	// Draw puts records that chance makes in place of the generated ones that a question
 	// holds; nil where it holds none. It is for rehearsals.
 	Draw func(params []byte, rng *rand.Rand) []byte
@@ -30,6 +29,8 @@ type Checked struct {
 	// Baseline says that no record moves the answer. Only runs that were opened as baselines
 	// may ask such questions, so that no other can pass for one.
 	Baseline bool
+	// Common is what all passes that serve one question have in common; nil where there are none.
+	Common []byte
 	// Votes returns the votes of all teachers, packed by [Pack].
 	Votes func(s *Site, r Round) ([]byte, error)
 	// Sum returns the entries of the vector, added up over the node.

@@ -19,6 +19,9 @@ type Public struct {
 	Numbers  []int
 	Classes  int
 	Teachers int
+	// MaxSteps is the most steps that a teacher may be asked to train in a round, 0 for as many
+	// as a kind takes.
+	MaxSteps int
 	// Seed is that of the node's draws; they protect nothing.
 	Seed uint64
 

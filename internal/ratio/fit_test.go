@@ -235,7 +235,7 @@ func TestFitsThatDataCouldStopAreRefused(t *testing.T) {
 			for _, n := range []float64{1, 1000, MostUnits} {
 				p := Problem{Synthetic: make([]float64, width), Width: width, Clip: clip, Lambda: LeastLambda(clip),
 					Records: n}
-				if passes := testkit.Value(testkit.Value(NewWanted(p)).Problem.Passes()); passes > 750 {
+				if passes := testkit.Value(testkit.Value(NewWanted(p)).Problem.Passes()); passes > MostPasses {
 					t.Errorf("width %d, clip %v, %v units: %d passes", width, clip, n, passes)
 				}
 			}

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// mostPasses is more than any lambda of LeastLambda or more takes.
-const mostPasses = 1000
+// MostPasses is more than any problem takes: lambda is LeastLambda at least.
+const MostPasses = 750
 
 // Weights of the two sides of J, by the number of real units; see [weigh].
 const (
@@ -94,7 +94,7 @@ func (p Problem) path() ([]float64, error) {
 	v := length * length * allWeight / (2 * mu) // at zero, as |g| <= length allWeight/2
 	enough := -math.Expm1(-p.Clip * p.tolerance() / p.Lambda)
 	var path []float64
-	for len(path) < mostPasses {
+	for len(path) < MostPasses {
 		path = append(path, mu)
 		y, z := length*p.inexact()/mu, p.bent()
 		w := (v + y) / (1 - z)
@@ -109,5 +109,5 @@ func (p Problem) path() ([]float64, error) {
 		}
 	}
 	return nil, fmt.Errorf("fit: %w: %d passes are not proven to be enough for lambda %v, clip %v and tolerance %v; "+
-		"use a larger lambda, a smaller clip, or dp-mlp", ErrSpec, mostPasses, p.Lambda, p.Clip, p.tolerance())
+		"use a larger lambda, a smaller clip, or dp-mlp", ErrSpec, MostPasses, p.Lambda, p.Clip, p.tolerance())
 }

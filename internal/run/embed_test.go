@@ -3,8 +3,6 @@ package run
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -208,17 +206,7 @@ func TestEmbedSpecsThatCannotWork(t *testing.T) {
 			if strings.Contains(c.options, tiny) {
 				text = strings.Replace(text, "privacy: {epsilon: 1, delta: 1e-5}\n", "", 1)
 			}
-			dir := write(t, map[string]string{"schema.yaml": c.schema, "run.yaml": text})
-			s, err := runfile.Load(filepath.Join(dir, "run.yaml"))
-			if err == nil {
-				_, err = Prepare(s)
-			}
-			if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want %q", err, c.want)
-			}
-			if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
-				t.Errorf("%d files after it (%v)", len(entries), err)
-			}
+			checkRefusal(t, map[string]string{"schema.yaml": c.schema, "run.yaml": text}, c.want)
 		})
 	}
 }
@@ -266,7 +254,7 @@ func TestForecastOfEmbeddings(t *testing.T) {
 					t.Errorf("class counts are forecast: %+v", m)
 				}
 			}
-			want := []string{"hello", "embedding sum", c.after, "refusal"}
+			want := []string{"hello", "permit", "embedding sum", c.after, "refusal"}
 			if want = slices.DeleteFunc(want, func(s string) bool { return s == "" }); !slices.Equal(names, want) {
 				t.Errorf("leaving %v, want %v", names, want)
 			}
@@ -274,7 +262,7 @@ func TestForecastOfEmbeddings(t *testing.T) {
 			sum := slices.Repeat([]int64{-1_000_000 * embed.Bound(p.Start.Planned.Mechanism.Sigma)}, p.Start.Entries)
 			answer := proto.Size(&conclavev1.WorkRequest{Attempt: 3,
 				Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: c.spec.Name, Values: sum}}})
-			if m := f.Leaving[1]; m.Times != 1 || m.Bytes < answer || m.Bytes > answer+16+2*p.Start.Entries ||
+			if m := f.Leaving[2]; m.Times != 1 || m.Bytes < answer || m.Bytes > answer+16+2*p.Start.Entries ||
 				!strings.Contains(m.Content, fmt.Sprint(p.Start.Entries)) {
 				t.Errorf("leaving %+v, a message has %d bytes", m, answer)
 			}

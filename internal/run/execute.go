@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -32,8 +31,6 @@ type Options struct {
 	// Coin replaces votes by coin flips, the baseline. Aggregators refuse it
 	// outside local runs.
 	Coin bool
-	// Started is when the run began, for the wall clock; zero means now.
-	Started time.Time
 	// Log gets the field "run" with each line.
 	Log *zap.Logger
 	// Watch is told how the run stands. May be nil.
@@ -109,9 +106,6 @@ func (j *Job) Execute(ctx context.Context, o Options) (*results.Result, error) {
 // asked for that it was.
 func executed(ctx context.Context, o Options, name string,
 	execute func(context.Context, Options) (*results.Result, error)) (*results.Result, error) {
-	if o.Started.IsZero() {
-		o.Started = time.Now()
-	}
 	if o.Watch == nil {
 		o.Watch = func(Status) {}
 	}
@@ -286,7 +280,7 @@ func startOf(s *runfile.Spec) pipeline.Pipeline {
 // has such a start. Watch is told how far the generator is fitted.
 func startWith(learner pipeline.Student, s *runfile.Spec, schema *partition.Schema, p *plan.Plan, ask pipeline.Asker,
 	watch func(done, steps int)) error {
-	if p.Start == nil {
+	if _, own := s.Training(schema).(starting); p.Start == nil || own {
 		return nil
 	}
 	starter, ok := learner.(pipeline.Starter)

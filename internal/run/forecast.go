@@ -136,7 +136,7 @@ func (f *Forecast) addAnswers(p *plan.Plan, budget privacy.Budget) ([]privacy.Ev
 func (f *Forecast) addMessages(s *runfile.Spec, schema *partition.Schema, p *plan.Plan, node Node, l pipeline.Largest) {
 	const digest = 64 // characters of a SHA-256
 	hello := &conclavev1.Hello{
-		Protocol: 4, Dataset: node.Dataset, Site: node.Site, Node: node.Node, Teachers: uint32(node.Teachers),
+		Protocol: 5, Dataset: node.Dataset, Site: node.Site, Node: node.Node, Teachers: uint32(node.Teachers),
 		SchemaSha256: schema.SHA256, Unit: s.Privacy.Unit, Manifest: string(make([]byte, digest)),
 	}
 	// the largest that are accepted
@@ -154,6 +154,10 @@ func (f *Forecast) addMessages(s *runfile.Spec, schema *partition.Schema, p *pla
 		{"hello", "names of dataset, site and node, number of teachers, hash of the schema, keyed fingerprint of the " +
 			"partition manifest; once per connection",
 			1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}})},
+		{"permit", "that the site permits the run as things are; once per connection", 1,
+			proto.Size(&conclavev1.WorkRequest{Attempt: math.MaxUint32, Message: &conclavev1.WorkRequest_Permitted{
+				Permitted: &conclavev1.Permitted{Run: s.Name},
+			}})},
 	}
 	if len(p.First()) > 0 {
 		f.Leaving = append(f.Leaving, first)
@@ -177,8 +181,16 @@ func (f *Forecast) addMessages(s *runfile.Spec, schema *partition.Schema, p *pla
 			0})
 }
 
+// starting is a training whose student asks by itself for what its plan begins with.
+type starting interface {
+	LargestStart(p *plan.Plan) pipeline.Largest
+}
+
 // largestStart are the messages of what the run begins with in place of the class shares.
 func largestStart(s *runfile.Spec, schema *partition.Schema, p *plan.Plan) pipeline.Largest {
+	if own, ok := s.Training(schema).(starting); ok {
+		return own.LargestStart(p)
+	}
 	of := startOf(s)
 	return of.Warm.Largest(s.Sections[of.Name], s.Problem(schema), p.Start)
 }

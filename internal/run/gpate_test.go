@@ -3,8 +3,6 @@ package run
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -299,7 +297,7 @@ func TestForecastOfGPATE(t *testing.T) {
 				answer.Message = &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Run: s.Name, Round: 1,
 					Values: slices.Repeat([]int64{-150 * gpate.Bound}, p.PerRound)}}
 			}
-			m := f.Leaving[2]
+			m := f.Leaving[3]
 			if m.Name != c.message || m.Times != p.Rounds || m.Bytes < proto.Size(answer) ||
 				m.Bytes > proto.Size(answer)+8 {
 				t.Errorf("leaving %+v, a message has %d bytes", m, proto.Size(answer))
@@ -405,17 +403,7 @@ func TestGPATESpecsThatCannotWork(t *testing.T) {
 			images, labels, err := idx.Encode(x, false)
 			testkit.Must(t, err)
 			files["other-images.idx"], files["other-labels.idx"] = string(images), string(labels)
-			dir := write(t, files)
-			s, err := runfile.Load(filepath.Join(dir, "run.yaml"))
-			if err == nil {
-				_, err = Prepare(s)
-			}
-			if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want %q", err, c.want)
-			}
-			if entries, err := os.ReadDir(dir); err != nil || len(entries) != len(files) {
-				t.Errorf("%d files after it (%v)", len(entries), err)
-			}
+			checkRefusal(t, files, c.want)
 		})
 	}
 }

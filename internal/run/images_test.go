@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"image/png"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,25 +28,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/idx"
+	"github.com/conclave-dp/conclave/partition/idx/idxtest"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
-
-// bars are images whose bright half is their class.
-func bars(n int) *idx.Images {
-	rng := rand.New(rand.NewPCG(1, uint64(n)))
-	x := &idx.Images{Shape: partition.Image{Height: 4, Width: 4, Channels: 1}}
-	for i := range n {
-		for p := range 16 {
-			v := rng.IntN(100)
-			if p%4/2 == i%2 {
-				v += 150
-			}
-			x.Pixels = append(x.Pixels, byte(v))
-		}
-		x.Classes = append(x.Classes, i%2)
-	}
-	return x
-}
 
 // imageRun is a run of bars with its files, in a folder of a short path: an
 // embedded etcd listens on a socket below it.
@@ -71,7 +54,7 @@ embed: {fit: {steps: 50}}
 	for name, n := range map[string]int{"train-images-idx3-ubyte.gz": 300, "test-images.idx": 50} {
 		labels, err := idx.LabelsPath(name)
 		testkit.Must(t, err)
-		if files[name], files[labels], err = idx.Encode(bars(n), strings.HasSuffix(name, ".gz")); err != nil {
+		if files[name], files[labels], err = idx.Encode(idxtest.Bars(n), strings.HasSuffix(name, ".gz")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -259,7 +242,7 @@ func TestImagesThatCannotWork(t *testing.T) {
 	schema, err := s.LoadSchema()
 	testkit.Must(t, err)
 	few := filepath.Join(dir, "few-images")
-	a, b, err := idx.Encode(bars(3), false)
+	a, b, err := idx.Encode(idxtest.Bars(3), false)
 	testkit.Must(t, err)
 	for path, raw := range map[string][]byte{few: a, filepath.Join(dir, "few-labels"): b} {
 		testkit.Must(t, os.WriteFile(path, raw, 0o600))

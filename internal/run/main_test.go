@@ -56,3 +56,20 @@ func voteSpec() *runfile.Spec {
 	s.Pipeline, runfile.Section[embed.WarmStart](s).Embed = "pategan", 0
 	return s
 }
+
+// checkRefusal has Load or Prepare refuse the run of files with an error that says want, or take
+// it where want is empty. Neither may write anything.
+func checkRefusal(t *testing.T, files map[string]string, want string) {
+	t.Helper()
+	dir := write(t, files)
+	s, err := runfile.Load(filepath.Join(dir, "run.yaml"))
+	if err == nil {
+		_, err = Prepare(s)
+	}
+	if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != len(files) {
+		t.Errorf("%d files after it (%v)", len(entries), err)
+	}
+}

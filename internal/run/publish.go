@@ -37,7 +37,7 @@ func (j *Job) publishCharged(ctx context.Context, model pipeline.Model, trained 
 		},
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Config: s.Text, Ledger: paid.lines,
 		Learned: trained.Notes(), Shares: sharesOf(trained), Schema: j.Schema, Model: model,
-		Made: made, Name: releasedOf(s), Real: j.real, Out: o.Out, Started: o.Started,
+		Made: made, Name: releasedOf(s), Real: j.real, Out: o.Out,
 	}
 	if o.Coin {
 		r.Facts.Votes = certificate.VotesCoin

@@ -58,8 +58,8 @@ func Questions(s *runfile.Spec, schema *partition.Schema, node Node) (*conclavev
 		})
 	}
 	questions = append(questions, stageQuestions(p, s.Name)...)
-	// Hello comes first, and what a refusal is last.
-	answers := f.Leaving[1 : len(f.Leaving)-1]
+	// Hello and permit come first, and what a refusal is last.
+	answers := f.Leaving[2 : len(f.Leaving)-1]
 	if len(answers) != len(questions) {
 		return nil, nil, errors.New("the forecast of the run does not fit its questions")
 	}

@@ -14,6 +14,9 @@ import (
 type Spec struct {
 	// Name names the run in the cluster and in its ledger. A name is used once.
 	Name string `yaml:"name"`
+	// Purpose is what the run is for, for people at the sites who decide about it: a line of at
+	// most 200 characters. Default: none.
+	Purpose string `yaml:"purpose"`
 	// Schema is the path of the public schema.yaml.
 	Schema string `yaml:"schema"`
 	// Data lists the sites of a local run; elsewhere nodes bring their data.

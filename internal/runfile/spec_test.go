@@ -55,6 +55,7 @@ func TestSpecsThatCannotWork(t *testing.T) {
 		"epsilon not a one": {replaced(t, good, "epsilon: 1", "epsilon: .nan"), "privacy: epsilon is NaN"},
 		"delta 0":           {replaced(t, good, "1e-5", "0"), "privacy: delta is 0"},
 		"delta 1":           {replaced(t, good, "1e-5", "1"), "privacy: delta is 1"},
+		"purpose of lines":  {good + "purpose: \"a\\nb\"\n", "purpose has a character that is not printed"},
 		"no unit":           {replaced(t, good, "1e-5", `1e-5, unit: ""`), "privacy.unit: empty; use"},
 		"data-dependent": {replaced(t, good, "1e-5", "1e-5, guarantee: data-dependent"),
 			`privacy.guarantee: "data-dependent" is not available; use`},

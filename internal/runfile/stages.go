@@ -85,9 +85,9 @@ func (s *Spec) validateStages() (errs []error) {
 	return errs
 }
 
-// CheckStages refuses stages that the schema does not allow, before anything is spent.
+// CheckStages refuses stages, and a pipeline, that the schema does not allow, before anything is spent.
 func (s *Spec) CheckStages(schema *partition.Schema) error {
-	var errs []error
+	errs := []error{s.checkConstraints(schema)}
 	for _, stage := range pipelines.Stages {
 		if stage.Check == nil {
 			continue

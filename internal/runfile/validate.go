@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
 // maxTeachers is far beyond what one aggregator serves.
@@ -29,6 +30,9 @@ func (s *Spec) Validate() error {
 	}
 	if err := config.CheckName(s.Name); err != nil {
 		need(false, "name: %w", err)
+	}
+	if err := runspec.CheckPurpose(s.Purpose); err != nil {
+		errs = append(errs, err)
 	}
 	need(s.Schema != "", "schema: missing; give the path of the public schema.yaml")
 	if _, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta); err != nil {

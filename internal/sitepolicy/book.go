@@ -29,15 +29,18 @@ type runKey struct{ run, spec string }
 
 type runBook struct {
 	spec        Spec
+	requester   string
 	seen        string
 	decision    string // EntryApprove, EntryDeny, or nothing
 	decided, by string
 	charges     int // rounds, and questions that took the place of others
 	charged     string
 	spent       []privacy.Event
-	// used counts the uses of each entry of the plan.
-	used  []int64
-	ended bool
+	// used counts the uses of each entry of the plan and within is what they cost, as the dataset's
+	// ledger knows them: an older one that was accepted knows of none.
+	used   []int64
+	within []privacy.Event
+	ended  bool
 }
 
 func newBook() *book {
@@ -102,10 +105,12 @@ func (b *book) apply(e Entry) error {
 	case EntryLimit:
 		b.limit = *e.Limit
 		return nil
-	case EntryAccept: // the dataset's ledger knows no more of what was used than before
+	case EntryAccept:
+		// The dataset's ledger knows no more of what was used than before. What was approved and has
+		// ended stays so: a person approved it for a run that was over.
 		clear(b.charged)
 		for _, r := range b.runs {
-			r.used, r.ended = nil, false
+			r.used, r.within = nil, nil
 		}
 		return nil
 	case EntryEnd:
@@ -117,7 +122,7 @@ func (b *book) apply(e Entry) error {
 		if run != nil {
 			return fmt.Errorf("run %q was seen before", e.Run)
 		}
-		b.runs[key] = &runBook{spec: *e.Spec, seen: e.Time}
+		b.runs[key] = &runBook{spec: *e.Spec, requester: e.Requester, seen: e.Time}
 		b.order = append(b.order, key)
 		return nil
 	}
@@ -141,6 +146,7 @@ func (b *book) apply(e Entry) error {
 	run.charges++
 	run.charged = e.Time
 	run.spent = privacy.Merge(append(run.spent, e.Events...))
+	run.within = privacy.Merge(append(run.within, e.Events...))
 	return nil
 }
 

@@ -260,7 +260,29 @@ func (b *book) note(entries []Entry, t Request) []Entry {
 	if b.runs[runKey{t.Run, t.SpecSHA256}] != nil {
 		return entries
 	}
-	return append(entries, Entry{Type: EntryRun, Run: t.Run, SpecSHA256: t.SpecSHA256, Spec: &t.Spec})
+	return append(entries, Entry{Type: EntryRun, Run: t.Run, SpecSHA256: t.SpecSHA256, Spec: &t.Spec,
+		Requester: t.Requester})
+}
+
+// admits holds a run to its budget, which is what a person approved.
+func (r *runBook) admits(t Request) *Refusal {
+	budget := t.Spec.budget()
+	if budget.Filter == privacy.FilterPLD && len(r.within) == 0 { // all of the plan is charged for
+		if _, err := t.Spec.Plan.Check(budget); err != nil {
+			return &Refusal{Rule: RuleBudget, Public: "the plan of run " + t.Run + " costs more than its budget",
+				Private: err.Error()}
+		}
+	}
+	if _, err := r.spending(t.Spec).Admit(t.Charges); err != nil {
+		return &Refusal{Rule: RuleBudget, Public: "run " + t.Run + " asks for more than its budget admits",
+			Private: err.Error()}
+	}
+	return nil
+}
+
+// spending is what the run may spend and has.
+func (r *runBook) spending(s Spec) privacy.Spending {
+	return privacy.Spending{Budget: s.budget(), Plan: s.Plan, Used: r.used, Spent: r.within}
 }
 
 // judge applies the rules of a dataset to a round: what is spent with it, and whether it
@@ -269,21 +291,21 @@ func judge(b *book, d *Dataset, t Request, o Options) (spent float64, due bool, 
 	if refusal := d.allows(t, o.Facts); refusal != nil {
 		return 0, false, refusal
 	}
-	decision, ended, used := "", false, []int64(nil)
-	if run := b.runs[runKey{t.Run, t.SpecSHA256}]; run != nil {
-		decision, ended, used = run.decision, run.ended, run.used
+	run := b.runs[runKey{t.Run, t.SpecSHA256}]
+	if run == nil {
+		run = &runBook{}
 	}
 	switch {
-	case ended:
+	case run.ended:
 		return 0, false, &Refusal{Rule: RuleEnded, Public: "run " + t.Run + " has ended, and what was approved with it"}
-	case decision == EntryDeny:
+	case run.decision == EntryDeny:
 		return 0, false, &Refusal{Rule: RuleDenied, Public: "run " + t.Run + " was denied by the site"}
-	case d.Approval == ByHand && decision != EntryApprove:
+	case d.Approval == ByHand && run.decision != EntryApprove:
 		return 0, false, &Refusal{Rule: RuleApproval, Public: "waits for approval at site " + o.Site, Waiting: true}
 	case b.charged[chargeOf(t.Run, t.SpecSHA256, t.Round, t.Question)] > 0:
 		return b.epsilonSpent, false, nil
 	}
-	if _, err := t.Spec.Plan.Admit(used, t.Use); err != nil {
+	if _, err := t.Spec.Plan.Admit(run.used, t.Use); err != nil {
 		return 0, false, &Refusal{Rule: RulePlan, Public: fmt.Sprintf("all that run %s planned of %s was answered here",
 			t.Run, t.Kind), Private: err.Error()}
 	}
@@ -295,6 +317,9 @@ func judge(b *book, d *Dataset, t Request, o Options) (spent float64, due bool, 
 	case err != nil:
 		return 0, false, &Refusal{Rule: RuleTerms, Public: "what the round costs cannot be added up",
 			Private: err.Error()}
+	}
+	if refusal := run.admits(t); refusal != nil {
+		return 0, false, refusal
 	}
 	return claim.Epsilon, true, nil
 }

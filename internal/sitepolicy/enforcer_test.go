@@ -80,6 +80,9 @@ func TestRulesRefuseByName(t *testing.T) {
 		"no price":         {RuleTerms, allowed, func(r *Request) { r.Charges = nil }, "does not say", false},
 		"a price below 0":  {RuleTerms, allowed, func(r *Request) { r.Charges[0].Count = -1 }, "does not say", false},
 		"a run's bad name": {RuleTerms, allowed, func(r *Request) { r.Run = "../r" }, "does not say", false},
+		"nobody asks":      {RuleTerms, allowed, func(r *Request) { r.Requester = "\x1b[2J" }, "does not say", false},
+		"a purpose of lines": {RuleTerms, allowed, func(r *Request) { r.Spec.Purpose = "a\nb" }, "does not say",
+			false},
 		"other schema": {RuleTerms, allowed, func(r *Request) {
 			r.Spec.SchemaSHA256 = digest("x")
 		}, "another schema", false},
@@ -188,6 +191,42 @@ func TestAnApprovalEnds(t *testing.T) {
 			t.Errorf("status %+v", status.Runs)
 		}
 	}
+}
+
+// What a person approves is the run's budget: no more is answered, whatever the site's own limit has
+// room for and however often the plan may be used.
+func TestARunIsHeldToItsBudget(t *testing.T) {
+	s := newSite(t)
+	s.write(allowing)
+	g := s.enforcer()
+	answered := 0
+	for number := range uint64(50) {
+		r := round("r", number, 20)
+		r.Spec.Epsilon = 0.3
+		if _, err := g.Charge(r); err != nil {
+			refusedBy(t, err, RuleBudget)
+			break
+		}
+		answered++
+	}
+	status, err := g.Status()
+	testkit.Must(t, err)
+	if spent := status.Runs[0].EpsilonCharged; answered < 1 || spent > 0.3 || spent < 0.1 {
+		t.Errorf("%d rounds were answered for epsilon %v of 0.3", answered, spent)
+	}
+}
+
+// An older ledger of the dataset that is accepted revives nothing that had ended.
+func TestAcceptingALedgerRevivesNothing(t *testing.T) {
+	s := newSite(t)
+	s.write(allowing)
+	g := s.enforcer()
+	_, err := g.Charge(round("r", 0, 100))
+	testkit.Must(t, err)
+	testkit.Must(t, g.End("r"))
+	testkit.Must(t, g.AcceptLedger(LedgerHead{Seq: 4, Hash: digest("restored")}, "ann"))
+	_, err = g.Charge(round("r", 0, 100))
+	refusedBy(t, err, RuleEnded)
 }
 
 func TestAnApprovalIsForOneSpec(t *testing.T) {

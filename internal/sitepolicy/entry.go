@@ -33,7 +33,7 @@ const (
 //
 //	open     dataset, site, node, limit
 //	limit    limit
-//	run      run, spec, terms
+//	run      run, spec, terms, requester where the aggregator names one
 //	approve  run, spec, by
 //	deny     run, spec, by
 //	charge   run, spec, round, question, kind, planned, uses, events, epsilon_spent
@@ -53,6 +53,8 @@ type Entry struct {
 	// SpecSHA256 is of the run's spec, in hex. An approval is for that spec alone.
 	SpecSHA256 string `json:"spec,omitempty"`
 	Spec       *Spec  `json:"terms,omitempty"`
+	// Requester is who asks for the run, as the aggregator names them.
+	Requester string `json:"requester,omitempty"`
 	// By is who decided, as the system calls them.
 	By string `json:"by,omitempty"`
 	// Accepted is the entry of the dataset's ledger that it ends with, or goes on from.
@@ -173,6 +175,8 @@ func (e Entry) validate() error {
 	switch {
 	case e.Accepted != nil && (e.Accepted.Seq == 0 || !isSHA256(e.Accepted.Hash)):
 		return errors.New("what was accepted is no entry of a ledger")
+	case e.Requester != "" && (e.Type != EntryRun || !runRule.MatchString(e.Requester)):
+		return fmt.Errorf("requester of an entry of type %s", e.Type)
 	case e.SpecSHA256 != "" && !isSHA256(e.SpecSHA256), e.Question != "" && !isSHA256(e.Question):
 		return errors.New("a digest is none")
 	case e.Type != EntryCharge && (e.EpsilonSpent != 0 || e.Kind != ""):

@@ -38,11 +38,21 @@ func (e *Enforcer) Forecast(t Request, rounds int, earlier []privacy.Event) (f F
 			return nil, nil
 		}
 		spent := append(append([]privacy.Event{}, b.spent...), earlier...)
+		run := b.runs[runKey{t.Run, t.SpecSHA256}]
+		if run == nil {
+			run = &runBook{}
+		}
+		ofRun := run.spending(t.Spec)
+		ofRun.Spent = append(append([]privacy.Event{}, ofRun.Spent...), earlier...)
 		// The limit admits n rounds and not n+1, for some n.
 		low, high := 0, rounds
 		for low < high {
 			middle := (low + high + 1) / 2
-			if _, err := d.Limit().Admit(spent, times(t.Charges, middle)); err == nil {
+			_, err := d.Limit().Admit(spent, times(t.Charges, middle))
+			if err == nil {
+				_, err = ofRun.Admit(times(t.Charges, middle))
+			}
+			if err == nil {
 				low = middle
 			} else {
 				high = middle - 1
@@ -50,7 +60,7 @@ func (e *Enforcer) Forecast(t Request, rounds int, earlier []privacy.Event) (f F
 		}
 		if f = (Forecast{Fits: low, Waits: d.Approval == ByHand}); low == 0 && rounds > 0 {
 			f = refuse(&Refusal{Rule: RuleEpsilon,
-				Public: "the site's own limit on dataset " + d.Name + " would be passed"})
+				Public: "the site's own limit on dataset " + d.Name + ", or the run's budget, would be passed"})
 		}
 		return nil, nil
 	})

@@ -75,7 +75,7 @@ func planOf(kinds ...Kind) (plan privacy.Plan) {
 func round(run string, number uint64, sigma float64) Request {
 	return Request{
 		Run: run, Round: number, SpecSHA256: digest("spec of " + run), Question: digest(run + string(rune(number))),
-		Spec: Spec{Dataset: "d", SchemaSHA256: digest("schema"), Unit: "record", Pipeline: "pategan", Epsilon: 1,
+		Spec: Spec{Dataset: "d", SchemaSHA256: digest("schema"), Unit: "record", Pipeline: "pategan", Epsilon: 100,
 			Delta: 1e-5, Guarantee: "data-independent", Teachers: 100, Plan: planOf(ClassCounts, EmbeddingSum, Votes)},
 		Kind: Votes, Use: privacy.Use{Planned: 2, Queries: 1, Answered: 1},
 		Charges: []privacy.Event{{Kind: privacy.GNMax, Sigma: sigma, Count: 1}},

@@ -20,6 +20,7 @@ const (
 	RuleDenied   Rule = "denied"   // by a person
 	RuleEnded    Rule = "ended"    // the run is over
 	RulePlan     Rule = "plan"     // more than the run's plan has
+	RuleBudget   Rule = "budget"   // more than the run's budget admits
 	RuleApproval Rule = "approval" // waits for one
 	RuleEpsilon  Rule = "epsilon"  // the limit would be passed
 )

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
 // Spec is what a run may ask and at what price, as its aggregator holds it.
@@ -20,8 +21,12 @@ type Spec struct {
 	Pipeline     string  `json:"pipeline"`
 	Epsilon      float64 `json:"epsilon"` // the run's budget
 	Delta        float64 `json:"delta"`
-	Guarantee    string  `json:"guarantee"`
-	Teachers     uint32  `json:"teachers"`
+	// Filter is the rule by which the budget admits releases; see [privacy.Filter].
+	Filter    privacy.Filter `json:"filter,omitempty"`
+	Guarantee string         `json:"guarantee"`
+	Teachers  uint32         `json:"teachers"`
+	// Purpose is what the run is for, in its student's words; perhaps none.
+	Purpose string `json:"purpose,omitempty"`
 	// Plan is all that the run may ask, and what each costs.
 	Plan privacy.Plan `json:"plan,omitempty"`
 }
@@ -47,9 +52,11 @@ func (s Spec) Noise() string {
 
 // Request is a round that waits for an answer: what it asks, under which spec, and its price.
 type Request struct {
-	Run   string
-	Round uint64
-	Spec  Spec
+	Run string
+	// Requester is who asks, as the aggregator names them; empty where it names nobody.
+	Requester string
+	Round     uint64
+	Spec      Spec
 	// SpecSHA256 is of the bytes of the spec, Question of what the student asked; in hex.
 	// The same question of a run is charged once.
 	SpecSHA256, Question string
@@ -69,6 +76,8 @@ func (t Request) validate() error {
 	switch {
 	case !runRule.MatchString(t.Run):
 		return errors.New("the run has no name")
+	case t.Requester != "" && !runRule.MatchString(t.Requester):
+		return errors.New("who asks has no name")
 	case !isSHA256(t.SpecSHA256) || !isSHA256(t.Question):
 		return errors.New("a digest is none")
 	case t.Use.Planned < 0 || t.Use.Queries < 1:
@@ -89,11 +98,22 @@ func (t Request) validate() error {
 // maxWord bounds the words of a spec, which its student chooses.
 const maxWord = 256
 
+// budget is the run's.
+func (s Spec) budget() privacy.Budget {
+	return privacy.Budget{Epsilon: s.Epsilon, Delta: s.Delta, Filter: s.Filter}
+}
+
 func (s Spec) validate() error {
 	for _, word := range []string{s.Dataset, s.SchemaSHA256, s.Unit, s.Pipeline, s.Guarantee} {
 		if len(word) > maxWord || !utf8.ValidString(word) {
 			return errors.New("a word of the run's spec is none")
 		}
+	}
+	if err := s.budget().Validate(); err != nil {
+		return err
+	}
+	if err := runspec.CheckPurpose(s.Purpose); err != nil {
+		return err
 	}
 	if err := s.Plan.Validate(); err != nil {
 		return err

@@ -28,11 +28,13 @@ type Run struct {
 	// SpecSHA256 names its spec, which an approval is for.
 	SpecSHA256 string `json:"spec_sha256"`
 	State      string `json:"state"`
-	Reason     string `json:"reason,omitempty"` // why it is refused
-	Spec       Spec   `json:"terms"`
-	Seen       string `json:"seen"`
-	Decided    string `json:"decided,omitempty"`
-	By         string `json:"by,omitempty"`
+	// Requester is who asks for it, as the aggregator names them.
+	Requester string `json:"requester,omitempty"`
+	Reason    string `json:"reason,omitempty"` // why it is refused
+	Spec      Spec   `json:"terms"`
+	Seen      string `json:"seen"`
+	Decided   string `json:"decided,omitempty"`
+	By        string `json:"by,omitempty"`
 	// Charges counts the rounds that were charged, and EpsilonCharged is what they come
 	// to by themselves, at the limit's delta.
 	Charges        int             `json:"charges"`
@@ -106,7 +108,8 @@ func (e *Enforcer) Status() (*Status, error) {
 
 func (e *Enforcer) status(b *runBook, key runKey, d *Dataset, delta float64) (Run, error) {
 	run := Run{
-		Run: key.run, SpecSHA256: key.spec, Spec: b.spec, Seen: b.seen, Decided: b.decided, By: b.by,
+		Run: key.run, SpecSHA256: key.spec, Requester: b.requester, Spec: b.spec,
+		Seen: b.seen, Decided: b.decided, By: b.by,
 		Charges: b.charges, LastCharged: b.charged, Events: b.spent,
 	}
 	switch {

@@ -21,6 +21,7 @@ import (
 )
 
 func TestTroublesThatPassAreWaitedFor(t *testing.T) {
+	t.Parallel()
 	for _, code := range []codes.Code{codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Internal} {
 		t.Run(code.String(), func(t *testing.T) {
 			s := &service{open: func(call int, r *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
@@ -41,6 +42,7 @@ func TestTroublesThatPassAreWaitedFor(t *testing.T) {
 
 // An aggregator that answers every time with a failure will never do otherwise.
 func TestFailuresThatDoNotPassEnd(t *testing.T) {
+	t.Parallel()
 	for _, code := range []codes.Code{codes.Internal, codes.Unknown} {
 		t.Run(code.String(), func(t *testing.T) {
 			s := &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
@@ -61,6 +63,7 @@ func TestFailuresThatDoNotPassEnd(t *testing.T) {
 }
 
 func TestLastingRefusalsEndAtOnce(t *testing.T) {
+	t.Parallel()
 	for code, want := range map[codes.Code]error{
 		codes.ResourceExhausted:  ErrOverBudget,
 		codes.InvalidArgument:    ErrRefused,
@@ -88,6 +91,7 @@ func TestLastingRefusalsEndAtOnce(t *testing.T) {
 // A certificate that ended in the middle may have been renewed: the student asks again, but
 // not for ever.
 func TestACertificateThatEndedIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	ended := status.Error(codes.Unauthenticated, "the certificate ended")
 	s := &service{open: func(call int, _ *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
 		if call < 2 {
@@ -120,6 +124,7 @@ func free(t *testing.T) string {
 }
 
 func TestAnAggregatorThatNeverAnswersIsGivenUp(t *testing.T) {
+	t.Parallel()
 	c := studentConfig(newAuthority(t), free(t))
 	c.Patience = 200 * time.Millisecond
 	start := time.Now()
@@ -134,6 +139,7 @@ func TestAnAggregatorThatNeverAnswersIsGivenUp(t *testing.T) {
 
 // Once met, an aggregator may be away for longer than the patience.
 func TestAnAggregatorThatComesBackIsFoundAgain(t *testing.T) {
+	t.Parallel()
 	dir := newAuthority(t)
 	s := &service{open: func(call int, _ *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
 		return &conclavev1.OpenRunResponse{Rounds: uint64(call)}, nil
@@ -163,6 +169,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 }
 
 func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
+	t.Parallel()
 	s := &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
 		return &conclavev1.OpenRunResponse{}, nil
 	}}

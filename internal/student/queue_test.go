@@ -143,6 +143,7 @@ func serveQueue(t *testing.T, s *queueService) *Queue {
 
 // A stream that breaks is opened again with the claim, and the run goes on.
 func TestAHeldRunOutlivesItsStream(t *testing.T) {
+	t.Parallel()
 	s := &queueService{}
 	s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
 		if call == 0 {

@@ -2,6 +2,7 @@ package student
 
 import (
 	"context"
+	"flag"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,7 +22,11 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	testkit.WaitTogether()
+	goleak.VerifyTestMain(m)
+}
 
 // service is an aggregator that does what a test tells it. Its functions get
 // the number of the call, from 0.

@@ -131,3 +131,18 @@ func TestTeachersTooLargeForTheNodeAreRefused(t *testing.T) {
 		t.Errorf("%d teachers with 4096 hidden units: refused with %q", site.Teachers, got)
 	}
 }
+
+// The operator of a node bounds what a round makes it work.
+func TestANodesStepsAreBounded(t *testing.T) {
+	site := smallSite(t, 3)
+	site.MaxSteps = 7
+	r := voteRound("r", 1)
+	r.vote.Teacher.Steps = 8
+	if got := reason(site, r); !strings.Contains(got, "8 steps in each round; use 1 to 7") {
+		t.Errorf("8 steps where 7 are the most: refused with %q", got)
+	}
+	r.vote.Teacher.Steps = 7
+	if got := reason(site, r); got != "" {
+		t.Errorf("7 steps where 7 are the most: refused with %q", got)
+	}
+}

@@ -70,8 +70,8 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 		return teacherSpec{}, errFresh
 	case !knownVote(t.Vote) && t.Vote != conclavev1.TeacherSpec_VOTE_GRADIENT:
 		return teacherSpec{}, fmt.Errorf("vote rule %v is not known to this node; update it", t.Vote)
-	case t.Steps < 1 || t.Steps > maxSteps:
-		return teacherSpec{}, fmt.Errorf("teachers train %d steps in each round; use 1 to %d", t.Steps, maxSteps)
+	case t.Steps < 1 || int(t.Steps) > mostSteps(p):
+		return teacherSpec{}, fmt.Errorf("teachers train %d steps in each round; use 1 to %d", t.Steps, mostSteps(p))
 	case t.Batch < 1 || t.Batch > maxBatch:
 		return teacherSpec{}, fmt.Errorf("teachers train on batches of %d records; use 1 to %d", t.Batch, maxBatch)
 	case !(rate > 0 && rate <= maxRate):
@@ -91,6 +91,15 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 			"use a smaller hidden layer, or fresh teachers", p.Teachers, p.Classes, weights, maxParameters)
 	}
 	return spec, err
+}
+
+// mostSteps is the most that teachers of a node train in a round: its operator's bound, or that of
+// the kind.
+func mostSteps(p *question.Public) int {
+	if p.MaxSteps > 0 {
+		return min(p.MaxSteps, maxSteps)
+	}
+	return maxSteps
 }
 
 func checkClasses(p *question.Public, t *conclavev1.TeacherSpec) error {

@@ -46,7 +46,7 @@ const (
 
 // due is whether the state shall be saved. Large teachers are not saved in every round:
 // a node that is killed then goes on with teachers of some rounds ago, which learned
-// less. That tells nobody anything: answers that were not released are not counted.
+// less, and may answer a question that is asked again otherwise. One of the answers is released.
 func (s *runState) due(now time.Time) bool {
 	var bytes int
 	if s.ensemble != nil {

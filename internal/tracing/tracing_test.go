@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"flag"
 	"net"
 	"os"
 	"path/filepath"
@@ -25,7 +26,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit/tracetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	testkit.WaitTogether()
+	goleak.VerifyTestMain(m)
+}
 
 func TestConfig(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -147,11 +152,12 @@ func TestACollectorThatIsAway(t *testing.T) {
 	testkit.Must(t, nobody.Close())
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // its backlog takes connections
 	testkit.Must(t, err)
-	defer mute.Close()
+	t.Cleanup(func() { mute.Close() })
 	slow := &tracetest.Collector{Mute: true}
 	for name, endpoint := range map[string]string{"away": away, "mute": mute.Addr().String(),
 		"slow": slow.Serve(t, "")} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			core, log := observer.New(zap.InfoLevel)
 			tracer, err := Start(Config{Endpoint: endpoint, Insecure: true}, "node", "n", zap.New(core))
 			testkit.Must(t, err)

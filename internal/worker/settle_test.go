@@ -139,6 +139,7 @@ func TestAWorkerThatIsStoppedWhileTheAggregatorIsAway(t *testing.T) {
 
 // A worker whose certificate is revoked ends; the run does not.
 func TestAWorkerWhoseCertificateIsRevoked(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	log := c.journal()
 	folder := filepath.Join(c.dir, "certs")

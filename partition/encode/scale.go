@@ -11,7 +11,8 @@ type scaler struct {
 	lo, hi      float64
 	log         bool
 	whole       bool
-	start, span float64 // of the range after the transform
+	start, span float64             // of the range after the transform
+	points      map[float32]float64 // by feature; they come back as they are
 }
 
 func newScaler(c *partition.Column) scaler {
@@ -21,6 +22,12 @@ func newScaler(c *partition.Column) scaler {
 	if s.log {
 		s.start = math.Log1p(s.lo)
 		s.span = math.Log1p(s.hi) - s.start
+	}
+	if len(c.Points) > 0 {
+		s.points = make(map[float32]float64, len(c.Points))
+	}
+	for _, v := range c.Points {
+		s.points[float32(s.encode(v))] = v
 	}
 	return s
 }
@@ -35,6 +42,9 @@ func (s *scaler) encode(v float64) float64 {
 
 // decode is the inverse for any finite f; places beyond [0,1] give the edges.
 func (s *scaler) decode(f float64) float64 {
+	if v, named := s.points[float32(f)]; named {
+		return v
+	}
 	v := s.start + min(max(f, 0), 1)*s.span
 	slope := s.span
 	if s.log {

@@ -116,6 +116,9 @@ func (b *Builder) add(texts []string) (bad *partition.InputError, at int) {
 			return b.fail(b.columnName(i), fault.Problem, fault.Fix), i
 		}
 	}
+	if fault := b.schema.Settle(b.cells); fault != nil {
+		return b.fail("", fault.Problem, fault.Fix), 0
+	}
 	b.table.Push(b.cells, b.unit)
 	return nil, 0
 }

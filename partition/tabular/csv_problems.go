@@ -45,12 +45,19 @@ func CSVProblems(s *partition.Schema, path string, o Options, most int) []error 
 			}
 			continue
 		}
+		cells := true // are all as the schema has them
 		for i, text := range record {
 			if fault := d.rows.set(i, text); fault != nil {
+				cells = false
 				bad := d.rows.fail(d.rows.columnName(i), fault.Problem, fault.Fix)
 				bad.Line, _ = d.csv.FieldPos(i)
 				problems = append(problems, bad)
 			}
+		}
+		if fault := d.rows.schema.Settle(d.rows.cells); cells && fault != nil {
+			bad := d.rows.fail("", fault.Problem, fault.Fix)
+			bad.Line, _ = d.csv.FieldPos(0)
+			problems = append(problems, bad)
 		}
 	}
 	return problems[:min(len(problems), most)]

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/certs/request"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // A node's certificate expires while its stream is open. Where a renewed one is there the
@@ -23,17 +23,10 @@ func TestANodeWhoseCertificateExpiresComesBack(t *testing.T) {
 	brief := func(choice request.KeyChoice, validity time.Duration) {
 		t.Helper()
 		q, err := request.New(a.site("north"), certs.RoleNode, "north", nil, choice)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		issued, err := authority.Approve(a.dir, q, validity)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ca, err := os.ReadFile(filepath.Join(a.dir, "ca.crt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
+		ca := testkit.Read(t, filepath.Join(a.dir, "ca.crt"))
 		if _, err := request.Install(a.site("north"), certs.RoleNode, "north", issued.PEM, ca); err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // dataset is the name of the dataset of all these clusters, siteTeachers the
@@ -37,9 +38,7 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	// A short path: the embedded etcd listens on a Unix socket below it.
 	dir, err := os.MkdirTemp("", "e2e")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return &cluster{
 		t: t, dir: dir, address: freeAddress(t),

@@ -18,9 +18,7 @@ func TestAggregatorDiesAroundCharge(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	file, marks := c.aggregatorFile(), filepath.Join(c.dir, "marks")
-	if err := os.Mkdir(marks, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(marks, 0o700))
 	const plan = "after:0,before:2,after:3,before:4,after:4,after:6"
 	deaths := []string{"after:0", "after:3", "after:4", "after:6", "before:2", "before:4"}
 	startAggregator := func() *process {
@@ -51,9 +49,7 @@ func TestAggregatorDiesAroundCharge(t *testing.T) {
 	}
 	var died []string
 	entries, err := os.ReadDir(marks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, e := range entries {
 		died = append(died, e.Name())
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // probe asks the monitoring port of a process; status 0 is no answer.
@@ -37,14 +38,9 @@ func probe(method, address, path, body string) (status int, text string) {
 func auditLines(t *testing.T, pattern string) (entries []auditlog.Entry) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, name := range files {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := testkit.Read(t, name)
 		for line := range strings.Lines(string(raw)) {
 			if !strings.HasSuffix(line, "\n") {
 				break // it is being written

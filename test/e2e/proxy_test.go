@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // pace is how long a message between a student and an aggregator takes in a cluster whose
@@ -42,9 +44,7 @@ type proxy struct {
 func newProxy(t *testing.T, address string, p *proxy) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p.conns = map[net.Conn]bool{}
 	p.tasks.Go(func() {
 		for {

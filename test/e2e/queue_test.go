@@ -96,7 +96,8 @@ func TestQueue(t *testing.T) {
 		t.Errorf("a run with real rows: exit code %d, %q", code, stderr)
 	}
 	// Nobody opens a run of the queue past it.
-	refused(t, c.startStudent(c.studentFile(c.runFile(second), c.out("past"))), "student: ", `"second"`, "waiting")
+	refused(t, c.startStudent(c.studentFile(c.runFile(second), c.out("past"))),
+		"student: ", `"second"`, "waits in the queue")
 
 	worker := c.startWorker("w1", c.out("worker"))
 	awaitRound(aggregator, 3)

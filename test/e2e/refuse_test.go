@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // patienceForRefusal bounds how long a process may take to give up what can
@@ -161,17 +162,10 @@ func refusedNodes(t *testing.T, c *cluster) {
 func copyState(t *testing.T, to, from string, mode os.FileMode) {
 	t.Helper()
 	files, err := os.ReadDir(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, f := range files {
-		raw, err := os.ReadFile(filepath.Join(from, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(to, f.Name()), raw, mode); err != nil {
-			t.Fatal(err)
-		}
+		raw := testkit.Read(t, filepath.Join(from, f.Name()))
+		testkit.Must(t, os.WriteFile(filepath.Join(to, f.Name()), raw, mode))
 	}
 }
 
@@ -226,17 +220,12 @@ func refusedStudents(t *testing.T, c *cluster) {
 // changed writes a copy of a file in which one text is replaced by another.
 func changed(t *testing.T, c *cluster, path, name, old, new string) string {
 	t.Helper()
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Read(t, path)
 	if !bytes.Contains(raw, []byte(old)) {
 		t.Fatalf("%s does not hold %q", path, old)
 	}
 	to := filepath.Join(c.dir, name)
-	if err := os.WriteFile(to, bytes.Replace(raw, []byte(old), []byte(new), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(to, bytes.Replace(raw, []byte(old), []byte(new), 1), 0o600))
 	return to
 }
 
@@ -369,9 +358,7 @@ func TestAddressThatDoesNotSpeakTLS(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer listener.Close()
 	go func() {
 		for {

@@ -6,17 +6,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // put makes a folder what another one is.
 func put(t *testing.T, to, from string) {
 	t.Helper()
-	if err := os.RemoveAll(to); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.RemoveAll(to))
+	testkit.Must(t, os.CopyFS(to, os.DirFS(from)))
 }
 
 // single is a run of one round: what nodes are asked in it tells them of nothing that is paid

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // Aggregator, two nodes and a student, started by hand: the way of the README.
@@ -65,10 +67,7 @@ func checkSample(t *testing.T, model string) {
 // checkTampering shows that `ledger verify` holds only for the ledger as it is.
 func checkTampering(t *testing.T, ledger, certificate string) {
 	t.Helper()
-	whole, err := os.ReadFile(ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := testkit.Read(t, ledger)
 	lines := slices.Collect(strings.Lines(string(whole)))
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)/2] ^= 1
@@ -81,9 +80,7 @@ func checkTampering(t *testing.T, ledger, certificate string) {
 		"reordered entries": strings.Join(swapped, ""),
 	} {
 		path := filepath.Join(t.TempDir(), "ledger.jsonl")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", path, "--certificate",
 			certificate); code != 1 || stderr == "" {
 			t.Errorf("ledger verify with %s: exit code %d, says %q", name, code, stderr)

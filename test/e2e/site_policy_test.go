@@ -33,9 +33,7 @@ func siteStatus(t *testing.T, file string) (s sitepolicy.Status) {
 	if code != 0 {
 		t.Fatalf("teacher runs: %d %s", code, stderr)
 	}
-	if err := json.Unmarshal([]byte(out), &s); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(out), &s))
 	return s
 }
 
@@ -89,14 +87,9 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 	north.stop()
 	// Whoever shortens the ledger gets no answer.
 	ledger := filepath.Join(c.state("north"), "site-ledger-"+dataset+".jsonl")
-	raw, err := os.ReadFile(ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Read(t, ledger)
 	lines := strings.SplitAfter(string(raw), "\n")
-	if err := os.WriteFile(ledger, []byte(strings.Join(lines[:len(lines)-2], "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(ledger, []byte(strings.Join(lines[:len(lines)-2], "")), 0o600))
 	if _, stderr, code := run(t, binary("teacher"), "runs", "--config", file); code != 1 ||
 		!strings.Contains(stderr, "was shortened") {
 		t.Errorf("a shortened ledger: %d %s", code, stderr)
@@ -114,22 +107,35 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 	policy := c.policyFile("north", "20", "by-hand")
 	file := c.nodeFile("north", policy)
 	startNorth := func() *process { return start(t, "teacher north", binary("teacher"), "--config", file) }
-	north, south := startNorth(), c.startNode("south", c.policyFile("south", "20", "automatic"))
+	southern := c.policyFile("south", "20", "automatic")
+	southFile := c.nodeFile("south", southern)
+	// A site that permits a run pays nothing before the others that the run needs do.
+	free := func(when string, runs int) {
+		t.Helper()
+		s := siteStatus(t, southFile)
+		if len(s.Runs) != runs || s.Runs[runs-1].Charges != 0 {
+			t.Errorf("%s the site that permits the run has %+v", when, s)
+		}
+	}
+	north, south := startNorth(), c.startNode("south", southern)
 	north.awaitLog("joined", nil)
 	south.awaitLog("joined", nil)
-	j := job{name: "asked", rounds: 3, quorum: 1}
+	const purpose = "survival of patients, study 12"
+	j := job{name: "asked", rounds: 3, quorum: 1, changes: settings{"purpose": purpose}}
 	out := c.out(j.name)
 	student := c.startStudent(c.studentFile(c.runFile(j), out))
 	waits := fmt.Sprintf("waiting for a quorum of %d teachers, %d are connected: north/0 waits for approval "+
 		"at site north", allTeachers, allTeachers)
 	student.await("the student to say: "+waits, func() bool { return student.said(waits) })
 	if s := siteStatus(t, file); len(s.Runs) != 1 || s.Runs[0].State != sitepolicy.StateWaiting ||
-		s.Runs[0].Run != j.name || s.EpsilonSpent != 0 {
+		s.Runs[0].Run != j.name || s.EpsilonSpent != 0 || s.Runs[0].Requester != "lab" ||
+		s.Runs[0].Spec.Purpose != purpose {
 		t.Errorf("the site's status %+v", s)
 	}
 	north.kill()
 	north = startNorth()
 	north.awaitLog("round waits for this site", nil)
+	free("while the other site decides,", 1)
 	if n := len(aggregator.logged("released")); n != 0 {
 		t.Errorf("%d rounds were released", n)
 	}
@@ -141,8 +147,14 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 		}
 		return stdout
 	}
+	if said := teacher("runs", "--config", file); !strings.Contains(said, " lab ") ||
+		!strings.Contains(said, purpose) || !strings.Contains(said, "1 x class-counts: laplace") ||
+		!strings.Contains(said, " x votes: gnmax sigma ") {
+		t.Errorf("teacher runs says %q", said)
+	}
 	if said := teacher("approve", "--config", file, j.name); !strings.Contains(said, "run asked (spec ") ||
-		!strings.Contains(said, "is approved by ") {
+		!strings.Contains(said, "is approved by ") || !strings.Contains(said, "asked by lab, ") ||
+		!strings.Contains(said, "for: "+purpose+"\n") {
 		t.Errorf("teacher approve says %q", said)
 	}
 	finish(t, student, out, j)
@@ -154,7 +166,12 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 	testkit.Eventually(t, "the approval to end with the run", func() bool {
 		return siteStatus(t, file).Runs[0].State == sitepolicy.StateEnded
 	})
-	if s := siteStatus(t, file); s.Runs[0].By == "" || s.Runs[0].Charges != j.rounds+1 {
+	for _, file := range []string{file, southFile} {
+		if s := siteStatus(t, file); s.Runs[0].Charges != j.rounds+1 {
+			t.Errorf("the site's status %+v", s)
+		}
+	}
+	if s := siteStatus(t, file); s.Runs[0].By == "" {
 		t.Errorf("the site's status %+v", s)
 	}
 
@@ -165,6 +182,7 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 	if code := student.wait(); code != 1 || !student.said("run unwanted was denied by the site") {
 		t.Errorf("the student of a run that was denied ended with %d", code)
 	}
+	free("after the other site denied it,", 2)
 	if s := siteStatus(t, file); len(s.Runs) != 2 || s.Runs[1].State != sitepolicy.StateDenied ||
 		s.Runs[1].Charges != 0 {
 		t.Errorf("the site's status %+v", s)

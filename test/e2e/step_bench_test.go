@@ -172,7 +172,8 @@ func (s *stepStudent) Discriminator(ctx context.Context, round uint64,
 	q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error) {
 	begun := time.Now()
 	r := proto.Clone(s.round).(*conclavev1.Round)
-	r.Number = round - 1 // without the class counts
+	r.Number = round - 1 // without the class counts, for which the first entry of the plan pays
+	r.Planned = 1
 	s.asked.Weights = safetensors.Bytes(q.Weights)
 	r.Params = question.Marshal(s.asked)
 	release, err := s.client.AskAndForget(ctx, r, r.Number/100*100, nil)

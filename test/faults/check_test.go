@@ -189,7 +189,7 @@ func (c *cluster) checkReaders(a *auditor) error {
 }
 
 // checkVotes compares the votes that aggregators with hooks counted with the teachers that
-// the release names: each voted once on every query.
+// the release names: each voted once on every query, or was asked and too slow.
 func (c *cluster) checkVotes(a *auditor) error {
 	for i := 1; i < replicas; i++ {
 		if err := c.checkVotesOf(a, i); err != nil && !os.IsNotExist(err) {
@@ -217,9 +217,13 @@ func (c *cluster) checkVotesOf(a *auditor, i int) error {
 	defer c.mu.Unlock()
 	for _, p := range c.posted {
 		key := releaseKey{p.run, p.round}
-		if n := counted[key]; len(n) > 0 && strings.HasPrefix(p.who, c.aggregators[i].name) &&
-			!slices.Contains(n, a.releases[key].teachers) {
-			c.told.blame("%v names %d teachers, counted were the votes of %v", key, a.releases[key].teachers, n)
+		n, release := counted[key], a.releases[key]
+		if len(n) == 0 || !strings.HasPrefix(p.who, c.aggregators[i].name) {
+			continue
+		}
+		// A round that was not charged was counted again.
+		if slices.Min(n) > release.teachers || int(slices.Max(n)) > c.teachers(release.entry.Dataset) {
+			c.told.blame("%v names %d teachers, counted were the votes of %v", key, release.teachers, n)
 		}
 	}
 	return err

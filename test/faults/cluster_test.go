@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -82,8 +83,8 @@ type posting struct {
 }
 
 // newCluster writes what all need and starts etcd, aggregators and nodes. With hooks all
-// aggregators but the first have them, and each place a namespace of its own.
-func newCluster(t *testing.T, nodes int, lease string, hooks bool) *cluster {
+// aggregators but the first have them, and with parts each place has a namespace of its own.
+func newCluster(t *testing.T, nodes int, lease string, hooks, parts bool) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: *keep, lease: lease, told: &happenings{}, hooks: hooks, bin: filepath.Join(built, "bin"),
 		fences: map[int64]string{}}
@@ -91,9 +92,7 @@ func newCluster(t *testing.T, nodes int, lease string, hooks bool) *cluster {
 		c.dir = t.TempDir()
 	} else {
 		c.dir = c.path(t.Name())
-		if err := os.MkdirAll(c.dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(c.dir, 0o700))
 	}
 	var places []string
 	for i := range replicas {
@@ -101,7 +100,7 @@ func newCluster(t *testing.T, nodes int, lease string, hooks bool) *cluster {
 	}
 	places = append(places, sites[:]...)
 	switch {
-	case !hooks:
+	case !parts:
 	case open != "":
 		t.Logf("SKIPPED: partitions between network namespaces (%s)", open)
 	default:
@@ -204,9 +203,7 @@ func (c *cluster) startEtcd(ctx context.Context) {
 
 func executable(t *testing.T) string {
 	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return path
 }
 

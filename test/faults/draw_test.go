@@ -186,7 +186,7 @@ func (d *drawer) pause(of ...*process) *committed {
 }
 
 // trap has a leader with hooks stop or kill itself before or after its next charge. A stop
-// lasts from there.
+// lasts from there. It is nil where the leader comes to no charge.
 func (d *drawer) trap(when, how string) *committed {
 	leader := d.leader()
 	p := d.c.aggregators[leader]
@@ -201,14 +201,25 @@ func (d *drawer) trap(when, how string) *committed {
 	if err := os.WriteFile(file+".new", []byte(how), 0o600); err != nil || os.Rename(file+".new", file) != nil {
 		d.c.told.blame("set a trap: %v", err)
 	}
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	succeeded := func() bool {
+		leads := func(q *process) bool { return q.logged("listening") > 0 }
+		return !leads(p) && slices.ContainsFunc(d.c.aggregators, leads)
+	}
+	patience := 10 * time.Second
+	if d.short { // it is drawn again
+		patience = time.Second
+	}
+	for end := time.Now().Add(patience); time.Now().Before(end) && !succeeded(); time.Sleep(10 * time.Millisecond) {
 		p.expect() // again: another fault may have ended it meanwhile, and it finds the trap when it is back
 		if _, err := os.Stat(file); err != nil {
-			d.c.told.count("leaders trapped "+when+" a charge: "+how, 1)
 			break
 		}
 	}
-	_ = os.Remove(file)
+	if os.Remove(file) == nil { // the one that takes it away decides
+		d.free([]string{p.name})
+		return nil
+	}
+	d.c.told.count("leaders trapped "+when+" a charge: "+how, 1)
 	return &committed{[]string{p.name}, func() { p.signal(syscall.SIGCONT) }}
 }
 
@@ -219,15 +230,13 @@ func (d *drawer) lines() []*proxy {
 		return []*proxy{p}
 	}
 	from, to, _ := strings.Cut(p.name, " to ")
-	return slices.DeleteFunc(slices.Clone(d.c.proxies), func(q *proxy) bool {
-		f, t, _ := strings.Cut(q.name, " to ")
-		return f != from && (t != to || strings.HasPrefix(to, "etcd"))
-	})
+	return d.c.proxiesWhere(func(f, t string) bool { return f == from || t == to && !strings.HasPrefix(to, "etcd") })
 }
 
-// disturb changes what happens to connections, until it ends.
-func (d *drawer) disturb(change func(*proxy)) *committed {
-	of := d.lines()
+// disturb changes what happens to some connections, until it ends.
+func (d *drawer) disturb(change func(*proxy)) *committed { return d.disturbAll(d.lines(), change) }
+
+func (d *drawer) disturbAll(of []*proxy, change func(*proxy)) *committed {
 	var on []string
 	for _, p := range of {
 		on = append(on, p.name)
@@ -378,7 +387,11 @@ func kinds() []fault {
 			return d.disturb(func(p *proxy) { p.stalled[side] = true })
 		}},
 		{"connections that fall silent for longer than anybody waits", 1, 12, 25, false, func(d *drawer) *committed {
-			return d.disturb(func(p *proxy) { p.stalled = [2]bool{true, true} })
+			of := d.lines()
+			if site := sites[d.IntN(len(sites))]; d.short { // so that the others go on meanwhile
+				of = d.c.proxiesWhere(func(from, _ string) bool { return from == site })
+			}
+			return d.disturbAll(of, func(p *proxy) { p.stalled = [2]bool{true, true} })
 		}},
 		{"connections delayed", 2, 1, 4, false, func(d *drawer) *committed {
 			delay := d.seconds(0.01, 0.3)

@@ -33,23 +33,28 @@ func TestFaults(t *testing.T) {
 			nodes = 20
 		}
 	}
-	c := newCluster(t, nodes, "3s", true)
+	c := newCluster(t, nodes, "3s", true, true)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	auditor := newAuditor(ctx, c)
 	d, err := newDrawer(ctx, c, drawFrom(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer d.etcd.Close()
 	if d.short = faults == 0; d.short {
 		faults = d.fill()
-		c.delayStudents(100 * time.Millisecond) // the faults last as long as they do, with fewer rounds meanwhile
+		c.paceStudents(100 * time.Millisecond) // the faults last as long as they do, with fewer rounds meanwhile
 	}
 
 	stop := make(chan struct{})
 	var work sync.WaitGroup
-	for _, row := range append(rows, []kind{overdrawn}) {
+	side := append(slices.Clone(rows), []kind{overdrawn})
+	if d.short { // each kind in a row of its own, so that all meet the faults
+		side = nil
+		for _, k := range append(slices.Concat(rows...), overdrawn) {
+			side = append(side, []kind{k})
+		}
+	}
+	for _, row := range side {
 		work.Go(func() { c.work(ctx, row, time.Duration(faults)*100*time.Millisecond, stop) })
 	}
 	ended := make(chan struct{})
@@ -60,6 +65,7 @@ func TestFaults(t *testing.T) {
 	counts := d.commit(faults, auditor)
 	t.Logf("%d faults in %v; the runs go on to their ends", faults, time.Since(began).Round(time.Second))
 	close(stop)
+	c.paceStudents(0)
 	select {
 	case <-ended:
 	case <-time.After(2 * testkit.Patience):
@@ -119,8 +125,8 @@ func (d *drawer) commit(faults int, a *auditor) map[string]int {
 		}
 		n++
 		counts[f.name]++
-		d.c.t.Logf("%6.1fs  %3d: %s: %s, %v",
-			time.Since(began).Seconds(), n, f.name, strings.Join(m.on, ", "), lasts.Round(time.Millisecond))
+		d.c.t.Logf("%6.1fs  %3d releases  %3d: %s: %s, %v", time.Since(began).Seconds(), a.released(), n, f.name,
+			strings.Join(m.on, ", "), lasts.Round(time.Millisecond))
 		over := make(chan struct{})
 		under.Go(func() {
 			time.Sleep(lasts)
@@ -135,7 +141,7 @@ func (d *drawer) commit(faults int, a *auditor) map[string]int {
 			<-over
 		}
 		time.Sleep(gap)
-		if n%rest == 0 {
+		if n%rest == 0 && !d.short { // else it does at the end
 			under.Wait()
 			healed := time.Now()
 			d.c.awaitReleases(a, 2)

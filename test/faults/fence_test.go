@@ -17,16 +17,14 @@ import (
 // nobody else has asked that round meanwhile, so that nothing but the fence is in its way.
 func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 4, "3s", true)
+	c := newCluster(t, 4, "3s", true, false)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	auditor := newAuditor(ctx, c)
 	d, err := newDrawer(ctx, c, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer d.etcd.Close()
-	c.delayStudents(100 * time.Millisecond) // so that the runs last long enough
+	c.paceStudents(100 * time.Millisecond) // so that the runs last long enough
 	students := map[string]*process{}
 	for i, who := range []string{"lab", "reader"} {
 		name := fmt.Sprintf("run-%d", i)
@@ -42,7 +40,6 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 		i := d.leader()
 		if i == 0 {
 			c.aggregators[0].kill(5 * time.Second)
-			time.Sleep(time.Second)
 			return false
 		}
 		leader, traps = c.aggregators[i], c.traps(i)
@@ -50,9 +47,7 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 	})
 	start := leader.started()
 	leader.expect()
-	if err := os.WriteFile(filepath.Join(traps, "before"), []byte("stop"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(traps, "before"), []byte("stop"), 0o600))
 	testkit.Eventually(t, "the leader to fall asleep", func() bool { return leader.state() == 'T' })
 	raw, err := os.ReadFile(filepath.Join(traps, "trapped"))
 	var asleep releaseKey
@@ -60,11 +55,13 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 		t.Fatal(err, serr)
 	}
 	students[asleep.run].signal(syscall.SIGSTOP)
+	found := c.lose(leader)
 	before := auditor.released()
 	testkit.Eventually(t, "rounds of the other run by the next leader", func() bool {
 		return auditor.released() >= before+2
 	})
 
+	found()
 	leader.signal(syscall.SIGCONT)
 	charged := func() (released, bool) {
 		auditor.mu.Lock()
@@ -81,7 +78,7 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 		t.Errorf("%v was charged by a leader that was over: entry %d with fence %d", asleep, r.entry.Seq, r.entry.Fence)
 	}
 	students[asleep.run].signal(syscall.SIGCONT)
-	c.delayStudents(0)
+	c.paceStudents(0)
 	for name, p := range students {
 		select {
 		case <-p.done:

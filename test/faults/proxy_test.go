@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // proxy stands between a role and one that it dials, and does to connections what networks
@@ -24,6 +26,7 @@ type proxy struct {
 	refuse  bool          // new connections are closed at once
 	stalled [2]bool       // nothing is passed on: from the dialling side, to it
 	delay   time.Duration // of every piece
+	pace    time.Duration // the least delay, which is no fault
 	tear    bool          // the next piece is cut in the middle, and its connection with it
 	torn    int
 }
@@ -34,9 +37,7 @@ type link struct{ sides [2]net.Conn }
 func newProxy(t *testing.T, name, address, target string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p := &proxy{name: name, target: target, listener: l, links: map[*link]bool{}}
 	p.changed = sync.NewCond(&p.mu)
 	p.tasks.Go(func() {
@@ -119,11 +120,14 @@ func (p *proxy) pass(l *link, side int) {
 func (p *proxy) admit(l *link, side int, piece []byte) (rest []byte, tear bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.delay > 0 {
-		delay := p.delay
-		p.mu.Unlock()
-		time.Sleep(delay)
-		p.mu.Lock()
+	for came := time.Now(); p.links[l] && !p.closed; {
+		left := max(p.delay, p.pace) - time.Since(came)
+		if left <= 0 {
+			break
+		}
+		t := time.AfterFunc(left, p.changed.Broadcast)
+		p.changed.Wait()
+		t.Stop()
 	}
 	for p.stalled[side] && p.links[l] && !p.closed {
 		p.changed.Wait()
@@ -172,11 +176,35 @@ func (p *proxy) heal() {
 	p.set(func(p *proxy) { p.refuse, p.stalled, p.delay, p.tear = false, [2]bool{}, 0, false })
 }
 
-// delayStudents delays every piece between students and aggregators, so that runs take longer.
-func (c *cluster) delayStudents(delay time.Duration) {
+// paceStudents delays every piece between students and aggregators, so that runs take longer.
+func (c *cluster) paceStudents(pace time.Duration) {
+	for _, p := range c.proxiesWhere(func(from, _ string) bool { return from == "students" }) {
+		p.set(func(p *proxy) { p.pace = pace })
+	}
+}
+
+// proxiesWhere are those between two roles for which holds is true.
+func (c *cluster) proxiesWhere(holds func(from, to string) bool) (of []*proxy) {
 	for _, p := range c.proxies {
-		if strings.HasPrefix(p.name, "students") {
-			p.set(func(p *proxy) { p.delay = delay })
+		if from, to, _ := strings.Cut(p.name, " to "); holds(from, to) {
+			of = append(of, p)
+		}
+	}
+	return of
+}
+
+// lose cuts the connections of nodes and students to an aggregator and refuses more, until the
+// function that it returns is called. They look for another one at once then, and not when its
+// silence has lasted.
+func (c *cluster) lose(aggregator *process) (found func()) {
+	of := c.proxiesWhere(func(_, to string) bool { return to == aggregator.name })
+	for _, p := range of {
+		p.set(func(p *proxy) { p.refuse = true })
+		p.cut()
+	}
+	return func() {
+		for _, p := range of {
+			p.heal()
 		}
 	}
 }
@@ -185,9 +213,7 @@ func (c *cluster) delayStudents(delay time.Duration) {
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer echo.Close()
 	go func() {
 		for {
@@ -201,9 +227,7 @@ func TestProxy(t *testing.T) {
 	p := newProxy(t, "echo", "127.0.0.1:0", echo.Addr().String())
 	dial := func() net.Conn {
 		c, err := net.Dial("tcp", p.listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return c
 	}
 	// said sends a text and returns what came back within a while.

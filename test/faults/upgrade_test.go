@@ -28,22 +28,26 @@ func TestUpgradeOneByOne(t *testing.T) {
 	t.Parallel()
 	next := variant(t, "next", "internal/version/version.go", version.Software, nextSoftware, "aggregator", "teacher",
 		"student", "conclave")
-	c := newCluster(t, 4, "10s", false) // the default
+	c := newCluster(t, 4, "10s", false, false) // the default
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	auditor := newAuditor(ctx, c)
-	c.delayStudents(300 * time.Millisecond) // so that the run lasts long enough
+	const pace = 100 * time.Millisecond
+	c.paceStudents(pace) // so that the run lasts long enough
 	ended := make(chan bool, 1)
 	k := kind{name: "upgrade", pipeline: strings.Replace(rows[0][0].pipeline, "labels: 128", "labels: 960", 1)}
 	go func() { ended <- c.run(ctx, k, "upgrade") }()
 	c.awaitReleases(auditor, 3)
 
+	began := time.Now()
 	mixed := func(what string) {
+		c.paceStudents(pace)
 		c.awaitReleases(auditor, 2)
+		c.paceStudents(3 * pace) // until the next process is back
 		if len(c.running()) == 0 {
 			c.told.blame("the run was over before %s", what)
 		}
-		t.Logf("%3d releases when %s", auditor.released(), what)
+		t.Logf("%6.1fs  %3d releases when %s", time.Since(began).Seconds(), auditor.released(), what)
 	}
 	step := func(p *process, back func() bool) {
 		t.Helper()
@@ -80,7 +84,7 @@ func TestUpgradeOneByOne(t *testing.T) {
 	for _, p := range c.running() {
 		step(p, func() bool { return p.logged("going on from the checkpoint") > 0 })
 	}
-	c.delayStudents(0)
+	c.paceStudents(0)
 	select {
 	case <-ended:
 	case <-time.After(2 * testkit.Patience):
@@ -116,13 +120,8 @@ func TestUpgradeOneByOne(t *testing.T) {
 func variant(t *testing.T, name, file, from, to string, programs ...string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("..", "..", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	raw := testkit.Read(t, path)
 	if !strings.Contains(string(raw), from) {
 		t.Fatalf("%s does not say %q", file, from)
 	}
@@ -138,9 +137,7 @@ func variant(t *testing.T, name, file, from, to string, programs ...string) stri
 	if err == nil {
 		err = testkit.Programs(filepath.Join(dir, name), programs, "-overlay", filepath.Join(dir, "overlay.json"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return filepath.Join(dir, name)
 }
 

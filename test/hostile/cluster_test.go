@@ -36,7 +36,7 @@ import (
 // schema is the hash that all datasets have.
 const schema = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
-// world is the aggregator under attack. It is one for all tests: what one of them left
+// world is the aggregator under attack. It is one for nearly all tests: what one of them left
 // behind is there for the next.
 type world struct {
 	dir, certs string
@@ -63,6 +63,18 @@ func attacked(t testing.TB) *world {
 	return shared
 }
 
+// apart returns an aggregator that other tests do not reach.
+func apart(t *testing.T) *world {
+	t.Helper()
+	w, err := start()
+	testkit.Must(t, err)
+	t.Cleanup(func() {
+		testkit.Must(t, w.close())
+		testkit.Must(t, os.RemoveAll(w.dir))
+	})
+	return w
+}
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
@@ -82,7 +94,7 @@ func TestMain(m *testing.M) {
 }
 
 // datasets is how many there are of each kind; every case has one of its own.
-const datasets, plannedDatasets = 160, 8
+const datasets, plannedDatasets = 160, 12
 
 func start() (*world, error) {
 	// A short path: the embedded etcd listens on a Unix socket below it.
@@ -107,7 +119,7 @@ func start() (*world, error) {
 	config := aggregator.DefaultConfig()
 	config.Name, config.Listen, config.HTTP.Listen = "agg", "127.0.0.1:0", "127.0.0.1:0"
 	config.TLS = certs.IssuedFiles(w.certs, certs.RoleAggregator, "agg")
-	config.Drain = 0
+	config.Drain, config.LeastDeadline = 0, 0
 	config.Etcd.Embedded, config.Etcd.Dir = true, filepath.Join(dir, "etcd")
 	dataset := func(name string, filter privacy.Filter) aggregator.DatasetConfig {
 		return aggregator.DatasetConfig{Name: name, SchemaSHA256: schema, Unit: "record",

@@ -92,7 +92,7 @@ func (w *world) lasting(t testing.TB, q question) *scene {
 	stream, err := conclavev1.NewTeacherServiceClient(w.honest(t, certs.RoleNode, "north")).Work(ctx)
 	testkit.Must(t, err)
 	s.honest = &party{stream: stream, cancel: cancel, welcomed: make(chan struct{}), rounds: make(chan asked, 1000),
-		ended: make(chan struct{})}
+		permit: permitted, ended: make(chan struct{})}
 	go s.honest.read()
 	s.honest.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(spec.GetDataset(),
 		"north", "a", fuzzTeachers)}})

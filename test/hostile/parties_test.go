@@ -28,19 +28,27 @@ type party struct {
 	cancel   context.CancelFunc
 	welcomed chan struct{}
 	rounds   chan asked
+	permit   func(*conclavev1.WorkResponse) []*conclavev1.WorkRequest // what is answered to a permit
 	ended    chan struct{}
 	err      error // why the stream ended, after ended is closed
 }
 
 func helloOf(dataset, site, node string, teachers uint32) *conclavev1.Hello {
 	return &conclavev1.Hello{
-		Protocol: 4, Dataset: dataset, Site: site, Node: node, Teachers: teachers,
+		Protocol: 5, Dataset: dataset, Site: site, Node: node, Teachers: teachers,
 		SchemaSha256: schema, Unit: "record", Manifest: "fingerprint-" + site + "-" + node,
 	}
 }
 
 // work opens a stream and reads what comes down it. It says nothing.
 func work(t testing.TB, conn *grpc.ClientConn) *party {
+	t.Helper()
+	return workWith(t, conn, permitted)
+}
+
+func workWith(
+	t testing.TB, conn *grpc.ClientConn, permit func(*conclavev1.WorkResponse) []*conclavev1.WorkRequest,
+) *party {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
@@ -49,7 +57,7 @@ func work(t testing.TB, conn *grpc.ClientConn) *party {
 		t.Fatal(err)
 	}
 	p := &party{stream: stream, cancel: cancel, welcomed: make(chan struct{}), rounds: make(chan asked, 1000),
-		ended: make(chan struct{})}
+		permit: permit, ended: make(chan struct{})}
 	go p.read()
 	t.Cleanup(p.leave)
 	return p
@@ -76,6 +84,10 @@ func (p *party) read() {
 		switch {
 		case m.GetWelcome() != nil:
 			close(p.welcomed)
+		case m.GetPermit() != nil:
+			for _, answer := range p.permit(m) {
+				p.say(answer)
+			}
 		case m.GetPart() != nil:
 			raw = append(raw, m.GetPart().GetData()...)
 			if m.GetPart().GetPart()+1 < m.GetPart().GetParts() {
@@ -91,10 +103,25 @@ func (p *party) read() {
 	}
 }
 
+func permitted(m *conclavev1.WorkResponse) []*conclavev1.WorkRequest {
+	return []*conclavev1.WorkRequest{permits(m)}
+}
+
+// permits is the answer of a node whose site permits a run.
+func permits(m *conclavev1.WorkResponse) *conclavev1.WorkRequest {
+	return &conclavev1.WorkRequest{Attempt: m.GetAttempt(), Message: &conclavev1.WorkRequest_Permitted{
+		Permitted: &conclavev1.Permitted{Run: m.GetPermit().GetRun(), Round: m.GetPermit().GetRound()},
+	}}
+}
+
 // join opens a stream, says hello and waits for the welcome.
 func join(t testing.TB, conn *grpc.ClientConn, h *conclavev1.Hello) *party {
 	t.Helper()
-	p := work(t, conn)
+	return work(t, conn).join(t, h)
+}
+
+func (p *party) join(t testing.TB, h *conclavev1.Hello) *party {
+	t.Helper()
 	p.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}})
 	select {
 	case <-p.welcomed:

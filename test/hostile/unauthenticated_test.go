@@ -16,7 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -229,65 +228,6 @@ func TestStrangersGetNothing(t *testing.T) {
 		}
 	}
 	w.healthy(t)
-}
-
-// Who connects and says nothing, or stops in the middle, is closed after ten seconds; who
-// has a certificate and says no hello too.
-func TestWhoSaysNothingIsClosed(t *testing.T) {
-	t.Parallel() // with pings: both wait
-	if testing.Short() {
-		t.Skip("takes ten seconds")
-	}
-	w := attacked(t)
-	client, err := tlsconfig.Client(w.files(certs.RoleNode, "mallory"), "127.0.0.1")
-	testkit.Must(t, err)
-	hello := recorded(t, client)
-	var silent sync.WaitGroup
-	for name, begin := range map[string]func() net.Conn{
-		"no byte": func() net.Conn { return w.dialTCP(t) },
-		"half a greeting": func() net.Conn {
-			conn := w.dialTCP(t)
-			_, _ = conn.Write(hello[:len(hello)/2])
-			return conn
-		},
-		"a byte now and then": func() net.Conn {
-			conn := w.dialTCP(t)
-			silent.Go(func() {
-				for _, b := range hello {
-					if _, err := conn.Write([]byte{b}); err != nil {
-						return
-					}
-					time.Sleep(250 * time.Millisecond)
-				}
-			})
-			return conn
-		},
-		"a greeting and no more": func() net.Conn {
-			conn := w.dialTCP(t)
-			_, _ = conn.Write(hello)
-			return conn
-		},
-		"a certificate, and no HTTP/2": func() net.Conn { return w.tlsOf(t, certs.RoleNode, "mallory") },
-	} {
-		silent.Go(func() {
-			conn, began := begin(), time.Now()
-			_, err := quietFor(conn, testkit.Patience)
-			if took := time.Since(began); !refusedBy(err) || took < 8*time.Second || took > time.Minute {
-				t.Errorf("%s: closed after %v, %v", name, took, err)
-			}
-			conn.Close()
-		})
-	}
-	before := w.rejections(t)
-	p := work(t, w.dial(t, certs.RoleNode, "mallory"))
-	if err := p.over(t); status.Code(err) != codes.DeadlineExceeded ||
-		!strings.Contains(err.Error(), "no hello within 10s") {
-		t.Errorf("a node that says nothing: %v", err)
-	}
-	if got := w.rejections(t)["protocol"] - before["protocol"]; got != 1 {
-		t.Errorf("counted %v times", got)
-	}
-	silent.Wait()
 }
 
 // recorded are the first bytes that a client sends.

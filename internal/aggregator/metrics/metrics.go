@@ -1,8 +1,8 @@
 // Package metrics is what an operator's Prometheus sees of an aggregator. Nothing in it
 // depends on records but through releases: it counts requests, nodes and teachers by their
 // names and by what the student asked, and costs as they stand in the ledger. There is no
-// count of answers or of passes over the nodes and none of votes, and no time of a fit: how
-// many passes that took depends on the records.
+// count of answers or of passes over the nodes and none of votes, and no time of a fit, whose
+// hundreds of passes would tell the number of records more finely than one round does.
 package metrics
 
 import (
@@ -47,6 +47,7 @@ type Nodes struct {
 type Port struct {
 	tlsRefused    *prometheus.CounterVec
 	tlsSuppressed prometheus.Counter
+	cut           *prometheus.CounterVec
 	inflight      *prometheus.GaugeVec
 	calls         *prometheus.CounterVec
 }
@@ -96,6 +97,8 @@ func New() *Metrics {
 		tlsRefused: counter("conclave_tls_refused_total", "Connections refused in the handshake.", "reason"),
 		tlsSuppressed: counter("conclave_tls_refusals_suppressed_total",
 			"Of these, without a line of their own in the audit log because there were too many.").WithLabelValues(),
+		cut: counter("conclave_connections_cut_total",
+			"Connections closed for messages that are not whole: quota (too many bytes of them) or stopped.", "reason"),
 		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "conclave_grpc_inflight_calls", Help: "Calls being served; a node's stream is one.",
 		}, []string{"method"}),
@@ -116,8 +119,7 @@ func (m *Metrics) Etcd(method string, took time.Duration, err error) {
 // Released counts a release.
 func (r Rounds) Released(dataset, purpose string) { r.released.WithLabelValues(dataset, purpose).Inc() }
 
-// Took takes the time of a round from its begin to its charge. Nobody may call it for a fit:
-// the number of its passes depends on the records.
+// Took takes the time of a round from its begin to its charge. Nobody may call it for a fit.
 func (r Rounds) Took(purpose string, d time.Duration) {
 	r.duration.WithLabelValues(purpose).Observe(d.Seconds())
 }
@@ -150,6 +152,11 @@ func (p Port) Refused(reason string, connections int) {
 
 // Suppressed counts a refusal without a line of its own in the audit log.
 func (p Port) Suppressed() { p.tlsSuppressed.Inc() }
+
+// Cut counts connections that were closed for what they hold; with 0 it shows the reason.
+func (p Port) Cut(reason string, connections int) {
+	p.cut.WithLabelValues(reason).Add(float64(connections))
+}
 
 // Begin counts a call until the function that it returns is called with the outcome.
 func (p Port) Begin(method string) (end func(error)) {

@@ -25,7 +25,7 @@ func Tell(nodes []*Node, message Encoded) {
 // for those whose site has to.
 func RunOver(nodes []*Node, run string, message Encoded) {
 	for _, n := range nodes {
-		n.Ready(run)
+		n.Forget(run)
 	}
 	deliver(nodes, delivery{messages: []Encoded{message}, withdraws: true})
 }

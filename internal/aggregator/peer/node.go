@@ -22,8 +22,7 @@ type Node struct {
 
 	outbox outbox
 
-	undecidedMu sync.Mutex
-	undecided   map[string]string // runs that the node's site has to decide about, and why
+	permissions permissions
 
 	dropOnce sync.Once
 	dropped  chan struct{}
@@ -51,34 +50,6 @@ func (n *Node) Dropped() <-chan struct{} { return n.dropped }
 
 // DropReason is that reason, once Dropped is closed.
 func (n *Node) DropReason() error { return n.reason }
-
-// Await says that the node's site has to decide about a run: it is not asked until it is
-// ready.
-func (n *Node) Await(run, reason string) {
-	n.undecidedMu.Lock()
-	defer n.undecidedMu.Unlock()
-	if n.undecided == nil {
-		n.undecided = map[string]string{}
-	}
-	n.undecided[run] = reason
-}
-
-// Ready ends the waiting for a decision, and says whether there was any.
-func (n *Node) Ready(run string) bool {
-	n.undecidedMu.Lock()
-	defer n.undecidedMu.Unlock()
-	_, waited := n.undecided[run]
-	delete(n.undecided, run)
-	return waited
-}
-
-// Undecided returns why the node waits for a decision about a run, if it does.
-func (n *Node) Undecided(run string) (reason string, waits bool) {
-	n.undecidedMu.Lock()
-	defer n.undecidedMu.Unlock()
-	reason, waits = n.undecided[run]
-	return reason, waits
-}
 
 // Send queues messages that need no answer, such as a welcome.
 func (n *Node) Send(messages ...Encoded) {

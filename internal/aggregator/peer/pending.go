@@ -14,7 +14,7 @@ const (
 	maxAnswered = 16
 )
 
-// pending are the answers that a stream may give: one to each round that it was sent. Whether
+// pending are the answers that a stream may give: one to each round, or permit, that it was sent. Whether
 // the round is still open is for others to know; without this a node could send late answers
 // without end, each of which looks like normal work. It is not safe for use by several
 // goroutines.
@@ -26,14 +26,14 @@ type pending struct {
 	forgotten int
 }
 
-// ask adds a round that is sent. Attempts grow.
+// ask adds a round that is sent. Attempts grow, but for permits that are asked again.
 func (p *pending) ask(r Round) {
 	if len(p.open) == maxPending {
 		p.open = append(p.open[:0], p.open[1:]...)
 		p.forgotten++
 	}
 	p.open = append(p.open, r)
-	p.newest = r.Attempt
+	p.newest = max(p.newest, r.Attempt)
 }
 
 // asked says that an answer to an attempt is due.

@@ -38,6 +38,14 @@ func (q *Queue) MayRead(run, opener string, by certs.Identity) error {
 	return nil
 }
 
+// Requester names who wants a run: who submitted it, or opened it without the queue.
+func (q *Queue) Requester(run, opener string) string {
+	if e, queued := q.get(run); queued {
+		return e.record.By
+	}
+	return opener
+}
+
 // ours says whether a run is that of a student: who opened it, submitted it, or holds it.
 func ours(e entry, opener string, by certs.Identity) bool {
 	return by.Name != "" && slices.Contains([]string{opener, e.record.By, e.record.Holder}, by.Name)

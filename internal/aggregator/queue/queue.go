@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -46,6 +47,8 @@ type Rounds interface {
 	// somebody waits for it. The function that it returns is told whether the run was closed,
 	// and lets others go on.
 	EndRun(ctx context.Context, run string) (closed func(bool), err error)
+	// Opened returns the names of the runs of a student that were ever opened.
+	Opened(ctx context.Context, student string) (map[string]bool, error)
 }
 
 // Lifetime is how long the queue changes.
@@ -65,6 +68,7 @@ type Options struct {
 	Audit    peer.AuditLog
 	Log      *zap.Logger
 	Grace    time.Duration // how long a run stays with a worker that is not connected
+	MostRuns int           // how many runs a student may ever have opened or, here, left unopened
 }
 
 // Queue is what the leader knows of the runs that were submitted.
@@ -88,8 +92,10 @@ type Queue struct {
 // entry is a run of the queue. Its fields change under Queue.mu.
 type entry struct {
 	// record is without spec and plan once the run has ended: nobody asks for them.
-	record   coordinator.Submission
-	teachers uint32 // of the spec
+	record coordinator.Submission
+	// Of the spec.
+	teachers uint32
+	purpose  string
 	// claim is that of the worker that holds it, nil while there is none since lost.
 	claim    *Claim
 	lost     time.Time
@@ -166,7 +172,8 @@ func (q *Queue) set(record coordinator.Submission) {
 		e.claim.end()
 		e.claim, e.lost, e.progress = nil, time.Now(), nil
 	}
-	e.record, e.note, e.teachers = record, "", specOf(record.Spec).GetTeachers()
+	spec := specOf(record.Spec)
+	e.record, e.note, e.teachers, e.purpose = record, "", spec.GetTeachers(), fault.Clean(spec.GetPurpose())
 	if record.State.Final() {
 		e.record.Spec, e.record.Plan = nil, nil
 	}

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -116,9 +117,9 @@ func statusOfEntry(e entry, r coordinator.Run) *conclavev1.RunStatus {
 	status := &conclavev1.RunStatus{
 		Name: s.Name, Dataset: s.Dataset, State: states[s.State], Reason: s.Reason, Pipeline: s.Pipeline,
 		Epsilon: s.Budget.Epsilon, Delta: s.Budget.Delta, EpsilonSpent: r.EpsilonSpent, Rounds: r.Releases,
-		Teachers: e.teachers, Queued: true, By: s.By, Submitted: s.Submitted,
-		Worker: s.Worker, Holder: s.Holder, Connected: e.claim != nil, Claims: s.Claims, Claimed: s.Claimed,
-		Ended: s.Ended, LedgerHead: r.Head, Opened: r.Name != "", Closed: r.Closed,
+		Teachers: e.teachers, Purpose: e.purpose, Queued: true, By: s.By, Submitted: s.Submitted,
+		Worker: s.Worker, Holder: s.Holder, Connected: e.claim != nil, Claims: s.Claims, Claimed: minuteOf(s.Claimed),
+		Ended: minuteOf(s.Ended), LedgerHead: r.Head, Opened: r.Name != "", Closed: r.Closed,
 	}
 	if e.note != "" && s.State == coordinator.Waiting {
 		status.Reason = e.note
@@ -132,6 +133,16 @@ func statusOfEntry(e entry, r coordinator.Run) *conclavev1.RunStatus {
 	return status
 }
 
+// minuteOf cuts a time of the queue to its minute. How long a run took depends on records, by little;
+// nothing that is shared tells it more finely.
+func minuteOf(at string) string {
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return "" // it did not happen yet
+	}
+	return t.Truncate(time.Minute).Format(time.RFC3339)
+}
+
 // statusOfRun is how a run stands that a student opened itself. The ledger tells whether it is
 // open.
 func statusOfRun(r coordinator.Run) *conclavev1.RunStatus {
@@ -140,7 +151,8 @@ func statusOfRun(r coordinator.Run) *conclavev1.RunStatus {
 		Name: r.Name, Dataset: r.Dataset, State: conclavev1.RunState_RUN_STATE_RUNNING,
 		Epsilon: r.Budget.Epsilon, Delta: r.Budget.Delta, EpsilonSpent: r.EpsilonSpent, Rounds: r.Releases,
 		Teachers: spec.GetTeachers(), Pipeline: fault.Clean(spec.GetPipeline()),
-		By: r.By, Submitted: r.Opened, LedgerHead: r.Head, Opened: true, Closed: r.Closed,
+		Purpose: fault.Clean(spec.GetPurpose()),
+		By:      r.By, Submitted: r.Opened, LedgerHead: r.Head, Opened: true, Closed: r.Closed,
 	}
 	if r.Closed {
 		status.State = conclavev1.RunState_RUN_STATE_DONE

@@ -38,7 +38,10 @@ func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*con
 	defer q.unlock()
 	fits := true
 	if _, known := q.get(in.Record.Name); !known {
-		var err error
+		err := q.counts(ctx, in.Record.By)
+		if err != nil {
+			return nil, err
+		}
 		if fits, err = q.fits(ctx, in.Record, in.Overcommit); err != nil {
 			return nil, err
 		}
@@ -64,6 +67,26 @@ func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*con
 	return &conclavev1.SubmitRunResponse{
 		Run: status, Existing: existing, Budget: budget, Fits: fits, EpsilonLeft: left,
 	}, err
+}
+
+// counts refuses a student that has had as many runs as it ever may: those that were opened stay
+// in the ledger, and those that ended without leave a record here.
+func (q *Queue) counts(ctx context.Context, student string) error {
+	runs, err := q.Rounds.Opened(ctx, student)
+	if err != nil {
+		return err
+	}
+	for _, e := range q.list("") {
+		if e.record.By == student {
+			runs[e.record.Name] = true
+		}
+	}
+	if len(runs) >= q.MostRuns {
+		return fault.TooManyf("student %q has opened or submitted %d runs, the most it ever may (max_runs); remove "+
+			"runs that ended without being opened, or have an operator raise max_runs in the aggregator's "+
+			"configuration", student, len(runs))
+	}
+	return nil
 }
 
 // fits answers whether a new run would fit beside all that runs before it may spend. It

@@ -45,6 +45,9 @@ func (e *Execution) count(n *peer.Node, counts []int64, kind fault.Kind, problem
 	}
 	if problem != "" {
 		e.participants.fail(s, problem)
+		if kind == fault.Refusal { // what it permitted was withdrawn, or used up
+			n.Forget(e.key.Run)
+		}
 		e.wake()
 		return fault.Rejectf(kind, "node %v %s", n.ID, problem)
 	}

@@ -29,6 +29,8 @@ func BenchmarkNodes(b *testing.B) {
 			for i := range n {
 				node := peer.NewNode(nil)
 				node.ID, node.Teachers = peer.ID{Site: fmt.Sprintf("s%d", i), Name: "a"}, 1
+				node.Inquire("r", 1)
+				node.Decide("r", 1, peer.Permitted, "")
 				node.Attach(taking{}, &streams, func(err error) { b.Error(err) })
 				d.Join(node)
 			}

@@ -36,7 +36,7 @@ func (e *Execution) keep() {
 	if q, ok := e.question.(Cacher); ok {
 		sums, bound := q.Sums(e.counts)
 		e.cache.put(&Sums{
-			Round: e.key.Number, Bound: bound, Sums: sums, teachers: e.takenPart(), contributors: e.contributors(),
+			Round: e.key.Number, Bound: bound, Sums: sums, teachers: e.took(), contributors: e.contributors(),
 		})
 	}
 }

@@ -106,12 +106,10 @@ func (rs *Rounds) charge(e *Execution) (*conclavev1.Release, error) {
 	defer cancel()
 	defer e.dataset.charges.Add(1) // also where nobody knows whether it was charged
 	stored, entry, err := rs.Store.Charge(ctx, rs.Lead, coordinator.Charge{
-		Run:     e.key.Run,
-		Round:   e.key.Number,
-		Use:     use,
-		Entries: len(release.GetSum().GetValues()),
-		Release: raw,
-		Forget:  e.forget,
+		Question: e.asks(use),
+		Entries:  len(release.GetSum().GetValues()),
+		Release:  raw,
+		Forget:   e.forget,
 	})
 	if err != nil {
 		if leading.Err() != nil {
@@ -120,13 +118,13 @@ func (rs *Rounds) charge(e *Execution) (*conclavev1.Release, error) {
 		return nil, fmt.Errorf("charge round %d of run %q: %w", e.key.Number, e.key.Run, err)
 	}
 	e.keep()
+	rs.tell(ctx, e.dataset, &entry) // before anything that the student can see: see feed
 	if hook := rs.Hooks.AfterCharge; hook != nil {
 		hook(e.key.Run, e.key.Number)
 	}
 	if !bytes.Equal(stored, raw) {
 		return rs.releasedBefore(e, stored, entry)
 	}
-	rs.tell(ctx, e.dataset, &entry) // before the student has it: see feed
 	e.charged = &charge{entry, time.Since(e.began)}
 	rs.Metrics.Released(e.dataset.Record.Name, entry.Kind)
 	if timed(e.question) {
@@ -147,16 +145,20 @@ func (rs *Rounds) charge(e *Execution) (*conclavev1.Release, error) {
 // draw draws the release of the counts, and says how much of the plan it uses.
 func (rs *Rounds) draw(e *Execution) (release *conclavev1.Release, use privacy.Use, err error) {
 	release = &conclavev1.Release{
-		Run: e.key.Run, Round: e.key.Number, Teachers: e.takenPart(), QuestionSha256: e.digest[:],
+		Run: e.key.Run, Round: e.key.Number, QuestionSha256: e.digest[:],
 	}
 	q := e.question
 	if rs.Faults.Distort != nil {
 		q = rs.Faults.Distort(q)
 	}
 	use = e.worst()
+	took := e.took()
+	// What is selected by is scaled by those whose sums there are. Who is among them is not told.
+	release.Teachers = took.answered
 	if use.Answered, err = q.Answer(gnmax.NewSource(), e.counts, release); err != nil {
 		return nil, use, err
 	}
+	release.Teachers = took.part
 	if rs.Faults.Undercharge != nil {
 		use = rs.Faults.Undercharge(use)
 	}

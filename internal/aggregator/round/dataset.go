@@ -89,7 +89,7 @@ func (d *Dataset) Ready(n *peer.Node, run string) bool {
 	return true
 }
 
-// Take takes the answer of a node to a round. An error says why it does not count; fault.Late
+// Take takes the answer of a node to a round, or to a permit. An error says why it does not count; fault.Late
 // and fault.Stale without one are answers that do not count as part of normal work.
 func (d *Dataset) Take(n *peer.Node, key payload.Key, answer *conclavev1.WorkRequest) (fault.Kind, error) {
 	e := d.execution(key)
@@ -102,6 +102,11 @@ func (d *Dataset) Take(n *peer.Node, key payload.Key, answer *conclavev1.WorkReq
 	case kind == fault.Foreign:
 		return "", fault.Rejectf(kind, "node %v answered round %d of a run in which it was not asked it", n.ID,
 			key.Number)
+	}
+	if ours, err := d.decide(n, key, answer); ours {
+		return "", err
+	}
+	switch {
 	case kind == fault.Late || e == nil:
 		return fault.Late, nil // the round was over before the withdrawal arrived
 	case answer.GetAttempt() != e.attempt:
@@ -161,7 +166,10 @@ func (d *Dataset) reserve(ctx context.Context, store Store, lead *coordinator.Le
 	if err := seen.CheckRoom(e.question.Largest()); err != nil {
 		return fmt.Errorf("round %d: %w", e.key.Number, err)
 	}
-	ofRun, ofDataset := seen.Spending()
+	ofRun, ofDataset, err := seen.Spending(e.key.Number, e.asks(privacy.Use{}).Digest)
+	if err != nil {
+		return fmt.Errorf("what run %q has spent: %w", e.key.Run, err)
+	}
 	_, worst, err := ofRun.Use(e.worst())
 	if err != nil {
 		return fault.OverBudget(err, "round %d does not fit the budget of run %q; close the run", e.key.Number,

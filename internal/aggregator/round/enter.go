@@ -124,9 +124,10 @@ func (rs *Rounds) newExecution(ctx context.Context, r *run, p *payload.Payload, 
 		return nil, fmt.Errorf("encode the terms of a round: %w", err)
 	}
 	// What sites decide by: the run's spec as it is kept, whose plan says what the answers may cost.
-	terms := &conclavev1.RoundTerms{Spec: raw}
+	terms := &conclavev1.RoundTerms{Spec: raw, Requester: rs.Requester(p.Key.Run, r.by)}
 	in := inquiry{
-		key: p.Key, attempt: rs.attempts.Add(1), digest: p.Digest, forget: p.Forget, spec: r.spec,
+		key: p.Key, permit: rs.attempts.Add(1), attempt: rs.attempts.Add(1),
+		digest: p.Digest, forget: p.Forget, spec: r.spec,
 		planned: int(p.Round.GetPlanned()), dataset: r.dataset, question: q, terms: terms,
 		asker: peer.SessionOf(ctx).Caller, cache: &r.cache,
 	}

@@ -36,6 +36,8 @@ const (
 type Execution struct {
 	inquiry
 	spans spans
+	// permitMessage asks sites whether they permit the run, nil while no node was asked.
+	permitMessage []peer.Encoded
 
 	woken     chan struct{}   // holds one token while a step is due
 	abandoned context.Context // ends when the round shall end unanswered
@@ -45,14 +47,20 @@ type Execution struct {
 	open         bool // answers are still taken
 	participants participants
 	counts       []int64 // the sum of all answers
-	schedule     schedule
+	// inFlight is the number of connected teachers that were asked and did not answer, as of the
+	// last step.
+	inFlight uint32
+	schedule schedule
 	audience
-	// given is the number of teachers behind sums that were not collected here.
-	given uint32
+	// given has the teachers of sums that were not collected here.
+	given taken
 	// outer is the execution that this is a pass of, nil of others; told is whether the
 	// requests that wait for it are told how this one stands.
 	outer *Execution
 	told  bool
+	// asking says that nodes were sent the round, and noted that the store knows. The goroutine
+	// that collects uses them.
+	asking, noted bool
 
 	outcome
 }
@@ -60,6 +68,7 @@ type Execution struct {
 // inquiry is what an execution answers. It does not change.
 type inquiry struct {
 	key      payload.Key
+	permit   uint64 // the attempt by which sites are asked whether they permit the run
 	attempt  uint64 // no other execution of this server has it
 	digest   [32]byte
 	forget   uint64
@@ -79,10 +88,14 @@ type inquiry struct {
 // schedule says when the next step is due, and when the round may end. It is used under
 // execution.mu.
 type schedule struct {
-	left     int         // nodes that may still answer, as of the last step and the answers since
-	stepped  time.Time   // when the last step was
-	deadline time.Time   // when waiting for the rest ends; zero before there is a quorum
-	timer    *time.Timer // wakes the execution then
+	left int // nodes that may still answer, as of the last step and the answers since
+	// unanswered is how many of them did not say whether they may, and missing how many teachers
+	// the permitted ones are short of a quorum, both as of then.
+	unanswered int
+	missing    int64
+	stepped    time.Time   // when the last step was
+	deadline   time.Time   // when waiting for the rest ends; zero before there is a quorum
+	timer      *time.Timer // wakes the execution then
 }
 
 // due says whether a step may end the round. Nodes that left are among those that may still
@@ -248,7 +261,7 @@ func (e *Execution) watch() (*conclavev1.Progress, <-chan struct{}) {
 // report tells the waiting requests about a change. Callers hold e.mu.
 func (e *Execution) report(p *conclavev1.Progress) {
 	old := e.progress
-	if old.GetTeachersLive() == p.GetTeachersLive() && old.GetTeachersAnswered() == p.GetTeachersAnswered() &&
+	if old.GetTeachersLive() == p.GetTeachersLive() &&
 		old.GetWaitingForQuorum() == p.GetWaitingForQuorum() && slices.Equal(old.GetWaitingFor(), p.GetWaitingFor()) {
 		return
 	}
@@ -262,15 +275,20 @@ func (e *Execution) report(p *conclavev1.Progress) {
 	}
 }
 
-// takenPart returns the number of teachers whose answers count.
-func (e *Execution) takenPart() uint32 {
+// took says which teachers took part: those that answered, and those that were asked, are connected,
+// and did not answer in time. So it is not told who is slow, which could depend on records.
+func (e *Execution) took() taken {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.given + e.participants.answered
+	answered := e.participants.answered
+	return taken{part: e.given.part + answered + e.inFlight, answered: e.given.answered + answered}
 }
 
+// taken are the teachers that took part in a round, and those of them that answered.
+type taken struct{ part, answered uint32 }
+
 // give takes sums that were collected elsewhere: in passes of this execution, or before it.
-func (e *Execution) give(counts []int64, teachers uint32, contributors map[*peer.Session]peer.ID) {
+func (e *Execution) give(counts []int64, teachers taken, contributors map[*peer.Session]peer.ID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.counts, e.given = counts, teachers

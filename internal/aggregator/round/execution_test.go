@@ -17,10 +17,18 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// liveNode is a node without a stream; its outbox shows what it would get.
-func liveNode(site string, teachers uint32) *peer.Node {
+// newNode is a node without a stream; its outbox shows what it would get.
+func newNode(site string, teachers uint32) *peer.Node {
 	n := peer.NewNode(nil)
 	n.ID, n.Teachers = peer.ID{Site: site, Name: "a"}, teachers
+	return n
+}
+
+// liveNode is one whose site permits run r.
+func liveNode(site string, teachers uint32) *peer.Node {
+	n := newNode(site, teachers)
+	n.Inquire("r", 1)
+	n.Decide("r", 1, peer.Permitted, "")
 	return n
 }
 
@@ -56,7 +64,8 @@ func testExecution(t *testing.T) *Execution {
 	run, err := spec.New(roundtest.Spec()) // 8 teachers, a quorum of 4, 5 s
 	testkit.Must(t, err)
 	return newExecution(inquiry{
-		key: payload.Key{Run: "r"}, attempt: 1, spec: run, question: &adding{2, 100}, parts: []peer.Encoded{{1}},
+		key: payload.Key{Run: "r"}, permit: 1, attempt: 2, spec: run, question: &adding{2, 100},
+		parts: []peer.Encoded{{1}},
 	}, nil)
 }
 
@@ -111,15 +120,15 @@ func TestStep(t *testing.T) {
 		step(t, e, 0, false, north, south)
 		testkit.Must(t, e.take(north, answerOf(e, north)))
 		step(t, e, time.Second, false, north, south)
-		if p := step(t, e, time.Minute, false, north); !p.GetWaitingForQuorum() || p.GetTeachersAnswered() != 3 {
+		if p := step(t, e, time.Minute, false, north); !p.GetWaitingForQuorum() || e.participants.answered != 3 {
 			t.Errorf("progress %v", p)
 		}
 		back, slow := liveNode("south", 3), liveNode("east", 1)
 		step(t, e, time.Minute, false, north, back, slow)
 		testkit.Must(t, e.take(back, answerOf(e, back)))
 		step(t, e, time.Minute, true, north, back, slow)
-		if e.takenPart() != 6 {
-			t.Errorf("%d teachers took part", e.takenPart())
+		if e.took().part != 7 { // that one did not answer in time is not told
+			t.Errorf("%d teachers took part", e.participants.answered)
 		}
 	})
 	t.Run("an answer counts although its node left", func(t *testing.T) {
@@ -144,8 +153,9 @@ func TestStep(t *testing.T) {
 		again := liveNode("north", 4)
 		step(t, e, 0, false, again, other)
 		testkit.Must(t, e.take(first, answerOf(e, first))) // it was under way
-		if kind := fault.KindOf(e.take(again, answerOf(e, again)), ""); kind != fault.Late || e.takenPart() != 4 {
-			t.Errorf("the second is %q, %d teachers took part", kind, e.takenPart())
+		kind := fault.KindOf(e.take(again, answerOf(e, again)), "")
+		if kind != fault.Late || e.participants.answered != 4 {
+			t.Errorf("the second is %q, %d teachers took part", kind, e.participants.answered)
 		}
 		if kind := fault.KindOf(e.take(first, answerOf(e, first)), ""); kind != fault.Duplicate {
 			t.Errorf("the first once more is %q", kind)
@@ -158,7 +168,7 @@ func TestStep(t *testing.T) {
 	t.Run("an answer that was not asked for is rejected", func(t *testing.T) {
 		e, n := testExecution(t), liveNode("north", 3)
 		step(t, e, 0, false, n)
-		if e.take(n, answerOf(e, n)) == nil || e.takenPart() != 0 {
+		if e.take(n, answerOf(e, n)) == nil || e.participants.answered != 0 {
 			t.Error("counted")
 		}
 	})
@@ -182,7 +192,7 @@ func TestStep(t *testing.T) {
 		testkit.Must(t, e.take(north, answerOf(e, north)))
 		step(t, e, time.Minute, true, north, south)
 		testkit.Must(t, e.take(south, answerOf(e, south)))
-		if e.takenPart() != 4 {
+		if e.participants.answered != 4 {
 			t.Error("a late answer was counted")
 		}
 	})

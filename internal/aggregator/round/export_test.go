@@ -15,7 +15,8 @@ type Trial struct{ *Execution }
 // NewTrial begins round number of run r, attempt 1.
 func NewTrial(number uint64, run *spec.Spec, q Question) Trial {
 	return Trial{newExecution(inquiry{
-		key: payload.Key{Run: "r", Number: number}, attempt: 1, spec: run, question: q, parts: []peer.Encoded{{1}},
+		key: payload.Key{Run: "r", Number: number}, permit: 2, attempt: 1, spec: run, question: q,
+		parts: []peer.Encoded{{1}},
 	}, nil)}
 }
 

@@ -17,6 +17,9 @@ const feedPage = 1000
 
 // feed tells the nodes of a dataset of its ledger's new entries, in their order. Nodes remember the
 // newest: an etcd that was restored from before it is then found by each of them.
+//
+// An entry stands in the streams of all connected nodes before the student is answered. Nobody waits
+// until they have read it: one that stalls would hold up all rounds.
 type feed struct {
 	mu        sync.Mutex
 	told      uint64 // the number of the newest entry that the followers were told of

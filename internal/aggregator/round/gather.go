@@ -50,7 +50,7 @@ func (rs *Rounds) gather(e *Execution) error {
 		e.give(counts, e.given, nil)
 		return nil
 	}
-	return e.collect(rs.Lifetime)
+	return rs.collect(e)
 }
 
 // mostChanges bounds how often the nodes of a question that takes several passes may change, since
@@ -84,10 +84,10 @@ func (rs *Rounds) pass(e *Execution, told bool, q Question, asked *conclavev1.Ro
 			rs.Log.Error("withdraw a pass", zap.Error(err))
 		}
 	}()
-	if err := inner.collect(rs.Lifetime); err != nil {
+	if err := rs.collect(inner); err != nil {
 		return nil, nil, err
 	}
-	e.give(inner.counts, inner.takenPart(), nil)
+	e.give(inner.counts, inner.took(), nil)
 	return inner.counts, inner.settle(), nil
 }
 
@@ -104,20 +104,21 @@ func (e *Execution) settle() []peer.ID {
 		case p.teachers > 0:
 			nodes = append(nodes, id)
 		case p.current.state != unsent:
-			e.outer.participants.of(id).dropped = true
+			of := e.outer.participants.of(id)
+			of.dropped, of.slow = true, p.current.state == sent
 		}
 	}
 	slices.SortFunc(nodes, func(a, b peer.ID) int { return strings.Compare(a.String(), b.String()) })
 	return nodes
 }
 
-// dropped says that a node did not answer an earlier pass.
-func (e *Execution) dropped(id peer.ID) bool {
+// dropped says that a node did not answer an earlier pass, and whether that was for being slow.
+func (e *Execution) dropped(id peer.ID) (dropped, slow bool) {
 	if e.outer == nil {
-		return false
+		return false, false
 	}
 	e.outer.mu.Lock()
 	defer e.outer.mu.Unlock()
 	p := e.outer.participants.byID[id]
-	return p != nil && p.dropped
+	return p != nil && p.dropped, p != nil && p.slow
 }

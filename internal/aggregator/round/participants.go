@@ -33,8 +33,9 @@ type participant struct {
 	teachers uint32 // behind the answer that counts, 0 while there is none
 	current  stream
 	earlier  []stream // of a node that came back while the round was open
-	// dropped says that it is not asked in further passes of the round.
-	dropped bool
+	// dropped says that it is not asked in further passes of the round, slow that this is because it
+	// did not answer one in time.
+	dropped, slow bool
 	// contributor is the session of the answer that counts, and contributors of further ones
 	// where a round adds up several sums.
 	contributor  *peer.Session
@@ -42,10 +43,11 @@ type participant struct {
 }
 
 type stream struct {
-	node    *peer.Node
-	state   streamState
-	waited  int    // how often it let the round wait
-	problem string // of a failed one: why its answer was refused or rejected
+	node     *peer.Node
+	state    streamState
+	inquired int    // how often it was asked whether its site permits the run
+	waited   int    // how often it let the round wait
+	problem  string // of a failed one: why its answer was refused or rejected
 }
 
 type streamState uint8

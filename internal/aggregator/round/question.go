@@ -73,7 +73,7 @@ type Sums struct {
 	Bound int64
 	Sums  []int64
 
-	teachers     uint32 // that took part
+	teachers     taken
 	contributors map[*peer.Session]peer.ID
 }
 

@@ -2,72 +2,152 @@ package round
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
-// register stores a run, unless its student has as many open ones as it may.
-func (rs *Rounds) register(ctx context.Context, r coordinator.Run) (existing bool, err error) {
+// opener is who opened a run, who wanted it, and whether it is open.
+type opener struct {
+	by, student string
+	open        bool
+}
+
+func openerOf(r coordinator.Run) opener {
+	o := opener{by: r.By, student: r.Student, open: !r.Closed}
+	if o.student == "" {
+		o.student = r.By
+	}
+	return o
+}
+
+// register stores a run, or finds it again for those whose run it is.
+func (rs *Rounds) register(ctx context.Context, r coordinator.Run, by certs.Identity, deadline time.Duration) (
+	existing bool, err error) {
 	rs.opening.Lock()
 	defer rs.opening.Unlock()
-	if err := rs.lookForOpen(ctx); err != nil {
+	if err := rs.lookForOpened(ctx); err != nil {
 		return false, err
 	}
-	rs.mu.Lock()
-	_, known := rs.open[r.Name]
-	ofStudent := 0
-	for _, by := range rs.open {
-		if by == r.By {
-			ofStudent++
+	stored, err := rs.Store.Run(ctx, r.Name)
+	fresh := errors.Is(err, coordinator.ErrNoRun)
+	if err != nil && !fresh {
+		return false, err
+	}
+	r.Student = rs.Requester(r.Name, "")
+	queued := r.Student != ""
+	if !fresh || queued {
+		// Before anything is compared: a refusal that says what differs confirms guesses.
+		if err := rs.MayAsk(r.Name, stored.By, r.Claim, by); err != nil {
+			return false, err
 		}
 	}
-	rs.mu.Unlock()
-	if !known && ofStudent >= rs.MostOpen {
-		return false, fault.TooManyf("student %q has %d runs open, the most it may have; close "+
-			"some, or have an operator cancel them", r.By, ofStudent)
+	if !queued {
+		r.Student = r.By
 	}
-	existing, err = rs.Store.OpenRun(ctx, rs.Lead, r)
-	if err == nil && !existing {
-		rs.mu.Lock()
-		rs.open[r.Name] = r.By
-		rs.mu.Unlock()
+	if !fresh {
+		return rs.Store.OpenRun(ctx, rs.Lead, r)
 	}
+	if err := rs.admit(r, queued, deadline); err != nil {
+		return false, err
+	}
+	// A student that goes away meanwhile gets no run that is not counted.
+	leading := rs.Lifetime.Leading()
+	existing, err = rs.Store.OpenRun(leading, rs.Lead, r)
+	if err != nil {
+		if _, missing := rs.Store.Run(leading, r.Name); errors.Is(missing, coordinator.ErrNoRun) {
+			return false, err
+		}
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.opened[r.Name] = openerOf(r)
 	return existing, err
 }
 
-// lookForOpen reads which runs are open, once.
-func (rs *Rounds) lookForOpen(ctx context.Context) error {
+// admit refuses a new run where its student has opened as many as it may, or its rounds have a
+// deadline that is too short. Of the queue's runs the queue has counted all that were submitted.
+func (rs *Rounds) admit(r coordinator.Run, queued bool, deadline time.Duration) error {
+	open, ever := 0, 0
 	rs.mu.Lock()
-	known := rs.open != nil
+	for _, o := range rs.opened {
+		if o.by == r.By && o.open {
+			open++
+		}
+		if o.student == r.By {
+			ever++
+		}
+	}
+	rs.mu.Unlock()
+	switch {
+	case open >= rs.MostOpen:
+		return fault.TooManyf("student %q has %d runs open, the most it may have; close some, or have an operator "+
+			"cancel them", r.By, open)
+	case !queued && ever >= rs.MostRuns:
+		return fault.TooManyf("student %q has opened %d runs, the most it ever may (max_runs); an operator raises "+
+			"max_runs in the aggregator's configuration", r.By, ever)
+	case deadline < rs.LeastDeadline:
+		return fault.Refusedf("run %q gives its rounds a deadline of %v, and %v is the least here "+
+			"(least_deadline); set a longer deadline in the section of its pipeline",
+			r.Name, deadline, rs.LeastDeadline)
+	}
+	return nil
+}
+
+// Opened returns the names of the runs of a student that were ever opened.
+func (rs *Rounds) Opened(ctx context.Context, student string) (map[string]bool, error) {
+	rs.opening.Lock()
+	defer rs.opening.Unlock()
+	if err := rs.lookForOpened(ctx); err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for name, o := range rs.opened {
+		if o.student == student {
+			names[name] = true
+		}
+	}
+	return names, nil
+}
+
+// lookForOpened reads which runs were opened, once. Callers hold rs.opening.
+func (rs *Rounds) lookForOpened(ctx context.Context) error {
+	rs.mu.Lock()
+	known := rs.opened != nil
 	rs.mu.Unlock()
 	if known {
 		return nil
 	}
-	open := map[string]string{}
-	for name := range rs.Datasets {
-		runs, err := rs.Store.Runs(ctx, name)
-		if err != nil {
-			return err
-		}
-		for _, r := range runs {
-			if !r.Closed {
-				open[r.Name] = r.By
-			}
+	runs, err := rs.Store.AllRuns(ctx)
+	if err != nil {
+		return err
+	}
+	opened := map[string]opener{}
+	for _, r := range runs {
+		if _, served := rs.Datasets[r.Dataset]; served {
+			opened[r.Name] = openerOf(r)
 		}
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	rs.open = open
+	rs.opened = opened
 	return nil
 }
 
-// dropped forgets a run that was closed.
+// dropped forgets a run that was closed, but for who opened it.
 func (rs *Rounds) dropped(name string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	delete(rs.runs, name)
-	delete(rs.open, name)
+	if o, ok := rs.opened[name]; ok {
+		o.open = false
+		rs.opened[name] = o
+	}
 }
 
 // InUse is the number of runs that are kept in memory.

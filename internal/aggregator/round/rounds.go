@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -22,17 +23,18 @@ import (
 // Store is what rounds need of etcd; see [coordinator.Store].
 type Store interface {
 	Run(ctx context.Context, name string) (coordinator.Run, error)
-	Runs(ctx context.Context, dataset string) ([]coordinator.Run, error)
+	AllRuns(ctx context.Context) ([]coordinator.Run, error)
 	OpenRun(ctx context.Context, lead *coordinator.Leadership, r coordinator.Run) (existing bool, err error)
 	CloseRun(ctx context.Context, lead *coordinator.Leadership, name string) (head string, err error)
 	Round(ctx context.Context, lead *coordinator.Leadership, run string, round uint64) (coordinator.Round, error)
 	Snapshot(ctx context.Context, lead *coordinator.Leadership, run string) (*coordinator.Snapshot, error)
+	Ask(ctx context.Context, lead *coordinator.Leadership, q coordinator.Question) error
 	Charge(ctx context.Context, lead *coordinator.Leadership, c coordinator.Charge) ([]byte, ledger.Entry, error)
 	Entries(ctx context.Context, dataset string, after uint64, most int) (lines [][]byte, err error)
 }
 
 // Hooks are called at named moments of a round. A hook that blocks holds up its round and no
-// other.
+// other. AfterCharge is called once nodes are sent the charge's entry, before the student is answered.
 type Hooks struct {
 	BeforeCharge, AfterCharge func(run string, round uint64)
 	// Votes sees the histograms behind a release of votes, before it is charged. They are
@@ -51,8 +53,14 @@ type Options struct {
 	Parse    Parse
 	// MayAsk says whether a caller, perhaps with a claim, may ask a run, which may be of the queue.
 	MayAsk func(run, opener, claim string, by certs.Identity) error
+	// Requester names who asks a run, which may be of the queue.
+	Requester func(run, opener string) string
 	// MostOpen bounds the runs of a student that are open.
 	MostOpen int
+	// MostRuns bounds the runs that a student ever opened.
+	MostRuns int
+	// LeastDeadline is the shortest deadline of a run's rounds.
+	LeastDeadline time.Duration
 	// Reload brings the list of revoked certificates up to date.
 	Reload  func() error
 	Metrics metrics.Rounds
@@ -79,9 +87,9 @@ type Rounds struct {
 	runs map[string]*run // in use and open; a run's spec never changes, so it is read once
 
 	opening sync.Mutex // orders the opening of runs
-	// open are those that were opened and not closed, with who opened them: as etcd had them
-	// when they were needed first, and as this server changed them since. nil before.
-	open map[string]string
+	// opened are all that there ever were: as etcd had them when they were needed first, and as
+	// this server changed them since. nil before.
+	opened map[string]opener
 }
 
 // New returns rounds, none of them open.

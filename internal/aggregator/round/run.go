@@ -120,15 +120,12 @@ func (rs *Rounds) Open(ctx context.Context, by *peer.Session, claim string, s *s
 	existing, err := rs.register(ctx, coordinator.Run{
 		Name: name, Dataset: d.Record.Name, Spec: raw, Budget: s.Budget, Plan: s.Plan, By: by.Identity.Name,
 		Claim: claim,
-	})
+	}, by.Identity, s.Deadline)
 	if err != nil {
 		return nil, err
 	}
 	r, err := rs.run(ctx, name)
 	if err != nil {
-		return nil, err
-	}
-	if err := rs.MayAsk(name, r.by, claim, by.Identity); err != nil {
 		return nil, err
 	}
 	if err := r.lock(ctx); err != nil {
@@ -162,19 +159,30 @@ func (rs *Rounds) DatasetOf(ctx context.Context, run string) (d *Dataset, opener
 }
 
 // Waiting is how many requests wait for the open round of a run, 0 where there is none.
-func (rs *Rounds) Waiting(ctx context.Context, run string) int {
+func (rs *Rounds) Waiting(ctx context.Context, run string) (n int) {
+	rs.look(ctx, run, func(open *Execution) { n = open.waiters })
+	return n
+}
+
+// Answered is how many teachers have answered the open round of a run. It tells how quick nodes
+// are, and is told nobody outside.
+func (rs *Rounds) Answered(ctx context.Context, run string) (n uint32) {
+	rs.look(ctx, run, func(open *Execution) { n = open.participants.answered })
+	return n
+}
+
+// look shows the open round of a run, if there is one, under its lock.
+func (rs *Rounds) look(ctx context.Context, run string, see func(open *Execution)) {
 	r, err := rs.run(ctx, run)
 	if err != nil || r.lock(ctx) != nil {
-		return 0
+		return
 	}
 	defer r.unlock()
-	open := r.open()
-	if open == nil {
-		return 0
+	if open := r.open(); open != nil {
+		open.mu.Lock()
+		defer open.mu.Unlock()
+		see(open)
 	}
-	open.mu.Lock()
-	defer open.mu.Unlock()
-	return open.waiters
 }
 
 // Cached says whether the sums of a round are cached.

@@ -11,7 +11,7 @@ import (
 
 // spans are those of a round: one of all of it, and within it one part after the other.
 //
-//   - dispatch: from its begin until a quorum was connected and had it
+//   - dispatch: from its begin until a quorum was connected, permitted the run and had it
 //   - collect: until enough nodes answered, training included
 //   - release: noise, charge and store
 //

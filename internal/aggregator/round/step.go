@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
-	"github.com/conclave-dp/conclave/internal/aggregator/lifetime"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // collect waits until the round can be answered: nil, or why it cannot. A server that stops
 // waits for nodes that have the round, and for no others.
-func (e *Execution) collect(server *lifetime.Lifetime) error {
+func (rs *Rounds) collect(e *Execution) error {
+	server := rs.Lifetime
 	stops, stopping := false, server.Stopping()
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
@@ -24,6 +24,9 @@ func (e *Execution) collect(server *lifetime.Lifetime) error {
 			return err
 		}
 		finished, err := e.step(e.dataset.Live(), time.Now())
+		if noted := rs.note(e); noted != nil {
+			return noted
+		}
 		if finished || err != nil {
 			return err
 		}
@@ -64,26 +67,35 @@ func (e *Execution) stopTimer() {
 // step compares the live nodes with what is known, asks the nodes that were
 // not asked yet, and says whether the round is over.
 func (e *Execution) step(live []*peer.Node, now time.Time) (finished bool, err error) {
-	finished, due, err := e.compare(live, now)
+	var ps permits
+	finished, due, err := e.compare(live, now, &ps)
+	e.asking = e.asking || len(due) > 0
 	// Not under e.mu: the first nodes answer while the last ones are sent the round, and
 	// taking an answer would wait for all of them.
 	peer.Ask(due, e.sent(), e.parts)
+	if err == nil && !finished {
+		err = e.inquire(ps.unasked)
+	}
 	return finished, err
 }
 
-// compare is step without sending the round to the nodes that it is due to.
-func (e *Execution) compare(live []*peer.Node, now time.Time) (finished bool, due []*peer.Node, err error) {
+// compare is step without sending anything. It adds to ps what sites say of the run.
+func (e *Execution) compare(live []*peer.Node, now time.Time, ps *permits) (
+	finished bool, due []*peer.Node, err error,
+) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
 	e.participants.expect(len(live))
 	answered := e.participants.answered
 	present := answered // live or already counted
-	connected, waiting, left := uint32(0), uint32(0), 0
-	var failures, waitingFor []string
-	var unasked []*stream
+	connected, sentTo, slow, left := uint32(0), uint32(0), uint32(0), 0
+	var failures []string
 	for _, n := range live {
-		if e.dropped(n.ID) {
+		if dropped, late := e.dropped(n.ID); dropped {
+			if late {
+				connected, slow = connected+n.Teachers, slow+n.Teachers
+			}
 			continue
 		}
 		connected += n.Teachers
@@ -93,49 +105,54 @@ func (e *Execution) compare(live []*peer.Node, now time.Time) (finished bool, du
 		}
 		present += n.Teachers
 		s := p.on(n)
-		if s.state == failed {
+		if s.state == unsent {
+			e.look(s, ps)
+		}
+		switch s.state {
+		case failed:
 			failures = append(failures, n.ID.String()+" "+s.problem)
-		} else if why, ok := n.Undecided(e.key.Run); ok {
-			waiting += n.Teachers
-			waitingFor = append(waitingFor, n.ID.String()+" "+strings.TrimSpace(why))
-		} else {
+		case sent:
+			sentTo += n.Teachers
 			left++
-			if s.state == unsent {
-				unasked = append(unasked, s)
-			}
 		}
 	}
+	left += len(ps.willing) + ps.unanswered
+	e.inFlight = sentTo + slow
+	willing := answered + sentTo + ps.permitted
+	e.schedule.unanswered, e.schedule.missing = ps.unanswered, int64(e.spec.Quorum)-int64(willing)
 	e.schedule.left, e.schedule.stepped = left, now
 	if present > e.spec.PB.GetTeachers() {
 		return false, nil, e.tooMany(live)
 	}
-	if e.schedule.deadline.IsZero() && connected >= e.spec.Quorum {
-		e.schedule.deadline = now.Add(e.spec.Deadline)
-		e.spans.enter("collect")
-		e.schedule.timer = time.AfterFunc(e.spec.Deadline, e.wake)
-	}
-	if !e.schedule.deadline.IsZero() {
-		if due, err = e.ask(unasked); err != nil {
+	if willing >= e.spec.Quorum {
+		if e.schedule.deadline.IsZero() {
+			e.schedule.deadline = now.Add(e.spec.Deadline)
+			e.spans.enter("collect")
+			e.schedule.timer = time.AfterFunc(e.spec.Deadline, e.wake)
+		}
+		if due, err = e.ask(ps.willing); err != nil {
 			return false, due, err
 		}
+	} else {
+		ps.waitingFor = append(ps.waitingFor, ps.silent...)
 	}
 	e.report(&conclavev1.Progress{
 		TeachersNeeded:   e.spec.Quorum,
 		TeachersLive:     connected,
-		TeachersAnswered: answered,
-		WaitingForQuorum: present-waiting < e.spec.Quorum,
-		WaitingFor:       waitingFor,
+		WaitingForQuorum: willing < e.spec.Quorum,
+		WaitingFor:       ps.waitingFor,
 	})
 
 	switch {
 	case answered >= e.spec.Quorum && (left == 0 || !now.Before(e.schedule.deadline)):
 		e.open = false
 		return true, due, nil
-	case left == 0 && len(failures) > 0 && present >= e.spec.Quorum && answered+waiting < e.spec.Quorum:
-		// Everybody who could answer did, and it is not enough.
+	case left == len(ps.willing) && len(failures) > 0 && present >= e.spec.Quorum &&
+		willing+ps.waiting < e.spec.Quorum:
+		// Nobody owes a word, and those who would answer are not enough.
 		return false, due, fault.Refusedf("round %d of run %q has %d of the %d teachers it needs, and all others that "+
 			"are connected turned it down: %s",
-			e.key.Number, e.key.Run, answered, e.spec.Quorum, strings.Join(failures, "; "))
+			e.key.Number, e.key.Run, willing, e.spec.Quorum, strings.Join(failures, "; "))
 	case e.outer != nil:
 		if e.outer.idleFor(abandonAfter, now) {
 			e.outer.cancel()
@@ -146,16 +163,18 @@ func (e *Execution) compare(live []*peer.Node, now time.Time) (finished bool, du
 	return false, due, nil
 }
 
-// ask notes that streams are sent the round, and returns their nodes. Callers hold e.mu, and
-// send it to them.
+// ask notes that streams are sent the round, all of them or none, and returns their nodes.
+// Callers hold e.mu, and send it to them.
 func (e *Execution) ask(streams []*stream) ([]*peer.Node, error) {
-	due := make([]*peer.Node, 0, len(streams))
 	for _, s := range streams {
 		if err := e.question.Fits(s.node.Teachers); err != nil {
-			return due, fault.Invalidf("round %d of run %q, node %v: %w", e.key.Number, e.key.Run, s.node.ID, err)
+			return nil, fault.Invalidf("round %d of run %q, node %v: %w", e.key.Number, e.key.Run, s.node.ID, err)
 		}
+	}
+	due := make([]*peer.Node, len(streams))
+	for i, s := range streams {
 		e.participants.ask(s)
-		due = append(due, s.node)
+		due[i] = s.node
 	}
 	return due, nil
 }

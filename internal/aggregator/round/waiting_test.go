@@ -47,8 +47,8 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 		waits(t, e, north)
 		testkit.Must(t, e.take(south, answerOf(e, south)))
 		step(t, e, true, north, south)
-		if e.takenPart() != 4 {
-			t.Errorf("%d teachers took part", e.takenPart())
+		if e.took().part != 4 {
+			t.Errorf("%d teachers took part", e.took().part)
 		}
 	})
 	t.Run("without one it waits, says for whom, and asks again", func(t *testing.T) {
@@ -67,8 +67,14 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 		if north.Ready("another") || !north.Ready(e.key.Run) || north.Ready(e.key.Run) {
 			t.Error("ready for what did not wait")
 		}
+		if p := step(t, e, false, north, south); !p.GetWaitingForQuorum() || north.Queued() != 2 {
+			t.Errorf("progress %v, %d messages", p, north.Queued())
+		}
+		if !north.Decide(e.key.Run, e.permit, peer.Permitted, "") {
+			t.Error("it was not asked what was decided")
+		}
 		if p := step(t, e, false, north, south); p.GetWaitingForQuorum() || len(p.GetWaitingFor()) != 0 ||
-			north.Queued() != 2 {
+			north.Queued() != 3 {
 			t.Errorf("progress %v, %d messages", p, north.Queued())
 		}
 		testkit.Must(t, e.take(north, answerOf(e, north)))
@@ -92,7 +98,7 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 			t.Fatal("counted")
 		}
 		step(t, e, false, north, south)
-		small, other := testExecution(t), liveNode("east", 3)
+		small, other, south := testExecution(t), liveNode("east", 3), liveNode("south", 4)
 		step(t, small, false, other, south)
 		waits(t, small, other)
 		if small.take(south, refusal(small.key, false, "no")) == nil {
@@ -116,6 +122,8 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 			if !north.Ready(e.key.Run) {
 				t.Fatalf("%d: did not wait", i)
 			}
+			north.Inquire(e.key.Run, e.permit)
+			north.Decide(e.key.Run, e.permit, peer.Permitted, "")
 		}
 		step(t, e, false, north)
 		if err := e.take(north, refusal(e.key, true, "again")); err == nil || fault.KindOf(err, "") != "refusal" {

@@ -24,6 +24,13 @@ func Votes(teachers uint32, vote func(teacher, query int) int) Answer {
 	}
 }
 
+// Permitted is the answer of a node whose site permits a run.
+func Permitted(p *conclavev1.Permit) *conclavev1.WorkRequest {
+	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Permitted{Permitted: &conclavev1.Permitted{
+		Run: p.GetRun(), Round: p.GetRound(),
+	}}}
+}
+
 func Alternating(_, query int) int { return query % 2 }
 
 func Silent(*conclavev1.Round) []*conclavev1.WorkRequest { return nil }

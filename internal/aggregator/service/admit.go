@@ -19,10 +19,10 @@ import (
 
 const (
 	// protocolVersion is the version of the exchange, oldestProtocol the oldest that a hello
-	// may name: nodes are upgraded after their aggregators. Those before 4 ask and answer by
-	// other messages.
-	protocolVersion = 4
-	oldestProtocol  = 4
+	// may name: nodes are upgraded after their aggregators. Those before 5 do not
+	// answer whether they permit a run.
+	protocolVersion = 5
+	oldestProtocol  = 5
 	// maxNodeTeachers bounds the teachers of one node.
 	maxNodeTeachers = 1 << 16
 )

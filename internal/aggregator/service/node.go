@@ -163,6 +163,8 @@ func (w *worker) take(m *conclavev1.WorkRequest, err error) error {
 		key = payload.Key{Run: a.Sum.GetRun(), Number: a.Sum.GetRound()}
 	case *conclavev1.WorkRequest_Refusal:
 		key = payload.Key{Run: a.Refusal.GetRun(), Number: a.Refusal.GetRound()}
+	case *conclavev1.WorkRequest_Permitted:
+		key = payload.Key{Run: a.Permitted.GetRun(), Number: a.Permitted.GetRound()}
 	case *conclavev1.WorkRequest_Ready:
 		if w.dataset.Ready(w.node, a.Ready.GetRun()) {
 			w.log.Info("node is ready for a run", zap.String("run", fault.Printable(a.Ready.GetRun())))

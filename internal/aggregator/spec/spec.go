@@ -23,6 +23,9 @@ const (
 	maxBytes           = 16 << 10
 	maxTeachers        = 1 << 20
 	maxDeadlineSeconds = 24 * 3600
+	// maxPlan bounds the entries of a plan, which stand in the ledger for ever. Pipelines need a
+	// few for each of their stages.
+	maxPlan = 64
 )
 
 // pipelinePattern is what a pipeline may call itself: a label, which lists and logs show.
@@ -76,6 +79,8 @@ func New(pb *conclavev1.RunSpec) (*Spec, error) {
 	case !pipelinePattern.MatchString(pb.GetPipeline()):
 		return nil, fault.Invalidf("run %q: pipeline %q: a label has 1 to 32 small letters, digits and dashes",
 			pb.GetName(), fault.Word(pb.GetPipeline()))
+	case runspec.CheckPurpose(pb.GetPurpose()) != nil:
+		return nil, fault.Invalidf("run %q: %w", pb.GetName(), runspec.CheckPurpose(pb.GetPurpose()))
 	case unknownFields(pb.ProtoReflect()):
 		return nil, fault.Invalidf("run %q: its spec has fields that this version does not know; install matching "+
 			"versions of student and aggregator", pb.GetName())
@@ -108,6 +113,10 @@ func New(pb *conclavev1.RunSpec) (*Spec, error) {
 	plan, err := runspec.Plan(pb)
 	if err != nil {
 		return nil, fault.Invalidf("run %q: %w", pb.GetName(), err)
+	}
+	if len(plan) > maxPlan {
+		return nil, fault.Invalidf("run %q: its plan has %d entries; %d are the most: merge those that cost the same",
+			pb.GetName(), len(plan), maxPlan)
 	}
 	for i, p := range plan {
 		if err := drawable(p); err != nil {

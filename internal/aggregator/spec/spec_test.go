@@ -87,8 +87,11 @@ func TestRunSpecRefuses(t *testing.T) {
 		"negative share":    {roundtest.Shares(-1), "plan, entry 1: laplace event: epsilon is -1"},
 		"a large spec": {func(s *conclavev1.RunSpec) { s.Unit = strings.Repeat("u", 16<<10) },
 			"16384 are the most"},
-		"a long pipeline":   {func(s *conclavev1.RunSpec) { s.Pipeline = strings.Repeat("p", 33) }, "a label has"},
-		"no pipeline":       {func(s *conclavev1.RunSpec) { s.Pipeline = "" }, "a label has"},
+		"a long pipeline":    {func(s *conclavev1.RunSpec) { s.Pipeline = strings.Repeat("p", 33) }, "a label has"},
+		"no pipeline":        {func(s *conclavev1.RunSpec) { s.Pipeline = "" }, "a label has"},
+		"a purpose of lines": {func(s *conclavev1.RunSpec) { s.Purpose = "a\nb" }, "purpose has a character"},
+		"a long purpose": {func(s *conclavev1.RunSpec) { s.Purpose = strings.Repeat("p", 201) },
+			"purpose has 201 characters"},
 		"pipeline of lines": {func(s *conclavev1.RunSpec) { s.Pipeline = "a\nb" }, "a label has"},
 		"an unknown field": {func(s *conclavev1.RunSpec) {
 			s.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 1))
@@ -97,6 +100,8 @@ func TestRunSpecRefuses(t *testing.T) {
 			s.Plan[0].Mechanism.ProtoReflect().SetUnknown(
 				protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 1))
 		}, "does not know"},
+		"a long plan": {func(s *conclavev1.RunSpec) { s.Plan = slices.Repeat(s.Plan[:1], 65) },
+			"65 entries; 64 are the most"},
 		"no plan":      {roundtest.Asks(), "plan has 0 entries"},
 		"no mechanism": {func(s *conclavev1.RunSpec) { s.Plan[0].Mechanism = nil }, "plan, entry 0: kind"},
 		"no noise": {func(s *conclavev1.RunSpec) { s.Plan[0].Mechanism.Sigma = 0 },

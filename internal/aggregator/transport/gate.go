@@ -9,23 +9,25 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 // errNoCertificate is the reason of a call without TLS, which the listener does not take.
 var errNoCertificate = fault.Errorf(codes.Unauthenticated,
 	"the connection has no certificate; dial with a client certificate")
 
-// gate is the TLS of the port. It bounds the handshakes, adds connections to the sessions,
-// and reports peers that were refused in the handshake, which no call ever sees.
+// gate is the TLS of the port. It bounds the handshakes and what connections hold, adds these to
+// the sessions, and reports peers that were refused in the handshake, which no call ever sees.
 type gate struct {
 	credentials.TransportCredentials
 	handshakes *handshakes
 	sessions   *peer.Sessions
 	refusals   *refusals
+	quotas     *quotas
 }
 
-func newGate(config *tls.Config, sessions *peer.Sessions, refusals *refusals) *gate {
-	return &gate{credentials.NewTLS(config), newHandshakes(maxHandshakes), sessions, refusals}
+func newGate(config *tls.Config, sessions *peer.Sessions, refusals *refusals, quotas *quotas) *gate {
+	return &gate{credentials.NewTLS(config), newHandshakes(maxHandshakes), sessions, refusals, quotas}
 }
 
 // ServerHandshake lets a peer in, or reports why not.
@@ -41,7 +43,9 @@ func (g *gate) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, er
 		conn.Close()
 		return nil, nil, errNoCertificate
 	}
-	return g.sessions.Connect(conn, state.State.PeerCertificates[0]), info, nil
+	by := peer.Caller{}
+	by.Name, by.Certificate = certs.PeerName(state.State)
+	return g.sessions.Connect(g.quotas.connect(conn, by), state.State.PeerCertificates[0]), info, nil
 }
 
 // Clone returns the same gate: it counts for the whole port.

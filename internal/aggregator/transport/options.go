@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
 )
 
 const (
@@ -21,10 +23,14 @@ const (
 	// minPeerPing lets peers ping every 10 s, as package dial does, with room for jitter. A
 	// peer that pings three times more often is sent away.
 	minPeerPing = 5 * time.Second
-	// window is how many bytes may be under way to the aggregator on a stream, and on a
-	// connection: a whole message. That it is fixed saves the pings by which gRPC measures
-	// what would be best, one for each answer.
-	window = MaxMessageBytes
+	// streamWindow is how many bytes may be under way to the aggregator on a stream before it
+	// knows that more follow: a part of a round or of a sum. For a longer message gRPC widens
+	// it by that message. A quarter of it is what a connection may hold that no quota sees; see
+	// conn.sum.
+	streamWindow = 1 << 20
+	// connWindow is the same on a connection: a whole message. That both are fixed saves the
+	// pings by which gRPC measures what would be best, one for each answer.
+	connWindow = MaxMessageBytes
 	// readBuffer is what a connection keeps while it is idle. Answers are short, and the
 	// payload of long ones is not read through it.
 	readBuffer = 4 << 10
@@ -37,6 +43,10 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
+// buffers are of all powers of two that a frame may fill, so that one is at least half full.
+// gRPC's own are of 4 and 16 KiB: frames of a little more would take four times their bytes.
+var buffers = mem.NewTieredBufferPool(256, 2<<10, 4<<10, 8<<10, 16<<10, 32<<10, 1<<20)
+
 // Options are the settings of gRPC that decide what a connection costs. Measurements take
 // them too, to compare with a server that has the same ones.
 func Options() []grpc.ServerOption {
@@ -44,9 +54,10 @@ func Options() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPeerPing, PermitWithoutStream: true}),
-		grpc.StaticStreamWindowSize(window),
-		grpc.StaticConnWindowSize(window),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connWindow),
 		grpc.ReadBufferSize(readBuffer),
 		grpc.WriteBufferSize(writeBuffer),
+		experimental.BufferPool(buffers),
 	}
 }

@@ -23,7 +23,7 @@ type Port struct {
 // peers.
 func NewPort(config *tls.Config, sessions *peer.Sessions, metrics Metrics, audit peer.AuditLog) *Port {
 	refusals := newRefusals(metrics, audit)
-	gate := newGate(config, sessions, refusals)
+	gate := newGate(config, sessions, refusals, newQuotas(metrics, audit))
 	auth := &authenticator{sessions, audit}
 	count := callCounter{metrics}
 	return &Port{
@@ -46,6 +46,9 @@ func NewPort(config *tls.Config, sessions *peer.Sessions, metrics Metrics, audit
 func (p *Port) Serve(l net.Listener) error {
 	return p.Server.Serve(countedListener{l, p.gate.handshakes})
 }
+
+// Sweep closes connections that stopped in a message.
+func (p *Port) Sweep() { p.gate.quotas.sweep() }
 
 // FlushRefusals writes a line for refused connections that had no line of their own, for
 // reasons that may have one again; at the end for all of them.

@@ -13,6 +13,7 @@ type noMetrics struct{}
 
 func (noMetrics) Refused(string, int)      {}
 func (noMetrics) Suppressed()              {}
+func (noMetrics) Cut(string, int)          {}
 func (noMetrics) Begin(string) func(error) { return func(error) {} }
 
 // Over a day no more lines are written than the documents say.

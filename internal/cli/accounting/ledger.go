@@ -81,8 +81,11 @@ func verify(path, certificatePath, format string) error {
 	for _, name := range slices.Sorted(maps.Keys(v.Runs)) {
 		r := v.Runs[name]
 		state := ""
+		if r.Abandoned > 0 {
+			state = fmt.Sprintf(", %d given up after nodes were asked", r.Abandoned)
+		}
 		if !r.Closed {
-			state = ", still open"
+			state += ", still open"
 		}
 		fmt.Printf("run %s: epsilon %.6f of %g at delta %g (%s), %d releases, %d of %d queries answered%s\n",
 			name, r.Price.Epsilon, r.Budget.Epsilon, r.Budget.Delta, r.Price.Accountant,
@@ -119,12 +122,13 @@ func printVerification(v ledger.Verification, stated []string, unknown error) er
 		Releases     int     `json:"releases"`
 		Queries      int64   `json:"queries"`
 		Answered     int64   `json:"answered"`
+		Abandoned    int     `json:"abandoned"`
 	}
 	runs := map[string]runJSON{}
 	for name, r := range v.Runs {
 		runs[name] = runJSON{
 			r.Budget.Epsilon, r.Budget.Delta, r.Price.Epsilon, r.Price.Accountant,
-			r.Closed, r.Releases, r.Queries, r.Answered,
+			r.Closed, r.Releases, r.Queries, r.Answered, r.Abandoned,
 		}
 	}
 	used, filter, err := filtered(v)

@@ -12,6 +12,7 @@ type runStatus struct {
 	State        string  `json:"state"`
 	Reason       string  `json:"reason,omitempty"`
 	Pipeline     string  `json:"pipeline"`
+	Purpose      string  `json:"purpose,omitempty"`
 	Epsilon      float64 `json:"epsilon"`
 	Delta        float64 `json:"delta"`
 	EpsilonSpent float64 `json:"epsilon_spent"`
@@ -94,7 +95,8 @@ func stateName(s conclavev1.RunState) string {
 func runOf(r *conclavev1.RunStatus) runStatus {
 	s := runStatus{
 		Name: r.GetName(), Dataset: r.GetDataset(), State: stateName(r.GetState()), Reason: r.GetReason(),
-		Pipeline: r.GetPipeline(), Epsilon: r.GetEpsilon(), Delta: r.GetDelta(), EpsilonSpent: r.GetEpsilonSpent(),
+		Pipeline: r.GetPipeline(), Purpose: r.GetPurpose(),
+		Epsilon: r.GetEpsilon(), Delta: r.GetDelta(), EpsilonSpent: r.GetEpsilonSpent(),
 		Rounds: r.GetRounds(), Teachers: r.GetTeachers(),
 		queuePlace: queuePlace{
 			Queued: r.GetQueued(), By: r.GetBy(), Submitted: r.GetSubmitted(),

@@ -68,6 +68,9 @@ func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) error {
 	line("name", "%s", r.GetName())
 	line("dataset", "%s", r.GetDataset())
 	line("state", "%s", standing(r))
+	if r.GetPurpose() != "" {
+		line("purpose", "%s", r.GetPurpose())
+	}
 	line("pipeline", "%s, %d teachers", r.GetPipeline(), r.GetTeachers())
 	line("budget", "epsilon %g, delta %g", r.GetEpsilon(), r.GetDelta())
 	line("spent", "epsilon %.4g in %d rounds", r.GetEpsilonSpent(), r.GetRounds())

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/examples/flchain"
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 )
 
 func demoCommand() *cobra.Command {
@@ -19,11 +22,17 @@ func demoCommand() *cobra.Command {
 		Short: "train on the shipped example, end to end",
 	}
 	r := newRunFlags(c, "conclave-demo")
-	c.RunE = func(c *cobra.Command, _ []string) error { return demo(c.Context(), r) }
+	names := pipelines.Names(nil)
+	pipeline := cli.Choice(c, "pipeline", shippedPipeline, "the `pipeline` to train with: "+strings.Join(names, ", "),
+		names...)
+	c.RunE = func(c *cobra.Command, _ []string) error { return demo(c.Context(), *pipeline, r) }
 	return c
 }
 
-func demo(ctx context.Context, r *runFlags) error {
+// shippedPipeline is that of the example's run.yaml.
+const shippedPipeline = "pategan"
+
+func demo(ctx context.Context, pipeline string, r *runFlags) error {
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -36,14 +45,31 @@ func demo(ctx context.Context, r *runFlags) error {
 	if err := os.CopyFS(example, flchain.Files); err != nil {
 		return fmt.Errorf("unpack the example: %w", err)
 	}
-	if *r.format == "text" {
-		fmt.Fprintln(os.Stderr, "demo: two sites with 1000 teachers, an aggregator and a student, all on this machine")
+	path := filepath.Join(example, "run.yaml")
+	if err := setPipeline(path, pipeline); err != nil {
+		return err
 	}
-	err := execute(ctx, filepath.Join(example, "run.yaml"), r)
+	if *r.format == "text" {
+		fmt.Fprintf(os.Stderr, "demo: two sites, an aggregator and a student on this machine train with %s\n", pipeline)
+	}
+	err := execute(ctx, path, r)
 	if ctx.Err() != nil && err != nil {
 		return errors.New("interrupted; the same command starts the demo anew")
 	}
 	return err
+}
+
+// setPipeline puts another pipeline into the example's run.yaml.
+func setPipeline(path, pipeline string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read the example: %w", err)
+	}
+	if pipeline == shippedPipeline {
+		return nil
+	}
+	changed := strings.NewReplacer(shippedPipeline, pipeline, "PATE-GAN", pipeline).Replace(string(text))
+	return os.WriteFile(path, []byte(changed), 0o644)
 }
 
 var demoFiles = []string{

@@ -28,16 +28,11 @@ func (w *weigher) exactly(ctx context.Context) ([]float64, error) {
 	if j.lambda == 0 {
 		j.lambda = Lambda(ratio.None, 0, rows.spec.Clip, float64(real.Len()), j.width)
 	}
-	result, err := optimize.Minimize(optimize.Problem{
-		Func:   func(beta []float64) float64 { return j.at(beta, nil, nil) },
-		Grad:   func(gradient, beta []float64) { j.at(beta, gradient, nil) },
-		Hess:   func(hessian *mat.SymDense, beta []float64) { j.at(beta, make([]float64, j.width), hessian) },
-		Status: func() (optimize.Status, error) { return optimize.NotTerminated, ctx.Err() },
-	}, make([]float64, j.width), &optimize.Settings{GradientThreshold: 1e-9 * rows.spec.Clip}, &optimize.Newton{})
+	beta, err := j.minimize(ctx, rows.spec.Clip)
 	if err != nil {
 		return nil, fmt.Errorf("weights: a regression on real rows: %w", err)
 	}
-	return ratio.LogWeights(result.X, rows.vectors, ratio.Noise{})
+	return ratio.LogWeights(beta, rows.vectors, ratio.Noise{})
 }
 
 // objective is the sum of the mean losses of a regression on both kinds of rows, and of a penalty.
@@ -45,6 +40,27 @@ type objective struct {
 	lambda          float64
 	width           int
 	real, synthetic []float64 // features, shape [rows, width]
+}
+
+// minimize returns the coefficients where the loss is least, for features of Euclidean norm clip at most.
+func (j objective) minimize(ctx context.Context, clip float64) ([]float64, error) {
+	result, err := optimize.Minimize(optimize.Problem{
+		Func:   func(beta []float64) float64 { return j.at(beta, nil, nil) },
+		Grad:   func(gradient, beta []float64) { j.at(beta, gradient, nil) },
+		Hess:   func(hessian *mat.SymDense, beta []float64) { j.at(beta, make([]float64, j.width), hessian) },
+		Status: func() (optimize.Status, error) { return optimize.NotTerminated, ctx.Err() },
+	}, make([]float64, j.width), &optimize.Settings{GradientThreshold: 1e-9 * clip}, &optimize.Newton{})
+	if result == nil || ctx.Err() != nil {
+		return nil, err
+	}
+	// A line search fails where losses differ by less than their numbers are precise, about 1e-16; a
+	// gradient of 1e-6 is far above what is left there.
+	gradient := make([]float64, j.width)
+	j.at(result.X, gradient, nil)
+	if left := floats.Norm(gradient, 2); err != nil && !(left <= 1e-6*clip) {
+		return nil, fmt.Errorf("the gradient is %.3g still: %w", left, err)
+	}
+	return result.X, nil
 }
 
 // at returns the loss, and adds up its gradient and Hessian where they are asked for.

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
-// mostPasses is how often a fit asks at most.
-const mostPasses = 200
+// mostPasses is how often a fit asks at most; see [ratio.Problem.Passes].
+const mostPasses = 710
 
 // messages are those of a fit or of the steps of a network.
 func messages(of pipeline.Options, f pipeline.Followed, p plan.Stages) (all []pipeline.StageMessages) {
@@ -22,9 +22,8 @@ func messages(of pipeline.Options, f pipeline.Followed, p plan.Stages) (all []pi
 			AnswerName: "derivatives", Times: mostPasses, Numbers: numbers,
 			Largest: ratio.MostUnits * ratio.FinestBound,
 			AnswerContent: fmt.Sprintf("%d numbers: the sum over the site's privacy units of first and second "+
-				"derivatives of "+
-				"a regression's loss, mostly 12 times; the aggregator sees it, and releases %d coefficients "+
-				"with noise only",
+				"derivatives of a regression's loss, as often as follows from public numbers; the aggregator "+
+				"sees it, and releases %d coefficients with noise only",
 				numbers, width),
 			Asked: "coefficients",
 			AskedContent: fmt.Sprintf("%d numbers, as often: the coefficients so far, WITHOUT NOISE; they come "+

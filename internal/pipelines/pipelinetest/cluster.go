@@ -28,18 +28,18 @@ func (s *suite) run(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	spec, out := cluster(t, fmt.Sprintf("pipeline: %[1]s\n%[1]s: %[2]s\n", s.p.Name, s.small))
+	schema, err := spec.LoadSchema()
+	testkit.Must(t, err)
+	p, err := run.NewPlan(spec, schema)
+	testkit.Must(t, err)
+	releases := len(p.First()) + p.Rounds
 	stopped, stop := context.WithCancel(ctx)
 	defer stop()
-	_, err := local.Run(stopped, spec, local.Options{Out: out, Watch: func(status run.Status) {
-		if status.Round >= 2 {
+	_, err = local.Run(stopped, spec, local.Options{Out: out, Watch: func(status run.Status) {
+		if status.Round >= max(1, min(2, releases-1)) {
 			stop()
 		}
 	}})
-	schema, sErr := spec.LoadSchema()
-	testkit.Must(t, sErr)
-	p, pErr := run.NewPlan(spec, schema)
-	testkit.Must(t, pErr)
-	releases := len(p.First()) + p.Rounds
 	if releases == 1 && p.Rounds == 1 { // it is over before it can be stopped
 		testkit.Must(t, err)
 		testkit.Must(t, os.Remove(filepath.Join(out, "certificate.json")))

@@ -1,8 +1,6 @@
 package questiontest
 
 import (
-	"sync"
-
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/question"
@@ -10,14 +8,15 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// small is what everybody knows of a node of SmallSchema.
-var small = sync.OnceValue(func() *question.Public {
+// small is what everybody knows of a node of SmallSchema. Each caller gets its own: kinds remember
+// things in it, and tests run side by side.
+func small() *question.Public {
 	schema, err := partition.ParseSchema([]byte(SmallSchema))
 	if err != nil {
 		panic(err)
 	}
 	return question.NewPublic(schema, teachers, 1)
-})
+}
 
 // Round asks nodes of SmallSchema a question; see [RoundOf].
 func Round(k question.Kind, params proto.Message) *conclavev1.Round {
@@ -32,7 +31,7 @@ func RoundOf(p *question.Public, k question.Kind, params proto.Message) *conclav
 		shape = checked.Shape
 	}
 	r := question.Ask(k.Name, params, shape)
-	if k.Passes {
+	if k.Passes > 0 {
 		r.Serves = make([]byte, 32)
 	}
 	return r

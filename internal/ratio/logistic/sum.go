@@ -15,7 +15,13 @@ import (
 
 // Sum asks for one pass of a fit: the sum over all privacy units of the gradients of their
 // losses, the number of these units, and the sum of the upper triangles of second derivatives.
-var Sum = question.Kind{Name: "fit", Read: question.Typed(readSum), Passes: true}
+var Sum = question.Kind{Name: "fit", Read: question.Typed(readSum), Passes: mostPasses}
+
+// mostPasses bounds the different passes that serve one question. A fit takes [ratio.MostPasses] at
+// most, and may begin anew where nodes come or go. Passes that are asked again, as by an aggregator
+// that took over, are the same ones. lambda does not matter: no site approves it, so that an
+// aggregator that counts on more passes could name the smallest.
+const mostPasses = 2 * ratio.MostPasses
 
 func readSum(p *question.Public, q *conclavev1.LogisticSum) (*question.Checked, error) {
 	f, err := features(p, q.Features)
@@ -46,6 +52,7 @@ func readSum(p *question.Public, q *conclavev1.LogisticSum) (*question.Checked, 
 			Entries: steps.Entries(), Bound: steps.Bound, Norm: question.Each, Blocks: blocks, Rate: 1,
 		}},
 		Baseline: q.Nothing,
+		Common:   question.Marshal(&conclavev1.LogisticSum{Features: q.Features, Bound: q.Bound, Nothing: q.Nothing}),
 		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
 			if q.Nothing {
 				return make([]int64, steps.Entries()), nil

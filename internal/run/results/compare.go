@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"path/filepath"
-	"time"
 
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/partition/tabular"
@@ -41,8 +40,7 @@ func (r *Release) Compare(ctx context.Context) (*Result, error) {
 		},
 		Asked: Asked{Rounds: len(r.Learned.Receipts), Teachers: r.Facts.Teachers},
 		Rows:  synthetic.Len(), Outputs: out, Utility: utilityOf(page.Evaluation), NotPrivate: true,
-		Notes:       r.Made.Notes,
-		WallSeconds: time.Since(r.Started).Seconds(),
+		Notes: r.Made.Notes,
 	}, nil
 }
 

@@ -15,25 +15,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/idx"
+	"github.com/conclave-dp/conclave/partition/idx/idxtest"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
-
-// bars are images whose bright half is their class.
-func bars(n int) *idx.Images {
-	rng := rand.New(rand.NewPCG(1, uint64(n)))
-	x := &idx.Images{Shape: partition.Image{Height: 4, Width: 4, Channels: 1}}
-	for i := range n {
-		for p := range 16 {
-			v := rng.IntN(100)
-			if p%4/2 == i%2 {
-				v += 150
-			}
-			x.Pixels = append(x.Pixels, byte(v))
-		}
-		x.Classes = append(x.Classes, i%2)
-	}
-	return x
-}
 
 // Somebody's files under the names that a run of images writes stay, and are
 // nothing to a run of a table. Colour has its own name.
@@ -99,12 +83,12 @@ func numbered(n int) string {
 // An evaluation of images that ends early leaves the page without one.
 func TestFillPageOfImages(t *testing.T) {
 	schema := partitiontest.Schema(t, partitiontest.Bars)
-	table, err := bars(40).Table(schema)
+	table, err := idxtest.Bars(40).Table(schema)
 	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var page report.Page
-	if err := fillPage(ctx, &page, table, Real{Images: realImages{Test: bars(20)}}); err == nil ||
+	if err := fillPage(ctx, &page, table, Real{Images: realImages{Test: idxtest.Bars(20)}}); err == nil ||
 		page.Evaluation != nil || len(page.Images) != 2 || !page.NotPrivate() {
 		t.Errorf("cancelled: %v, %+v", err, page.Evaluation)
 	}

@@ -36,9 +36,8 @@ type Release struct {
 	Made *Made
 	Name string
 	Real Real
-	// Out is the output folder, Started when the run began.
-	Out     string
-	Started time.Time
+	// Out is the output folder.
+	Out string
 }
 
 // rows are those that are released, with their weights.
@@ -114,7 +113,6 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("%w; all results are written, the report without this comparison: conclave report "+
 			"--from %s --test FILE tries it again", failed, r.Out)
 	}
-	result.WallSeconds = time.Since(r.Started).Seconds()
 	return result, nil
 }
 

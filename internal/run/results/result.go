@@ -6,9 +6,8 @@ type Result struct {
 	Pipeline string `json:"pipeline"`
 	Protection
 	Asked
-	WallSeconds float64           `json:"wall_seconds"`
-	Rows        int               `json:"rows"`
-	Outputs     map[string]string `json:"outputs"`
+	Rows    int               `json:"rows"`
+	Outputs map[string]string `json:"outputs"`
 	// Utility holds what was measured on real test rows. NOT PRIVATE.
 	Utility []UtilityResult `json:"utility_not_private,omitempty"`
 	// NotPrivate says that the rows are for comparison: they were made or weighted by real

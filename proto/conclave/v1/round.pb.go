@@ -515,7 +515,8 @@ type Release struct {
 	//	*Release_Sum
 	//	*Release_Selected
 	Answer isRelease_Answer `protobuf_oneof:"answer"`
-	// teachers is the number of teachers that took part.
+	// teachers is the number of teachers that took part: of nodes that answered, and of those that
+	// were asked, are connected, and did not answer in time. It does not tell who is slow.
 	Teachers uint32 `protobuf:"varint,5,opt,name=teachers,proto3" json:"teachers,omitempty"`
 	// epsilon_spent is what the run has spent after this release, at its delta.
 	EpsilonSpent float64 `protobuf:"fixed64,6,opt,name=epsilon_spent,json=epsilonSpent,proto3" json:"epsilon_spent,omitempty"`

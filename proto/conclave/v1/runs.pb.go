@@ -123,8 +123,10 @@ type RunStatus struct {
 	// ledger_head is the hash of the run's closing entry.
 	LedgerHead string `protobuf:"bytes,22,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"`
 	// opened and closed say whether it is in the ledger, and ended there.
-	Opened        bool `protobuf:"varint,23,opt,name=opened,proto3" json:"opened,omitempty"`
-	Closed        bool `protobuf:"varint,24,opt,name=closed,proto3" json:"closed,omitempty"`
+	Opened bool `protobuf:"varint,23,opt,name=opened,proto3" json:"opened,omitempty"`
+	Closed bool `protobuf:"varint,24,opt,name=closed,proto3" json:"closed,omitempty"`
+	// purpose is what its student says that it is for.
+	Purpose       string `protobuf:"bytes,25,opt,name=purpose,proto3" json:"purpose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -325,6 +327,13 @@ func (x *RunStatus) GetClosed() bool {
 		return x.Closed
 	}
 	return false
+}
+
+func (x *RunStatus) GetPurpose() string {
+	if x != nil {
+		return x.Purpose
+	}
+	return ""
 }
 
 // RunResult is a file on the disk of the worker.
@@ -1743,7 +1752,7 @@ var File_conclave_v1_runs_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\n" +
-	"\x16conclave/v1/runs.proto\x12\vconclave.v1\x1a\x19conclave/v1/student.proto\"\x98\x05\n" +
+	"\x16conclave/v1/runs.proto\x12\vconclave.v1\x1a\x19conclave/v1/student.proto\"\xb2\x05\n" +
 	"\tRunStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12+\n" +
@@ -1770,7 +1779,8 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\vledger_head\x18\x16 \x01(\tR\n" +
 	"ledgerHead\x12\x16\n" +
 	"\x06opened\x18\x17 \x01(\bR\x06opened\x12\x16\n" +
-	"\x06closed\x18\x18 \x01(\bR\x06closed\"K\n" +
+	"\x06closed\x18\x18 \x01(\bR\x06closed\x12\x18\n" +
+	"\apurpose\x18\x19 \x01(\tR\apurpose\"K\n" +
 	"\tRunResult\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +

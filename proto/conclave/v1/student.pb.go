@@ -48,7 +48,10 @@ type RunSpec struct {
 	// needs a plan whose entries all have a count and a cost that is known beforehand.
 	Filter string `protobuf:"bytes,20,opt,name=filter,proto3" json:"filter,omitempty"`
 	// plan lists all that the run may ask. A round names the entry that pays for it.
-	Plan          []*Planned `protobuf:"bytes,21,rep,name=plan,proto3" json:"plan,omitempty"`
+	Plan []*Planned `protobuf:"bytes,21,rep,name=plan,proto3" json:"plan,omitempty"`
+	// purpose is what the run is for, in the words of its student: at most 200 printable
+	// characters of one line, or nothing. Sites read it before they let the run begin.
+	Purpose       string `protobuf:"bytes,22,opt,name=purpose,proto3" json:"purpose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -179,6 +182,13 @@ func (x *RunSpec) GetPlan() []*Planned {
 		return x.Plan
 	}
 	return nil
+}
+
+func (x *RunSpec) GetPurpose() string {
+	if x != nil {
+		return x.Purpose
+	}
+	return ""
 }
 
 // Planned is one line of a run's plan: a kind of question and what answers to it cost.
@@ -614,17 +624,17 @@ func (x *ReleasePart) GetData() []byte {
 	return nil
 }
 
-// Progress tells a waiting student how a round stands.
+// Progress tells a waiting student how a round stands: of nodes what is known before they are
+// asked, and not who has answered.
 type Progress struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	TeachersNeeded   uint32                 `protobuf:"varint,1,opt,name=teachers_needed,json=teachersNeeded,proto3" json:"teachers_needed,omitempty"`
-	TeachersLive     uint32                 `protobuf:"varint,2,opt,name=teachers_live,json=teachersLive,proto3" json:"teachers_live,omitempty"`
-	TeachersAnswered uint32                 `protobuf:"varint,3,opt,name=teachers_answered,json=teachersAnswered,proto3" json:"teachers_answered,omitempty"`
-	// waiting_for_quorum is set while fewer teachers are connected than the
-	// quorum wants, or more of them than it can spare wait for their sites.
-	WaitingForQuorum bool `protobuf:"varint,4,opt,name=waiting_for_quorum,json=waitingForQuorum,proto3" json:"waiting_for_quorum,omitempty"`
-	// waiting_for names the nodes that wait for their sites, with the reason.
-	WaitingFor    []string `protobuf:"bytes,5,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	TeachersNeeded uint32                 `protobuf:"varint,1,opt,name=teachers_needed,json=teachersNeeded,proto3" json:"teachers_needed,omitempty"`
+	TeachersLive   uint32                 `protobuf:"varint,2,opt,name=teachers_live,json=teachersLive,proto3" json:"teachers_live,omitempty"`
+	// waiting_for_quorum is set while fewer teachers than the quorum wants are connected and
+	// may answer.
+	WaitingForQuorum bool `protobuf:"varint,3,opt,name=waiting_for_quorum,json=waitingForQuorum,proto3" json:"waiting_for_quorum,omitempty"`
+	// waiting_for names the nodes whose sites did not say yet that they may, with the reason.
+	WaitingFor    []string `protobuf:"bytes,4,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -669,13 +679,6 @@ func (x *Progress) GetTeachersNeeded() uint32 {
 func (x *Progress) GetTeachersLive() uint32 {
 	if x != nil {
 		return x.TeachersLive
-	}
-	return 0
-}
-
-func (x *Progress) GetTeachersAnswered() uint32 {
-	if x != nil {
-		return x.TeachersAnswered
 	}
 	return 0
 }
@@ -877,7 +880,7 @@ var File_conclave_v1_student_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_student_proto_rawDesc = "" +
 	"\n" +
-	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\x9a\x03\n" +
+	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xb4\x03\n" +
 	"\aRunSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x1a\n" +
@@ -893,7 +896,8 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\n" +
 	"coin_votes\x18\x0e \x01(\bR\tcoinVotes\x12\x16\n" +
 	"\x06filter\x18\x14 \x01(\tR\x06filter\x12(\n" +
-	"\x04plan\x18\x15 \x03(\v2\x14.conclave.v1.PlannedR\x04plan\"\x9c\x01\n" +
+	"\x04plan\x18\x15 \x03(\v2\x14.conclave.v1.PlannedR\x04plan\x12\x18\n" +
+	"\apurpose\x18\x16 \x01(\tR\apurpose\"\x9c\x01\n" +
 	"\aPlanned\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05stage\x18\x02 \x01(\tR\x05stage\x127\n" +
@@ -923,13 +927,12 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\vReleasePart\x12\x12\n" +
 	"\x04part\x18\x01 \x01(\rR\x04part\x12\x14\n" +
 	"\x05parts\x18\x02 \x01(\rR\x05parts\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\xd4\x01\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\xa7\x01\n" +
 	"\bProgress\x12'\n" +
 	"\x0fteachers_needed\x18\x01 \x01(\rR\x0eteachersNeeded\x12#\n" +
-	"\rteachers_live\x18\x02 \x01(\rR\fteachersLive\x12+\n" +
-	"\x11teachers_answered\x18\x03 \x01(\rR\x10teachersAnswered\x12,\n" +
-	"\x12waiting_for_quorum\x18\x04 \x01(\bR\x10waitingForQuorum\x12\x1f\n" +
-	"\vwaiting_for\x18\x05 \x03(\tR\n" +
+	"\rteachers_live\x18\x02 \x01(\rR\fteachersLive\x12,\n" +
+	"\x12waiting_for_quorum\x18\x03 \x01(\bR\x10waitingForQuorum\x12\x1f\n" +
+	"\vwaiting_for\x18\x04 \x03(\tR\n" +
 	"waitingFor\"#\n" +
 	"\x0fCloseRunRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\"3\n" +

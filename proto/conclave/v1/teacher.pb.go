@@ -171,6 +171,7 @@ type WorkRequest struct {
 	//	*WorkRequest_Sum
 	//	*WorkRequest_Refusal
 	//	*WorkRequest_Ready
+	//	*WorkRequest_Permitted
 	Message isWorkRequest_Message `protobuf_oneof:"message"`
 	// attempt is that of the parts that are answered. A round may be given up and
 	// its number asked again with another question; an answer that comes late
@@ -262,6 +263,15 @@ func (x *WorkRequest) GetReady() *Ready {
 	return nil
 }
 
+func (x *WorkRequest) GetPermitted() *Permitted {
+	if x != nil {
+		if x, ok := x.Message.(*WorkRequest_Permitted); ok {
+			return x.Permitted
+		}
+	}
+	return nil
+}
+
 func (x *WorkRequest) GetAttempt() uint64 {
 	if x != nil {
 		return x.Attempt
@@ -290,8 +300,13 @@ type WorkRequest_Refusal struct {
 }
 
 type WorkRequest_Ready struct {
-	// ready tells that rounds of a run, which waited, will be answered now.
+	// ready tells that the site decided about a run that waited: ask again.
 	Ready *Ready `protobuf:"bytes,6,opt,name=ready,proto3,oneof"`
+}
+
+type WorkRequest_Permitted struct {
+	// permitted answers a permit. A refusal, which may be waiting, is the other answer.
+	Permitted *Permitted `protobuf:"bytes,7,opt,name=permitted,proto3,oneof"`
 }
 
 func (*WorkRequest_Hello) isWorkRequest_Message() {}
@@ -304,6 +319,8 @@ func (*WorkRequest_Refusal) isWorkRequest_Message() {}
 
 func (*WorkRequest_Ready) isWorkRequest_Message() {}
 
+func (*WorkRequest_Permitted) isWorkRequest_Message() {}
+
 type WorkResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -312,12 +329,13 @@ type WorkResponse struct {
 	//	*WorkResponse_Part
 	//	*WorkResponse_Withdraw
 	//	*WorkResponse_Entries
+	//	*WorkResponse_Permit
 	Message isWorkResponse_Message `protobuf_oneof:"message"`
 	// attempt names one asking of a round, for a part or its withdrawal. It never
 	// repeats on a stream, is above 0 and says nothing else; answers bring it back.
 	Attempt uint64 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// terms come with the first part of a round: what the run may ask, and what this
-	// round costs at most. A site with a policy answers no round without them.
+	// terms come with a permit and with the first part of a round: what the run may ask, and
+	// what this round costs at most. A site with a policy answers nothing without them.
 	Terms         *RoundTerms `protobuf:"bytes,5,opt,name=terms,proto3" json:"terms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -396,6 +414,15 @@ func (x *WorkResponse) GetEntries() *LedgerEntries {
 	return nil
 }
 
+func (x *WorkResponse) GetPermit() *Permit {
+	if x != nil {
+		if x, ok := x.Message.(*WorkResponse_Permit); ok {
+			return x.Permit
+		}
+	}
+	return nil
+}
+
 func (x *WorkResponse) GetAttempt() uint64 {
 	if x != nil {
 		return x.Attempt
@@ -433,6 +460,11 @@ type WorkResponse_Entries struct {
 	Entries *LedgerEntries `protobuf:"bytes,6,opt,name=entries,proto3,oneof"`
 }
 
+type WorkResponse_Permit struct {
+	// permit asks whether rounds of a run will be answered. It comes before the first of them.
+	Permit *Permit `protobuf:"bytes,7,opt,name=permit,proto3,oneof"`
+}
+
 func (*WorkResponse_Welcome) isWorkResponse_Message() {}
 
 func (*WorkResponse_Part) isWorkResponse_Message() {}
@@ -441,10 +473,12 @@ func (*WorkResponse_Withdraw) isWorkResponse_Message() {}
 
 func (*WorkResponse_Entries) isWorkResponse_Message() {}
 
+func (*WorkResponse_Permit) isWorkResponse_Message() {}
+
 // Hello introduces a node. The site must be the one its certificate names.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// protocol is 4. Nodes of earlier ones know no shapes, and are refused.
+	// protocol is 5. Nodes of earlier ones know no permits, and are refused.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Dataset  string `protobuf:"bytes,2,opt,name=dataset,proto3" json:"dataset,omitempty"`
 	Site     string `protobuf:"bytes,3,opt,name=site,proto3" json:"site,omitempty"`
@@ -710,6 +744,149 @@ func (x *LedgerHead) GetHash() []byte {
 	return nil
 }
 
+// Permit asks whether a node's site lets it answer a round, and with it the run. Nothing is
+// charged. The round itself comes when the teachers of a quorum may answer; the node decides
+// about it anew. It has what a site decides by beside the terms.
+type Permit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	// kind and planned are those of the round, queries how many votes it asks of each teacher;
+	// 0 of others.
+	Kind    string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	Planned uint32 `protobuf:"varint,4,opt,name=planned,proto3" json:"planned,omitempty"`
+	Queries uint32 `protobuf:"varint,5,opt,name=queries,proto3" json:"queries,omitempty"`
+	// question is the SHA-256 of the round: what was charged before is free.
+	Question      []byte `protobuf:"bytes,6,opt,name=question,proto3" json:"question,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Permit) Reset() {
+	*x = Permit{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Permit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Permit) ProtoMessage() {}
+
+func (x *Permit) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Permit.ProtoReflect.Descriptor instead.
+func (*Permit) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Permit) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Permit) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *Permit) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Permit) GetPlanned() uint32 {
+	if x != nil {
+		return x.Planned
+	}
+	return 0
+}
+
+func (x *Permit) GetQueries() uint32 {
+	if x != nil {
+		return x.Queries
+	}
+	return 0
+}
+
+func (x *Permit) GetQuestion() []byte {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+// Permitted says that a round will be answered as things are. It never holds data.
+type Permitted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Permitted) Reset() {
+	*x = Permitted{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Permitted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Permitted) ProtoMessage() {}
+
+func (x *Permitted) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Permitted.ProtoReflect.Descriptor instead.
+func (*Permitted) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Permitted) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Permitted) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
 // RoundPart carries a piece of a serialized Round.
 type RoundPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -724,7 +901,7 @@ type RoundPart struct {
 
 func (x *RoundPart) Reset() {
 	*x = RoundPart{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +913,7 @@ func (x *RoundPart) String() string {
 func (*RoundPart) ProtoMessage() {}
 
 func (x *RoundPart) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +926,7 @@ func (x *RoundPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundPart.ProtoReflect.Descriptor instead.
 func (*RoundPart) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RoundPart) GetRun() string {
@@ -793,14 +970,17 @@ type RoundTerms struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// spec is the RunSpec of the run, serialized, in the one form that the aggregator
 	// keeps: a site's approval is for these bytes.
-	Spec          []byte `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	Spec []byte `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	// requester is whom the certificate of who submitted or opened the run names. It is the
+	// aggregator's word; the spec is the student's.
+	Requester     string `protobuf:"bytes,3,opt,name=requester,proto3" json:"requester,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RoundTerms) Reset() {
 	*x = RoundTerms{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +992,7 @@ func (x *RoundTerms) String() string {
 func (*RoundTerms) ProtoMessage() {}
 
 func (x *RoundTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +1005,7 @@ func (x *RoundTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundTerms.ProtoReflect.Descriptor instead.
 func (*RoundTerms) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RoundTerms) GetSpec() []byte {
@@ -833,6 +1013,13 @@ func (x *RoundTerms) GetSpec() []byte {
 		return x.Spec
 	}
 	return nil
+}
+
+func (x *RoundTerms) GetRequester() string {
+	if x != nil {
+		return x.Requester
+	}
+	return ""
 }
 
 // PrivacyEvent is a release, or a number of equal ones, in the form of the ledger's
@@ -858,7 +1045,7 @@ type PrivacyEvent struct {
 
 func (x *PrivacyEvent) Reset() {
 	*x = PrivacyEvent{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +1057,7 @@ func (x *PrivacyEvent) String() string {
 func (*PrivacyEvent) ProtoMessage() {}
 
 func (x *PrivacyEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +1070,7 @@ func (x *PrivacyEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrivacyEvent.ProtoReflect.Descriptor instead.
 func (*PrivacyEvent) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PrivacyEvent) GetKind() string {
@@ -989,7 +1176,7 @@ type Withdraw struct {
 
 func (x *Withdraw) Reset() {
 	*x = Withdraw{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1188,7 @@ func (x *Withdraw) String() string {
 func (*Withdraw) ProtoMessage() {}
 
 func (x *Withdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1201,7 @@ func (x *Withdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdraw.ProtoReflect.Descriptor instead.
 func (*Withdraw) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{11}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Withdraw) GetRun() string {
@@ -1055,7 +1242,7 @@ type Votes struct {
 
 func (x *Votes) Reset() {
 	*x = Votes{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1254,7 @@ func (x *Votes) String() string {
 func (*Votes) ProtoMessage() {}
 
 func (x *Votes) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1267,7 @@ func (x *Votes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Votes.ProtoReflect.Descriptor instead.
 func (*Votes) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{12}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Votes) GetRun() string {
@@ -1136,7 +1323,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1148,7 +1335,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1161,7 +1348,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{13}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Sum) GetRun() string {
@@ -1199,7 +1386,7 @@ func (x *Sum) GetParts() uint32 {
 	return 0
 }
 
-// Refusal says why a node does not answer a round. It never holds data.
+// Refusal says why a node does not answer a round, or would not. It never holds data.
 type Refusal struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Run    string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -1214,7 +1401,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1413,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1426,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{14}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Refusal) GetRun() string {
@@ -1270,7 +1457,7 @@ func (x *Refusal) GetWaiting() bool {
 	return false
 }
 
-// Ready says that rounds of a run that the node let wait may be asked again.
+// Ready says that a run that the node let wait may be asked about again.
 type Ready struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -1280,7 +1467,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[15]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1479,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[15]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,7 +1492,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{15}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Ready) GetRun() string {
@@ -1331,20 +1518,22 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\aepsilon\x18\x04 \x01(\x01R\aepsilon\x12\x14\n" +
 	"\x05delta\x18\x05 \x01(\x01R\x05delta\x12\x16\n" +
 	"\x06filter\x18\x06 \x01(\tR\x06filter\x12#\n" +
-	"\rteachers_live\x18\a \x01(\rR\fteachersLive\"\x8e\x02\n" +
+	"\rteachers_live\x18\a \x01(\rR\fteachersLive\"\xc6\x02\n" +
 	"\vWorkRequest\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.conclave.v1.HelloH\x00R\x05hello\x12*\n" +
 	"\x05votes\x18\x02 \x01(\v2\x12.conclave.v1.VotesH\x00R\x05votes\x12$\n" +
 	"\x03sum\x18\x03 \x01(\v2\x10.conclave.v1.SumH\x00R\x03sum\x120\n" +
 	"\arefusal\x18\x04 \x01(\v2\x14.conclave.v1.RefusalH\x00R\arefusal\x12*\n" +
-	"\x05ready\x18\x06 \x01(\v2\x12.conclave.v1.ReadyH\x00R\x05ready\x12\x18\n" +
+	"\x05ready\x18\x06 \x01(\v2\x12.conclave.v1.ReadyH\x00R\x05ready\x126\n" +
+	"\tpermitted\x18\a \x01(\v2\x16.conclave.v1.PermittedH\x00R\tpermitted\x12\x18\n" +
 	"\aattempt\x18\x05 \x01(\x04R\aattemptB\t\n" +
-	"\amessage\"\xaf\x02\n" +
+	"\amessage\"\xde\x02\n" +
 	"\fWorkResponse\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.conclave.v1.WelcomeH\x00R\awelcome\x12,\n" +
 	"\x04part\x18\x02 \x01(\v2\x16.conclave.v1.RoundPartH\x00R\x04part\x123\n" +
 	"\bwithdraw\x18\x03 \x01(\v2\x15.conclave.v1.WithdrawH\x00R\bwithdraw\x126\n" +
-	"\aentries\x18\x06 \x01(\v2\x1a.conclave.v1.LedgerEntriesH\x00R\aentries\x12\x18\n" +
+	"\aentries\x18\x06 \x01(\v2\x1a.conclave.v1.LedgerEntriesH\x00R\aentries\x12-\n" +
+	"\x06permit\x18\a \x01(\v2\x13.conclave.v1.PermitH\x00R\x06permit\x12\x18\n" +
 	"\aattempt\x18\x04 \x01(\x04R\aattempt\x12-\n" +
 	"\x05terms\x18\x05 \x01(\v2\x17.conclave.v1.RoundTermsR\x05termsB\t\n" +
 	"\amessage\"\x87\x02\n" +
@@ -1368,16 +1557,27 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\n" +
 	"LedgerHead\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\fR\x04hash\"q\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\"\x94\x01\n" +
+	"\x06Permit\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x18\n" +
+	"\aplanned\x18\x04 \x01(\rR\aplanned\x12\x18\n" +
+	"\aqueries\x18\x05 \x01(\rR\aqueries\x12\x1a\n" +
+	"\bquestion\x18\x06 \x01(\fR\bquestion\"3\n" +
+	"\tPermitted\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\"q\n" +
 	"\tRoundPart\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04part\x18\x03 \x01(\rR\x04part\x12\x14\n" +
 	"\x05parts\x18\x04 \x01(\rR\x05parts\x12\x12\n" +
-	"\x04data\x18\x05 \x01(\fR\x04data\"&\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\"D\n" +
 	"\n" +
 	"RoundTerms\x12\x12\n" +
-	"\x04spec\x18\x01 \x01(\fR\x04specJ\x04\b\x02\x10\x03\"\xe1\x02\n" +
+	"\x04spec\x18\x01 \x01(\fR\x04spec\x12\x1c\n" +
+	"\trequester\x18\x03 \x01(\tR\trequesterJ\x04\b\x02\x10\x03\"\xe1\x02\n" +
 	"\fPrivacyEvent\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05sigma\x18\x02 \x01(\x01R\x05sigma\x12 \n" +
@@ -1432,7 +1632,7 @@ func file_conclave_v1_teacher_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_teacher_proto_rawDescData
 }
 
-var file_conclave_v1_teacher_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_conclave_v1_teacher_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_conclave_v1_teacher_proto_goTypes = []any{
 	(*CheckRequest)(nil),  // 0: conclave.v1.CheckRequest
 	(*CheckResponse)(nil), // 1: conclave.v1.CheckResponse
@@ -1442,38 +1642,42 @@ var file_conclave_v1_teacher_proto_goTypes = []any{
 	(*Welcome)(nil),       // 5: conclave.v1.Welcome
 	(*LedgerEntries)(nil), // 6: conclave.v1.LedgerEntries
 	(*LedgerHead)(nil),    // 7: conclave.v1.LedgerHead
-	(*RoundPart)(nil),     // 8: conclave.v1.RoundPart
-	(*RoundTerms)(nil),    // 9: conclave.v1.RoundTerms
-	(*PrivacyEvent)(nil),  // 10: conclave.v1.PrivacyEvent
-	(*Withdraw)(nil),      // 11: conclave.v1.Withdraw
-	(*Votes)(nil),         // 12: conclave.v1.Votes
-	(*Sum)(nil),           // 13: conclave.v1.Sum
-	(*Refusal)(nil),       // 14: conclave.v1.Refusal
-	(*Ready)(nil),         // 15: conclave.v1.Ready
+	(*Permit)(nil),        // 8: conclave.v1.Permit
+	(*Permitted)(nil),     // 9: conclave.v1.Permitted
+	(*RoundPart)(nil),     // 10: conclave.v1.RoundPart
+	(*RoundTerms)(nil),    // 11: conclave.v1.RoundTerms
+	(*PrivacyEvent)(nil),  // 12: conclave.v1.PrivacyEvent
+	(*Withdraw)(nil),      // 13: conclave.v1.Withdraw
+	(*Votes)(nil),         // 14: conclave.v1.Votes
+	(*Sum)(nil),           // 15: conclave.v1.Sum
+	(*Refusal)(nil),       // 16: conclave.v1.Refusal
+	(*Ready)(nil),         // 17: conclave.v1.Ready
 }
 var file_conclave_v1_teacher_proto_depIdxs = []int32{
 	4,  // 0: conclave.v1.CheckRequest.hello:type_name -> conclave.v1.Hello
 	4,  // 1: conclave.v1.WorkRequest.hello:type_name -> conclave.v1.Hello
-	12, // 2: conclave.v1.WorkRequest.votes:type_name -> conclave.v1.Votes
-	13, // 3: conclave.v1.WorkRequest.sum:type_name -> conclave.v1.Sum
-	14, // 4: conclave.v1.WorkRequest.refusal:type_name -> conclave.v1.Refusal
-	15, // 5: conclave.v1.WorkRequest.ready:type_name -> conclave.v1.Ready
-	5,  // 6: conclave.v1.WorkResponse.welcome:type_name -> conclave.v1.Welcome
-	8,  // 7: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
-	11, // 8: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
-	6,  // 9: conclave.v1.WorkResponse.entries:type_name -> conclave.v1.LedgerEntries
-	9,  // 10: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
-	7,  // 11: conclave.v1.Hello.ledger:type_name -> conclave.v1.LedgerHead
-	7,  // 12: conclave.v1.Welcome.ledger:type_name -> conclave.v1.LedgerHead
-	2,  // 13: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
-	0,  // 14: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
-	3,  // 15: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
-	1,  // 16: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
-	15, // [15:17] is the sub-list for method output_type
-	13, // [13:15] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	14, // 2: conclave.v1.WorkRequest.votes:type_name -> conclave.v1.Votes
+	15, // 3: conclave.v1.WorkRequest.sum:type_name -> conclave.v1.Sum
+	16, // 4: conclave.v1.WorkRequest.refusal:type_name -> conclave.v1.Refusal
+	17, // 5: conclave.v1.WorkRequest.ready:type_name -> conclave.v1.Ready
+	9,  // 6: conclave.v1.WorkRequest.permitted:type_name -> conclave.v1.Permitted
+	5,  // 7: conclave.v1.WorkResponse.welcome:type_name -> conclave.v1.Welcome
+	10, // 8: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
+	13, // 9: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
+	6,  // 10: conclave.v1.WorkResponse.entries:type_name -> conclave.v1.LedgerEntries
+	8,  // 11: conclave.v1.WorkResponse.permit:type_name -> conclave.v1.Permit
+	11, // 12: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
+	7,  // 13: conclave.v1.Hello.ledger:type_name -> conclave.v1.LedgerHead
+	7,  // 14: conclave.v1.Welcome.ledger:type_name -> conclave.v1.LedgerHead
+	2,  // 15: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
+	0,  // 16: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
+	3,  // 17: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
+	1,  // 18: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
+	17, // [17:19] is the sub-list for method output_type
+	15, // [15:17] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_teacher_proto_init() }
@@ -1487,12 +1691,14 @@ func file_conclave_v1_teacher_proto_init() {
 		(*WorkRequest_Sum)(nil),
 		(*WorkRequest_Refusal)(nil),
 		(*WorkRequest_Ready)(nil),
+		(*WorkRequest_Permitted)(nil),
 	}
 	file_conclave_v1_teacher_proto_msgTypes[3].OneofWrappers = []any{
 		(*WorkResponse_Welcome)(nil),
 		(*WorkResponse_Part)(nil),
 		(*WorkResponse_Withdraw)(nil),
 		(*WorkResponse_Entries)(nil),
+		(*WorkResponse_Permit)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1500,7 +1706,7 @@ func file_conclave_v1_teacher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_teacher_proto_rawDesc), len(file_conclave_v1_teacher_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,139 @@
+package coordinator
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+func testQuestion(run string, round uint64, digest string) Question {
+	return Question{Run: run, Round: round, Digest: digest, Use: votes(200, 4)}
+}
+
+func types(entries []ledger.Entry) (of []string) {
+	for _, e := range entries {
+		of = append(of, e.Type)
+	}
+	return of
+}
+
+// Whatever order questions come in, each that nodes were asked has one charge: that of its
+// release, or its own.
+func TestAskedIsCharged(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	ctx := testkit.Within(t)
+	ask := func(round uint64, digest string) {
+		t.Helper()
+		testkit.Must(t, c.store.Ask(ctx, c.lead, testQuestion("first", round, digest)))
+	}
+	charge := func(round uint64, digest string) {
+		t.Helper()
+		paid := testCharge("first", round, "answer")
+		paid.Digest = digest
+		_, _, err := c.store.Charge(ctx, c.lead, paid)
+		testkit.Must(t, err)
+	}
+	want := func(of ...string) {
+		t.Helper()
+		entries, v := ledgerOf(t, c.store)
+		testkit.Same(t, "entries", types(entries), append([]string{"open", "run"}, of...))
+		spent := 0
+		for _, e := range v.Events {
+			spent += int(e.Count)
+		}
+		released, abandoned := v.Runs["first"].Releases, v.Runs["first"].Abandoned
+		if spent != 4*(released+abandoned) {
+			t.Errorf("%d votes are spent on %d releases and %d abandoned questions of 4", spent, released, abandoned)
+		}
+	}
+	ask(0, "a")
+	ask(0, "a")
+	want()
+	charge(0, "a")
+	ask(0, "a") // a late one: it is paid for
+	want("release")
+	ask(1, "a")
+	ask(1, "b")
+	want("release", "abandoned")
+	ask(1, "a") // each asking of another question is one more answer that nobody paid for
+	want("release", "abandoned", "abandoned")
+	charge(1, "c") // a selection, which asks no node
+	want("release", "abandoned", "abandoned", "abandoned", "release")
+	ask(2, "a")
+
+	// Another leader knows of it, and so does the one that verifies all.
+	c.lead = leadAs(t, c.store, "agg")
+	testkit.Must(t, c.store.OpenDataset(ctx, c.lead, testDataset))
+	ask(2, "a")
+	want("release", "abandoned", "abandoned", "abandoned", "release")
+	_, err := c.store.CloseRun(ctx, c.lead, "first")
+	testkit.Must(t, err)
+	want("release", "abandoned", "abandoned", "abandoned", "release", "abandoned", "close")
+	testkit.Must(t, c.store.OpenDataset(ctx, c.lead, testDataset))
+	if err := c.store.Ask(ctx, c.lead, testQuestion("first", 2, "a")); !errors.Is(err, ErrRunClosed) {
+		t.Errorf("asked of a closed run: %v", err)
+	}
+}
+
+// What was asked counts as spent for the runs beside it, and for other questions of its own.
+func TestAskedTakesRoom(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	ctx := testkit.Within(t)
+	for _, name := range []string{"second", "third"} {
+		_, err := c.store.OpenRun(ctx, c.lead, testRun(name))
+		testkit.Must(t, err)
+	}
+	dear := func(run, digest string) error {
+		q := testQuestion(run, 0, digest)
+		q.Use = votes(20, 4)
+		return c.store.Ask(ctx, c.lead, q)
+	}
+	asked := 0
+	var last error
+	for _, run := range []string{"first", "second", "third"} {
+		for _, digest := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+			if last = dear(run, digest); last != nil {
+				break
+			}
+			asked++
+		}
+	}
+	if !errors.Is(last, privacy.ErrOverBudget) || asked < 2 {
+		t.Fatalf("%d questions, the last with %v", asked, last)
+	}
+	entries, v := ledgerOf(t, c.store)
+	room, err := c.store.Room(ctx, testDataset.Name)
+	testkit.Must(t, err)
+	var due []privacy.Event
+	for _, run := range room.Open {
+		ofRun, ofDataset, err := spending(c.store, run.Name)
+		testkit.Must(t, err)
+		due = ofDataset.Spent
+		price, err := privacy.Account(ofRun.Spent, ofRun.Budget.Delta)
+		if err != nil || price.Epsilon > ofRun.Budget.Epsilon {
+			t.Errorf("run %s: what it was asked comes to %+v, %v", run.Name, price, err)
+		}
+	}
+	var votes int64
+	for _, e := range due {
+		votes += e.Count
+	}
+	if votes != int64(4*asked) {
+		t.Errorf("%d votes count as spent, %d questions of 4 were asked; the ledger has %d entries and %+v",
+			votes, asked, len(entries), v.Events)
+	}
+	// The run's end charges what is open, and always fits.
+	for _, run := range []string{"first", "second", "third"} {
+		_, err := c.store.CloseRun(ctx, c.lead, run)
+		testkit.Must(t, err)
+	}
+	if _, v = ledgerOf(t, c.store); v.Events[0].Count != votes {
+		t.Errorf("%+v are spent in the end, %d votes were asked", v.Events, votes)
+	}
+	testkit.Must(t, c.store.OpenDataset(ctx, c.lead, testDataset))
+}

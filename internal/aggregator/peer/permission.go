@@ -1,0 +1,94 @@
+package peer
+
+import "sync"
+
+// Permission is what the site of a node says of a run. A node is asked once on each of its
+// streams, before the run's first round there: a site that answered a round has charged its
+// records for it, also where others then deny the run.
+type Permission uint8
+
+// The permissions.
+const (
+	NotAsked Permission = iota
+	Asked               // no answer came yet
+	Permitted
+	Undecided // people at the site have to decide
+	Denied
+)
+
+// permissions are those of a stream, by run: of runs that are open, since they go with a run's end.
+type permissions struct {
+	mu    sync.Mutex
+	byRun map[string]permission
+}
+
+type permission struct {
+	is      Permission
+	attempt uint64 // by which it was asked
+	why     string // of what is undecided or denied
+}
+
+func (ps *permissions) set(run string, p permission) {
+	if ps.byRun == nil {
+		ps.byRun = map[string]permission{}
+	}
+	ps.byRun[run] = p
+}
+
+// Permission returns what the node's site says of a run, and why where it does not permit it. A
+// denial is for the attempt alone: the site may have thought better of it since.
+func (n *Node) Permission(run string, attempt uint64) (is Permission, why string) {
+	n.permissions.mu.Lock()
+	defer n.permissions.mu.Unlock()
+	p := n.permissions.byRun[run]
+	if p.is == Denied && p.attempt != attempt {
+		return NotAsked, ""
+	}
+	return p.is, p.why
+}
+
+// Inquire notes that the node is asked about a run.
+func (n *Node) Inquire(run string, attempt uint64) {
+	n.permissions.mu.Lock()
+	defer n.permissions.mu.Unlock()
+	n.permissions.set(run, permission{is: Asked, attempt: attempt})
+}
+
+// Decide notes what the node's site says; false where it was not asked by the attempt, or said
+// it already.
+func (n *Node) Decide(run string, attempt uint64, is Permission, why string) bool {
+	n.permissions.mu.Lock()
+	defer n.permissions.mu.Unlock()
+	if p := n.permissions.byRun[run]; p.is != Asked || p.attempt != attempt {
+		return false
+	}
+	n.permissions.set(run, permission{is, attempt, why})
+	return true
+}
+
+// Await notes that the node's site has to decide about a run after all: it is asked nothing
+// more in it until it is ready.
+func (n *Node) Await(run, why string) {
+	n.permissions.mu.Lock()
+	defer n.permissions.mu.Unlock()
+	n.permissions.set(run, permission{is: Undecided, why: why})
+}
+
+// Ready ends the waiting for a decision, and says whether there was any. What it is, the node
+// is asked anew.
+func (n *Node) Ready(run string) bool {
+	n.permissions.mu.Lock()
+	defer n.permissions.mu.Unlock()
+	waited := n.permissions.byRun[run].is == Undecided
+	if waited {
+		delete(n.permissions.byRun, run)
+	}
+	return waited
+}
+
+// Forget forgets what the node's site said of a run: it is asked anew, where the run goes on.
+func (n *Node) Forget(run string) {
+	n.permissions.mu.Lock()
+	defer n.permissions.mu.Unlock()
+	delete(n.permissions.byRun, run)
+}

@@ -1,0 +1,51 @@
+package round
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// note has the store count a round as asked, from when the first node was sent it. The nodes
+// work meanwhile; nothing of them is told before: not how the round stands, and not that it
+// ended. The passes of a round are one question, and a round that was released is paid for.
+func (rs *Rounds) note(e *Execution) error {
+	whole := e
+	if e.outer != nil {
+		whole = e.outer
+	}
+	if !e.asking || whole.noted || e.released != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(rs.Lifetime.Leading(), chargeTimeout)
+	defer cancel()
+	if err := e.dataset.note(ctx, rs.Store, rs.Lead, whole); err != nil {
+		if rs.Lifetime.Leading().Err() != nil {
+			err = context.Cause(rs.Lifetime.Leading())
+		}
+		return fmt.Errorf("ask round %d of run %q: %w", e.key.Number, e.key.Run, err)
+	}
+	whole.noted = true
+	return nil
+}
+
+// note puts what an execution has set aside into the store, where it stays until it is charged.
+func (d *Dataset) note(ctx context.Context, store Store, lead *coordinator.Leadership, e *Execution) error {
+	d.admission.Lock()
+	defer d.admission.Unlock()
+	err := store.Ask(ctx, lead, e.asks(e.worst()))
+	if err == nil {
+		delete(d.reserved, e)
+	}
+	return err
+}
+
+// asks is the question as the store knows it.
+func (q *inquiry) asks(use privacy.Use) coordinator.Question {
+	return coordinator.Question{
+		Run: q.key.Run, Round: q.key.Number, Digest: hex.EncodeToString(q.digest[:]), Use: use,
+	}
+}

@@ -1,0 +1,130 @@
+package round
+
+import (
+	"strings"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/payload"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// permits are what the sites of a round's nodes say of its run, as far as they were not sent
+// the round yet. A site is charged for its node's answer: the round goes to nobody before those
+// who permit it, and those who have it, are a quorum.
+type permits struct {
+	willing    []*stream    // are permitted, and due once there is a quorum
+	unasked    []*peer.Node // are to be asked about the run
+	unanswered int          // were asked, now or before
+	silent     []string     // were asked before
+	waitingFor []string     // people have to decide
+
+	// The teachers of the willing, and of those where people have to decide.
+	permitted, waiting uint32
+}
+
+// look adds what the site of a stream says that was not sent the round. Callers hold e.mu.
+func (e *Execution) look(s *stream, ps *permits) {
+	is, why := s.node.Permission(e.key.Run, e.permit)
+	switch is {
+	case peer.NotAsked:
+		if s.inquired++; s.inquired > maxAgain {
+			s.state, s.problem = failed, "let the round wait too often"
+			return
+		}
+		ps.unasked = append(ps.unasked, s.node)
+	case peer.Asked:
+		ps.silent = append(ps.silent, s.node.ID.String()+" has not said yet whether it may answer")
+	case peer.Permitted:
+		ps.willing = append(ps.willing, s)
+		ps.permitted += s.node.Teachers
+		return
+	case peer.Undecided:
+		ps.waitingFor = append(ps.waitingFor, s.node.ID.String()+" "+strings.TrimSpace(why))
+		ps.waiting += s.node.Teachers
+		return
+	case peer.Denied:
+		s.state, s.problem = failed, why
+		return
+	}
+	ps.unanswered++
+}
+
+// inquire asks nodes whether their sites permit the run.
+func (e *Execution) inquire(nodes []*peer.Node) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	if e.permitMessage == nil {
+		m, err := peer.Encode(&conclavev1.WorkResponse{
+			Attempt: e.permit, Terms: e.terms,
+			Message: &conclavev1.WorkResponse_Permit{Permit: &conclavev1.Permit{
+				Run: e.key.Run, Round: e.key.Number, Kind: e.kind(), Planned: uint32(e.planned),
+				Queries: uint32(e.question.Queries()), Question: e.digest[:],
+			}},
+		})
+		if err != nil {
+			return err
+		}
+		e.permitMessage = []peer.Encoded{m}
+	}
+	for _, n := range nodes {
+		n.Inquire(e.key.Run, e.permit)
+	}
+	peer.Ask(nodes, peer.Round{Run: e.key.Run, Number: e.key.Number, Attempt: e.permit}, e.permitMessage)
+	return nil
+}
+
+// decide takes what a node's site says of a run, by an attempt that the node was sent; ours is
+// false where that was a round's, or the run is over. An error says why the node is left out.
+func (d *Dataset) decide(n *peer.Node, key payload.Key, answer *conclavev1.WorkRequest) (ours bool, err error) {
+	is, why := peer.Permitted, ""
+	if refusal := answer.GetRefusal(); refusal != nil {
+		is, why = peer.Denied, fault.Printable(refusal.GetReason())
+		if refusal.GetWaiting() {
+			is, err = peer.Undecided, fault.Rejectf(fault.Waiting, "node %v waits: %s", n.ID, why)
+		} else {
+			why = "refused: " + why
+			err = fault.Rejectf(fault.Refusal, "node %v %s", n.ID, why)
+		}
+	} else if answer.GetPermitted() == nil {
+		is, why = peer.Denied, "sent an answer where it was asked whether it may"
+		err = fault.Rejectf(fault.Malformed, "node %v %s", n.ID, why)
+	}
+	if !n.Decide(key.Run, answer.GetAttempt(), is, why) {
+		return false, nil
+	}
+	for _, e := range d.openIn(key.Run) { // perhaps of another round than the one that asked
+		e.decided(n, is)
+	}
+	return true, err
+}
+
+func (d *Dataset) openIn(run string) (open []*Execution) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for key, e := range d.executions {
+		if key.Run == run {
+			open = append(open, e)
+		}
+	}
+	return open
+}
+
+// decided looks whether a step is due after a node's site said something of the run: not after
+// every word of a thousand.
+func (e *Execution) decided(n *peer.Node, is peer.Permission) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := &e.schedule
+	s.unanswered--
+	if is == peer.Permitted {
+		s.missing -= int64(n.Teachers)
+	} else {
+		s.left--
+	}
+	if s.unanswered <= 0 || s.deadline.IsZero() && s.missing <= 0 || s.due(time.Now()) {
+		e.wake()
+	}
+}

@@ -1,0 +1,54 @@
+package transport
+
+import "encoding/binary"
+
+// Of HTTP/2 (RFC 9113, section 6), what [conn] looks at.
+const (
+	frameData, frameHeaders, frameReset, frameWindow = 0x0, 0x1, 0x3, 0x8
+
+	flagEndStream, flagPadded = 0x1, 0x8
+
+	// prefaceBytes come before a client's first frame.
+	prefaceBytes = 24
+)
+
+// frames finds the frames in what passes one way of a connection, in pieces of any length.
+type frames struct {
+	preface int // bytes that come before the first frame
+	header  [9]byte
+	have    int // bytes of the header
+	rest    int // bytes of the payload that are still to come
+}
+
+// next cuts the begin of p off: all of the payload of a frame that is there. It begins says
+// that the frame's header has just become whole. There is no frame where more of the header,
+// or of the preface, has to come.
+func (f *frames) next(p []byte) (payload, after []byte, begins bool) {
+	if f.preface > 0 {
+		n := min(f.preface, len(p))
+		f.preface -= n
+		return nil, p[n:], false
+	}
+	if f.rest == 0 {
+		n := copy(f.header[f.have:], p)
+		f.have += n
+		p = p[n:]
+		if f.have < len(f.header) {
+			return nil, p, false
+		}
+		f.have, f.rest, begins = 0, f.length(), true
+	}
+	n := min(f.rest, len(p))
+	f.rest -= n
+	return p[:n], p[n:], begins
+}
+
+func (f *frames) length() int {
+	return int(f.header[0])<<16 | int(f.header[1])<<8 | int(f.header[2])
+}
+
+func (f *frames) kind() byte { return f.header[3] }
+
+func (f *frames) has(flag byte) bool { return f.header[4]&flag != 0 }
+
+func (f *frames) stream() uint32 { return binary.BigEndian.Uint32(f.header[5:]) &^ (1 << 31) }

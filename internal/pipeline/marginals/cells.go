@@ -1,0 +1,199 @@
+package marginals
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/conclave-dp/conclave/partition"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// cells say how the values of a column fall into cells.
+type cells struct {
+	place  int // among the columns of the schema but for the unit
+	column int // in the schema
+	of     *partition.Column
+	// from are the rising lower ends of a number's cells. Of other columns each value is one.
+	from []float64
+	// groups have the cell of each category, the empty one last; nil where each is its own.
+	groups []uint32
+	n      int
+	// constrained marks a column that constraints of the schema are about.
+	constrained bool
+}
+
+func isNumber(c *partition.Column) bool {
+	return c.Kind == partition.Continuous || c.Kind == partition.Integer
+}
+
+// plain are the cells of a column before groups are made: from are those of a number.
+func plain(schema *partition.Schema, column int, from []float64) cells {
+	c := cells{place: column, column: column, of: &schema.Columns[column], from: from}
+	if u := schema.UnitColumn(); u >= 0 && u < column {
+		c.place--
+	}
+	for _, of := range schema.Constraints() {
+		c.constrained = c.constrained || slices.Contains(of.Columns, column)
+	}
+	switch {
+	case isNumber(c.of):
+		c.n = len(from)
+	case c.of.Kind == partition.Categorical:
+		c.n = len(c.of.Categories)
+	default:
+		c.n = 2
+	}
+	if c.of.Nullable {
+		c.n++
+	}
+	return c
+}
+
+// learnedColumns are the columns of a schema but for the unit.
+func learnedColumns(schema *partition.Schema) (at []int) {
+	for i := range schema.Columns {
+		if i != schema.UnitColumn() {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// grouped has the plain cells in groups.
+func (c cells) grouped(groups []uint32) cells {
+	c.groups = groups
+	c.n = int(slices.Max(groups)) + 1
+	return c
+}
+
+// cell is where a value falls, NaN for an empty one.
+func (c *cells) cell(v float64) int {
+	at := c.plainCell(v)
+	if c.groups != nil {
+		at = int(c.groups[at])
+	}
+	return at
+}
+
+func (c *cells) plainCell(v float64) int {
+	switch {
+	case math.IsNaN(v) && isNumber(c.of):
+		return len(c.from)
+	case math.IsNaN(v) && c.of.Kind == partition.Categorical:
+		return len(c.of.Categories)
+	case math.IsNaN(v):
+		return 2
+	case isNumber(c.of):
+		return max(0, sort.Search(len(c.from), func(i int) bool { return c.from[i] > v })-1)
+	default:
+		return int(v)
+	}
+}
+
+// message is the column as it is asked.
+func (c *cells) message() *conclavev1.CellColumn {
+	return &conclavev1.CellColumn{Column: uint32(c.place), From: c.from, Groups: c.groups}
+}
+
+// maxCells bounds the cells of a column: one with more would be noise.
+const maxCells = 1 << 16
+
+// readCells checks a column of a question against the schema.
+func readCells(schema *partition.Schema, m *conclavev1.CellColumn) (cells, error) {
+	learned := learnedColumns(schema)
+	if int(m.GetColumn()) >= len(learned) {
+		return cells{}, fmt.Errorf("column %d of %d; use the same schema at both sides", m.GetColumn(), len(learned))
+	}
+	at := learned[m.GetColumn()]
+	column := &schema.Columns[at]
+	wrong := func(what string) (cells, error) {
+		return cells{}, fmt.Errorf("the cells of column %q %s", column.Name, what)
+	}
+	from := m.GetFrom()
+	if isNumber(column) != (len(from) > 0) || len(from) > maxCells {
+		return wrong(fmt.Sprintf("have %d lower ends; a number has 1 to %d, another column none", len(from), maxCells))
+	}
+	for i, f := range from {
+		if math.IsNaN(f) || math.IsInf(f, 0) || i > 0 && f <= from[i-1] {
+			return wrong("do not rise")
+		}
+	}
+	c := plain(schema, at, from)
+	groups := m.GetGroups()
+	if len(groups) == 0 {
+		return c, nil
+	}
+	if len(groups) != c.n {
+		return wrong(fmt.Sprintf("have %d groups for %d values", len(groups), c.n))
+	}
+	for _, g := range groups {
+		if int(g) >= c.n {
+			return wrong("have a group beyond their number")
+		}
+	}
+	return c.grouped(groups), nil
+}
+
+// fineCells are those of a number in the first sum: one for each value where there are few, else
+// equal parts of the range as the schema scales it, and cells of their own for the ends of the range,
+// for 0, where many columns have most of their records, and for the numbers that the schema names.
+func fineCells(c *partition.Column, most int) []float64 {
+	lo, hi := c.Range()
+	whole := c.Kind == partition.Integer
+	var from []float64
+	if whole && hi-lo < float64(most) {
+		for v := lo; v <= hi; v++ {
+			from = append(from, v)
+		}
+		return from
+	}
+	scale, back := func(v float64) float64 { return v }, func(v float64) float64 { return v }
+	if c.Scale == partition.Log {
+		scale, back = math.Log1p, math.Expm1
+	}
+	for i := range most {
+		v := back(scale(lo) + (scale(hi)-scale(lo))*float64(i)/float64(most))
+		if whole {
+			v = math.Ceil(v)
+		}
+		from = append(from, min(max(v, lo), hi))
+	}
+	for _, v := range append([]float64{lo, 0, hi}, c.Points...) {
+		if v < lo || v > hi {
+			continue
+		}
+		from = append(from, v)
+		if next := after(c, v); next <= hi {
+			from = append(from, next)
+		}
+	}
+	slices.Sort(from)
+	return slices.Compact(from)
+}
+
+// named says whether a cell of a number begins at one that the schema names, or behind one.
+func (c *cells) named(cell int) bool {
+	return slices.ContainsFunc(c.of.Points, func(v float64) bool {
+		return c.from[cell] == v || c.from[cell] == after(c.of, v)
+	})
+}
+
+// after is the next value of a number.
+func after(c *partition.Column, v float64) float64 {
+	if c.Kind == partition.Integer {
+		return v + 1
+	}
+	return math.Nextafter(v, math.Inf(1))
+}
+
+// span is a number's cell: the values from lo up to hi, which is the next cell's begin or, of the
+// last one, beyond the range.
+func (c *cells) span(cell int) (lo, hi float64) {
+	if cell+1 < len(c.from) {
+		return c.from[cell], c.from[cell+1]
+	}
+	_, most := c.of.Range()
+	return c.from[cell], after(c.of, max(most, c.from[cell]))
+}

@@ -1,0 +1,232 @@
+package marginals
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/conclave-dp/conclave/internal/pipeline/marginals/tree"
+)
+
+// released is what the second sum says, as tables of places of columns.
+type released struct {
+	sizes        []int
+	alone, pairs []tree.Measured
+	forbidden    []forbidden
+	empty        [][]bool // by pair, its cells that are as good as empty; nil where none are
+	label        int      // its place, -1 for none
+	records      float64
+	maxSize      int  // of the model, in cells
+	steps        int  // of a fit, at most
+	looking      bool // for the pairs only
+}
+
+// together is how many pairs are added before the model is fitted again, of so many.
+func together(pairs int) int { return max(3, pairs/40) }
+
+// fit chooses the pairs of the model and fits it. It begins with independent columns and adds the
+// pairs whose noisy table is furthest from the model's, beyond what noise explains, while the tables
+// of the model are within the bound.
+func (r *released) fit(ctx context.Context) (model *tree.Tree, sets [][]int, err error) {
+	in := make([]bool, len(r.pairs))
+	model = r.build(nil)
+	model.Fit(r.records, r.alone, r.steps)
+	sets = r.withLabel(model, in)
+	with := r.build(sets)
+	r.lower(with, model)
+	model = with
+	model.Fit(r.records, r.inModel(model), r.steps)
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		added := 0
+		for _, i := range r.worst(model, in) {
+			with := append(slices.Clone(sets), r.pairs[i].Columns)
+			if r.cells(with) > r.maxSize {
+				in[i] = true // it does not fit, and will not
+				continue
+			}
+			sets, in[i] = with, true
+			if added++; added == together(len(r.pairs)) {
+				break
+			}
+		}
+		if added == 0 {
+			break
+		}
+		larger := r.build(sets)
+		larger.Take(model)
+		r.lower(larger, model)
+		model = larger
+		model.Fit(r.records, r.inModel(model), r.steps/4)
+	}
+	if !r.looking {
+		model.Fit(r.records, r.inModel(model), r.steps)
+	}
+	return model, sets, nil
+}
+
+// withLabel are the pairs with the label whose gap is more than noise is expected to make, the smallest
+// first, as far as there is room for them: what others learn from the rows is the label, and a gap
+// that is lost in the noise of each of many pairs is not lost in all of them.
+func (r *released) withLabel(model *tree.Tree, in []bool) (sets [][]int) {
+	var order []int
+	for i, m := range r.pairs {
+		if slices.Contains(m.Columns, r.label) && r.beyond(model, m) > 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return len(r.pairs[a].Counts) - len(r.pairs[b].Counts) })
+	for _, i := range order {
+		with := append(slices.Clone(sets), r.pairs[i].Columns)
+		if r.cells(with) <= r.maxSize {
+			sets, in[i] = with, true
+		}
+	}
+	return sets
+}
+
+// rare is the logarithm of how much less likely cells are that are as good as empty.
+const rare = 12
+
+// lower makes the cells that are as good as empty rare, of the pairs that a model holds and the one
+// before did not.
+func (r *released) lower(model, before *tree.Tree) {
+	for i, m := range r.pairs {
+		if r.empty[i] != nil && model.Holds(m.Columns) && !before.Holds(m.Columns) {
+			model.Lower(m.Columns, r.empty[i], rare)
+		}
+	}
+}
+
+// sparse finds the cells of a table that are as good as empty: those that do not stand out of the
+// noise, where all of them together do not either. Columns that say the same have such tables, and
+// without this each of their cells would keep a little of the noise. Counts of the cells become 0.
+//
+// A row of the table with no cell that stands out has its records where a column has none either, or
+// else in its largest cell; so does a column.
+//
+// That is done where each row, or each column, has one cell that stands out: one column follows from
+// the other. Elsewhere it is done only where what is lost is surely little.
+func sparse(m *tree.Measured, rows, columns int, records float64) []bool {
+	deviation := math.Sqrt(m.Variance)
+	const out = 3 // deviations
+	largest, above := make([]int, rows), make([]int, columns)
+	for i, c := range m.Counts {
+		row, column := i/columns, i%columns
+		if column == 0 || c > m.Counts[largest[row]] {
+			largest[row] = i
+		}
+		if row == 0 || c > m.Counts[above[column]] {
+			above[column] = i
+		}
+	}
+	plain := func(at []int) (n int) {
+		for _, i := range at {
+			if m.Counts[i] < out*deviation {
+				n++
+			}
+		}
+		return n
+	}
+	plainRows, plainColumns := plain(largest), plain(above)
+	low := make([]bool, len(m.Counts))
+	sum, n := 0.0, 0.0
+	for i, c := range m.Counts {
+		row, column := i/columns, i%columns
+		isPlain, isPlainToo := m.Counts[largest[row]] < out*deviation, m.Counts[above[column]] < out*deviation
+		switch {
+		case c >= out*deviation, isPlain && isPlainToo,
+			isPlain && plainColumns == 0 && largest[row] == i, isPlainToo && plainRows == 0 && above[column] == i:
+			continue
+		}
+		low[i] = true
+		sum += c
+		n++
+	}
+	// What is cut off above leaves noise with a mean of a little less than 0.
+	const cut = 0.00443 // the normal density at 3
+	off := sum + deviation*cut*n
+	if n == 0 || off > 1.5*deviation*math.Sqrt(n) {
+		return nil
+	}
+	follows := len(low)-int(n) <= max(rows, columns)+plainRows*plainColumns
+	if !follows && off+2*deviation*math.Sqrt(n) > 0.005*records {
+		return nil
+	}
+	for i, empty := range low {
+		if empty {
+			m.Counts[i] = 0
+		}
+	}
+	return low
+}
+
+// inModel are the measured tables that the model has cells for, chosen or not.
+func (r *released) inModel(model *tree.Tree) []tree.Measured {
+	all := slices.Clone(r.alone)
+	for _, m := range r.pairs {
+		if model.Holds(m.Columns) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// worst are the pairs that are not in the model, those with the largest gap first, as far as it is
+// more than noise.
+func (r *released) worst(model *tree.Tree, in []bool) []int {
+	gaps := make([]float64, len(r.pairs))
+	var wait sync.WaitGroup
+	next := make(chan int)
+	for range 4 {
+		wait.Go(func() {
+			for i := range next {
+				gaps[i] = r.gap(model, r.pairs[i])
+			}
+		})
+	}
+	for i := range r.pairs {
+		if !in[i] && !model.Holds(r.pairs[i].Columns) {
+			next <- i
+		}
+	}
+	close(next)
+	wait.Wait()
+	var order []int
+	for i, g := range gaps {
+		if g > 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(gaps[b], gaps[a]) })
+	return order
+}
+
+// beyond is the distance of a noisy table from the model's, less what noise is expected to make.
+func (r *released) beyond(model *tree.Tree, m tree.Measured) float64 {
+	distance := 0.0
+	for i, p := range m.Table(model.Pair(m.Columns[0], m.Columns[1])) {
+		distance += math.Abs(r.records*p - m.Counts[i])
+	}
+	return distance - math.Sqrt(2/math.Pi*m.Variance)*float64(len(m.Counts))
+}
+
+// labelled is how much more the gap of a pair with the label counts.
+const labelled = 1.5
+
+// gap is the distance of a noisy table from the model's, less what noise alone makes of it; 0 where
+// noise may be all of it.
+func (r *released) gap(model *tree.Tree, m tree.Measured) float64 {
+	gap := r.beyond(model, m)
+	if gap < math.Sqrt(m.Variance*float64(len(m.Counts))) {
+		return 0
+	}
+	if m.Columns[0] == r.label || m.Columns[1] == r.label {
+		gap *= labelled
+	}
+	return gap
+}

@@ -1,0 +1,234 @@
+package marginals
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// fineColumn is a column as the first sum knows it.
+type fineColumn struct {
+	cells
+	// records are the records in each fine cell: released, and then made to be none below 0 that
+	// add up to all.
+	records  []float64
+	variance float64 // of the noise that they were released with
+	block    int     // so many neighbours were counted together as well
+}
+
+// blocks is how many blocks of a number's fine cells are counted together as well.
+const blocks = 16
+
+// withBlocks takes the counts of blocks into those of fine cells: the mean of both by their variances,
+// where what is more or less is spread over the block.
+func (c *fineColumn) withBlocks(counts []float64) {
+	n := len(c.from)
+	for b := range counts {
+		from, to := b*c.block, min(n, (b+1)*c.block)
+		if from >= n { // empty values have a count of their own
+			to = len(c.records)
+			from = n
+		}
+		if from == to {
+			continue
+		}
+		size := float64(to - from)
+		more := (counts[b] - sumOf(c.records[from:to])) * size / (size + 1)
+		for i := from; i < to; i++ {
+			c.records[i] += more / size
+		}
+	}
+}
+
+// noise is the variance of the sum of neighbouring cells.
+func (c *fineColumn) noise(from, to int) float64 {
+	cells := float64(to - from)
+	if c.block == 0 || cells < float64(c.block) {
+		return c.variance * cells
+	}
+	return c.variance * cells / float64(c.block)
+}
+
+// total estimates the number of records: that of each column by its noise.
+func total(columns []fineColumn) float64 {
+	sum, weights := 0.0, 0.0
+	for _, c := range columns {
+		w := 1 / (c.variance * float64(len(c.records)))
+		for _, r := range c.records {
+			sum += w * r
+		}
+		weights += w
+	}
+	return max(1, sum/weights)
+}
+
+// stands is how many deviations a difference between neighbours has to be, or it is taken for noise.
+const stands = 3
+
+// smooth takes the noise out of a number's fine cells, as far as it can be told: where two neighbouring
+// parts of the range differ by less than noise may make, records are spread over both as if evenly.
+// This is thresholding of a Haar wavelet, with parts weighted by their width on the column's scale.
+func (c *fineColumn) smooth() {
+	if !isNumber(c.of) {
+		return
+	}
+	n := len(c.from)
+	widths, sums := make([]float64, n+1), make([]float64, n+1) // of all cells before
+	for i := range n {
+		widths[i+1], sums[i+1] = widths[i]+c.width(i), sums[i]+c.records[i]
+	}
+	var spread func(from, to int, records float64)
+	spread = func(from, to int, records float64) {
+		if to-from == 1 {
+			c.records[from] = records
+			return
+		}
+		mid := (from + to) / 2
+		left, right := sums[mid]-sums[from], sums[to]-sums[mid]
+		share := (widths[mid] - widths[from]) / (widths[to] - widths[from])
+		// What the left has more than its share, and the deviation of that.
+		more := left*(1-share) - right*share
+		noise := c.noise(from, mid)*(1-share)*(1-share) + c.noise(mid, to)*share*share
+		if math.Abs(more) < stands*math.Sqrt(noise) {
+			more = 0
+		}
+		spread(from, mid, records*share+more)
+		spread(mid, to, records*(1-share)-more)
+	}
+	spread(0, n, sums[n])
+}
+
+// width is that of a fine cell on the column's scale; one value of many is a millionth.
+func (c *fineColumn) width(cell int) float64 {
+	lo, hi := c.span(cell)
+	if c.of.Kind == partition.Integer {
+		lo, hi = math.Ceil(lo), math.Ceil(hi)
+	}
+	if c.of.Scale == partition.Log {
+		lo, hi = math.Log1p(lo), math.Log1p(hi)
+	}
+	least, most := c.of.Range()
+	if c.of.Scale == partition.Log {
+		least, most = math.Log1p(least), math.Log1p(most)
+	}
+	return max(hi-lo, 1e-6*(most-least))
+}
+
+// nearest moves counts to the nearest ones that are none below 0 and add up to a total.
+func nearest(counts []float64, total float64) []float64 {
+	sorted := slices.Clone(counts)
+	slices.SortFunc(sorted, func(a, b float64) int { return cmp.Compare(b, a) })
+	sum, shift := 0.0, 0.0
+	for i, c := range sorted {
+		sum += c
+		if s := (sum - total) / float64(i+1); c > s {
+			shift = s
+		}
+	}
+	out := make([]float64, len(counts))
+	for i, c := range counts {
+		out[i] = max(0, c-shift)
+	}
+	return out
+}
+
+// coarse are the cells of a column for tables of pairs whose counts have noise of this deviation, at
+// most so many of a number, and for each fine cell its place among them. Cells of a number have about the
+// same number of records, and spikes are by themselves; categories that are lost in noise are one. Where
+// there are larger cells already, within tells of each fine cell which one it is in, and no cell is in two.
+func (c *fineColumn) coarse(records, noise float64, most int, within []int) (coarse cells, of []int) {
+	of = make([]int, len(c.records))
+	if within == nil {
+		within = make([]int, len(of))
+	}
+	if !isNumber(c.of) {
+		return c.merged(noise, most, within, of)
+	}
+	if len(c.from) <= most {
+		return c.all()
+	}
+	deviation := math.Sqrt(c.variance)
+	var from []float64
+	for target := records / float64(most); ; target *= 1.2 {
+		spike := func(i int) bool {
+			return c.records[i] > 0.5*target && c.records[i] > 4*deviation
+		}
+		from = from[:0]
+		held := 0.0
+		for i := range c.from {
+			apart := i == 0 || c.named(i) || within[i] != within[i-1] || spike(i) || spike(i-1)
+			if apart || held+c.records[i]/2 > target {
+				from = append(from, c.from[i])
+				held = 0
+			}
+			held += c.records[i]
+			of[i] = len(from) - 1
+		}
+		if len(from) <= most || target > records {
+			break
+		}
+	}
+	if c.of.Nullable {
+		of[len(c.from)] = len(from)
+	}
+	coarse = c.cells
+	coarse.from, coarse.n = from, len(from)
+	if c.of.Nullable {
+		coarse.n++
+	}
+	return coarse, of
+}
+
+// all are the fine cells themselves.
+func (c *fineColumn) all() (cells, []int) {
+	of := make([]int, len(c.records))
+	for i := range of {
+		of[i] = i
+	}
+	return c.cells, of
+}
+
+// merged puts the categories that are lost in noise, and those beyond so many, into one cell, where
+// there are several.
+func (c *fineColumn) merged(noise float64, most int, within, of []int) (cells, []int) {
+	order := make([]int, len(c.records))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(c.records[b], c.records[a]) })
+	// The cell of others so far is the one with several.
+	others, members := -1, map[int]int{}
+	for _, w := range within {
+		if members[w]++; members[w] > 1 {
+			others = w
+		}
+	}
+	rare, n := make([]bool, len(order)), 0
+	for rank, i := range order {
+		if within[i] == others && (c.records[i] < noise || rank >= most-1) {
+			rare[i] = true
+			n++
+		}
+	}
+	// A constraint may tell apart what would be one cell.
+	if n < 2 || len(order) < 4 || c.constrained {
+		return c.all()
+	}
+	groups, next, lost := make([]uint32, len(order)), uint32(0), -1
+	for i := range groups {
+		switch {
+		case !rare[i]:
+			groups[i], next = next, next+1
+		case lost < 0:
+			groups[i], lost, next = next, int(next), next+1
+		default:
+			groups[i] = uint32(lost)
+		}
+	}
+	for i, g := range groups {
+		of[i] = int(g)
+	}
+	return c.grouped(groups), of
+}

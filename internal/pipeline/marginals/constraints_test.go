@@ -1,0 +1,188 @@
+package marginals
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+const stays = `columns:
+  - {name: ward, kind: categorical, categories: [adult, child, birth, other]}
+  - {name: sex, kind: categorical, categories: [F, M], nullable: true}
+  - {name: age, kind: integer, lower: 0, upper: 1000}
+  - {name: came, kind: integer, lower: 1, upper: 366}
+  - {name: left, kind: integer, lower: 1, upper: 366}
+  - {name: low, kind: continuous, lower: 0, upper: 100, spikes: [12.3456789012]}
+  - {name: high, kind: continuous, lower: 0, upper: 100, nullable: true}
+  - {name: code, kind: integer, lower: 0, upper: 99999}
+constraints:
+  - {never: {ward: birth, sex: M}}
+  - {if: {ward: child}, then: {age: "<=17"}}
+  - {less: [came, left]}
+  - {at_most: [low, high]}
+  - {column: code, follows: ward, as: {adult: 70123, child: 70124, birth: 9}}
+  - {never: {ward: other, sex: "", age: ">=500"}}
+`
+
+// staying are rows that meet the constraints.
+func staying(n int) (rows [][]float64) {
+	rng := rand.New(rand.NewPCG(8, 7))
+	for range n {
+		ward, sex, age := float64(rng.IntN(4)), float64(rng.IntN(2)), float64(18+rng.IntN(80))
+		came := float64(1 + rng.IntN(364))
+		low, high := 12.3456789012, math.NaN()
+		if rng.IntN(3) > 0 {
+			low = 50 * rng.Float64()
+			high = low + 10*rng.Float64()
+		}
+		switch ward {
+		case 1:
+			age = float64(rng.IntN(18))
+		case 2:
+			sex = 0
+		}
+		code := []float64{70123, 70124, 9, float64(rng.IntN(100_000))}[int(ward)]
+		rows = append(rows, []float64{ward, sex, age, came, min(366, came+1+float64(rng.IntN(9))), low, high, code})
+	}
+	return rows
+}
+
+// No row breaks a constraint, with conditions too, also of a model that was saved and of one that
+// learned next to nothing. Spikes are drawn as they are.
+func TestRowsMeetConstraints(t *testing.T) {
+	rows := staying(4000)
+	for _, epsilon := range []float64{0.05, 3} {
+		s, _ := learnedBy(t, stays, rows, epsilon)
+		dir := t.TempDir()
+		testkit.Must(t, s.model.Save(dir))
+		m, err := pipeline.LoadModel(dir, modelKind)
+		testkit.Must(t, err)
+		schema := m.Schema()
+		for _, texts := range [][]string{nil, {"ward=birth"}, {"came>300", "low>=40"}, {"age>100", "ward=other"}} {
+			table, err := m.Sample(4000, conditions(t, texts...), rand.New(rand.NewPCG(3, 4)))
+			testkit.Must(t, err)
+			if table.Len() != 4000 {
+				t.Fatalf("%d rows", table.Len())
+			}
+			for i := range table.Len() {
+				if n := schema.Broken(table.Cells(i)); n > 0 {
+					t.Fatalf("epsilon %v: row %v breaks constraint %d", epsilon, table.Cells(i), n)
+				}
+			}
+			if texts != nil || epsilon < 1 {
+				continue
+			}
+			// Most cells of came and left that rows are in have some that are dropped. More rows are
+			// drawn there, or 3038 would be left where 3661 are right.
+			near := 0
+			for i := range table.Len() {
+				if r := table.Cells(i); int(r[3]/61) == int(r[4]/61) {
+					near++
+				}
+			}
+			if near < 3100 {
+				t.Errorf("%d of 4000 rows came and left in the same two months", near)
+			}
+			for name, of := range map[string]func([]float64) bool{
+				"birth":        func(r []float64) bool { return r[0] == 2 },
+				"the spike":    func(r []float64) bool { return r[5] == 12.3456789012 },
+				"summer":       func(r []float64) bool { return r[3] > 170 && r[3] <= 260 },
+				"empty and 50": func(r []float64) bool { return math.IsNaN(r[6]) && r[5] < 50 },
+			} {
+				want, got := 0.0, 0.0
+				for i, row := range rows {
+					if of(row) {
+						want++
+					}
+					if of(table.Cells(i)) {
+						got++
+					}
+				}
+				if math.Abs(want-got) > 0.05*4000 {
+					t.Errorf("%s: %v of 4000 rows, %v of those made", name, want, got)
+				}
+			}
+		}
+		if _, err := m.Sample(1, conditions(t, "ward=birth", "sex=M"), rand.New(rand.NewPCG(3, 4))); err == nil ||
+			!strings.Contains(err.Error(), "ward=birth") {
+			t.Errorf("rows that break a constraint are asked for, and the error is %v", err)
+		}
+	}
+}
+
+func conditions(t testing.TB, texts ...string) (where []pipeline.Condition) {
+	t.Helper()
+	for _, text := range texts {
+		c, err := pipeline.ParseCondition(text)
+		testkit.Must(t, err)
+		where = append(where, c)
+	}
+	return where
+}
+
+// Tables that no model should be expected of either work or are refused by the plan, before
+// anything is asked.
+func TestOddTables(t *testing.T) {
+	list := make([]string, 10_000)
+	for i := range list {
+		list[i] = fmt.Sprintf("c%04d", i)
+	}
+	codes := "[" + strings.Join(list, ", ") + "]"
+	for name, tc := range map[string]struct {
+		columns string
+		row     []float64
+		want    string // of the error; empty where it works
+	}{
+		"one column":   {"  - {name: a, kind: integer, lower: 0, upper: 9}\n", []float64{3}, ""},
+		"one category": {"  - {name: a, kind: categorical, categories: [only]}\n", []float64{0}, ""},
+		"one value twice": {"  - {name: a, kind: categorical, categories: [only]}\n" +
+			"  - {name: b, kind: categorical, categories: [only]}\n", []float64{0, 0}, ""},
+		"all empty": {"  - {name: a, kind: continuous, lower: 0, upper: 9, nullable: true}\n" +
+			"  - {name: b, kind: binary, nullable: true}\n", []float64{math.NaN(), math.NaN()}, ""},
+		"10000 codes": {"  - {name: a, kind: categorical, categories: " + codes + "}\n" +
+			"  - {name: b, kind: binary}\n", []float64{4711, 1}, ""},
+		"10000 codes twice": {"  - {name: a, kind: categorical, categories: " + codes + "}\n" +
+			"  - {name: b, kind: categorical, categories: " + codes + "}\n", nil, "cells, and 2000000 are the most"},
+		"codes in a constraint": {"  - {name: a, kind: categorical, categories: " + codes + "}\n" +
+			"  - {name: b, kind: integer, lower: 0, upper: 99}\nconstraints:\n  - {never: {a: c0007, b: 3}}\n", nil,
+			"marginals.size is"},
+		"many columns": {"  - {name: x, kind: continuous, lower: 0, upper: 1, repeat: 300}\n", nil, ""},
+	} {
+		schema, err := partition.ParseSchema([]byte("columns:\n" + tc.columns))
+		testkit.Must(t, err)
+		train := trainingOf(t, schema)
+		budget, err := privacy.NewBudget(1, 1e-5)
+		testkit.Must(t, err)
+		err = train.Plan(&plan.Plan{Classes: 1}, budget)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: the error is %v, want %q", name, err, tc.want)
+		}
+		if tc.row == nil || err != nil {
+			continue
+		}
+		rows := make([][]float64, 2000)
+		for i := range rows {
+			rows[i] = tc.row
+		}
+		s, _ := learnedBy(t, "columns:\n"+tc.columns, rows, 3)
+		table, err := s.model.Sample(1000, nil, rand.New(rand.NewPCG(3, 4)))
+		testkit.Must(t, err)
+		same := 0
+		for i := range table.Len() {
+			if got := table.Cells(i)[0]; got == tc.row[0] || math.IsNaN(got) && math.IsNaN(tc.row[0]) {
+				same++
+			}
+		}
+		if same < 900 {
+			t.Errorf("%s: %d of 1000 rows have the one value of the column", name, same)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package marginals
+
+import (
+	"context"
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/pipeline/marginals/tree"
+)
+
+// grid is the cells of the pairs: larger ones that all pairs are looked at in, and within them those
+// that the chosen pairs are measured in. It follows from the first release.
+type grid struct {
+	pairs            [][2]int // all that are looked at
+	scouted, columns []cells
+	large, of        [][]int // by column, the cell of each fine one
+}
+
+func (s *student) grid(fine []fineColumn) (g grid) {
+	records := sumOf(fine[0].records)
+	noise := func(pairs int) float64 {
+		return s.second.Sigma * math.Sqrt(max(1, float64(pairs)/(1-onColumns)))
+	}
+	g.pairs = s.t.pairsOf(s.t.widest())
+	all, few := noise(len(g.pairs)), noise(min(len(g.pairs), 2*len(fine)))
+	// With more cells the pairs' counts would be smaller than their noise.
+	most := func(noise float64, least, most int) int {
+		return min(most, max(least, int(math.Sqrt(records/noise))))
+	}
+	scout, measure := most(all, 2, scoutCells), most(few, 4, s.t.o.Cells)
+	label := s.t.labelPlace()
+	for i := range fine {
+		c := &fine[i]
+		large, ofLarge := c.all()
+		if i != label || isNumber(c.of) {
+			large, ofLarge = c.coarse(records, all, min(scout, s.t.o.Cells), nil)
+		}
+		small, of := c.coarse(records, few, measure, ofLarge)
+		g.scouted, g.large = append(g.scouted, large), append(g.large, ofLarge)
+		g.columns, g.of = append(g.columns, small), append(g.of, of)
+	}
+	return g
+}
+
+// scoutCells is the most cells of a column that all pairs are looked at in.
+const scoutCells = 9
+
+// choose finds the pairs of the third question, by what the first two say.
+func (s *student) choose(ctx context.Context, fine []fineColumn, g grid) error {
+	r := s.released(fine, g)
+	r.looking, r.steps = true, max(1, r.steps/4)
+	_, sets, err := r.fit(ctx)
+	if err != nil {
+		return err
+	}
+	s.Chosen = [][2]int{}
+	for _, set := range sets {
+		s.Chosen = append(s.Chosen, [2]int{set[0], set[1]})
+	}
+	return nil
+}
+
+// question is the second one, or the third.
+func (s *student) question(g grid, number int) (err error) {
+	columns, of := g.scouted, g.pairs
+	if number == 2 {
+		columns, of = g.columns, s.Chosen
+	}
+	s.questions[number], err = s.t.pairsQuestion(columns, of, s.second.Sigma)
+	return err
+}
+
+// released are the tables of the releases that there are, in the smallest cells.
+func (s *student) released(fine []fineColumn, g grid) *released {
+	r := &released{forbidden: s.t.forbidden(fine, g.columns, g.of), label: s.t.labelPlace(),
+		records: sumOf(fine[0].records), maxSize: s.t.o.Size, steps: s.t.o.Steps}
+	for i, c := range g.columns {
+		r.sizes = append(r.sizes, c.n)
+		counts := make([]float64, c.n)
+		for f, cell := range g.of[i] {
+			counts[cell] += fine[i].records[f]
+		}
+		// Each cell is of so many fine ones, in the mean.
+		variance := fine[i].variance * float64(len(g.of[i])) / float64(c.n)
+		r.alone = append(r.alone, tree.Measured{Columns: []int{i}, Counts: counts, Variance: variance})
+	}
+	for number := 2; number >= 1; number-- {
+		if s.sums[number] == nil {
+			continue
+		}
+		question := s.questions[number]
+		for i := range question.tables {
+			t := &question.tables[i]
+			m := tree.Measured{Columns: []int{t.first}, Counts: t.counts(s.sums[number]),
+				Variance: t.variance(question.bound, s.second.Sigma)}
+			if number == 1 {
+				m.Of = g.larger(t.first, t.second)
+			}
+			if t.second == t.first {
+				r.alone = append(r.alone, m)
+				continue
+			}
+			m.Columns = append(m.Columns, t.second)
+			var empty []bool
+			if number == 2 {
+				empty = sparse(&m, g.columns[t.first].n, g.columns[t.second].n, r.records)
+			}
+			r.empty = append(r.empty, empty)
+			r.pairs = append(r.pairs, m)
+		}
+	}
+	return r
+}
+
+// larger tells of each cell of a table which larger one it is in.
+func (g *grid) larger(first, second int) []int32 {
+	of := func(column int) []int {
+		out := make([]int, g.columns[column].n)
+		for f, cell := range g.of[column] {
+			out[cell] = g.large[column][f]
+		}
+		return out
+	}
+	var out []int32
+	for _, a := range of(first) {
+		if first == second {
+			out = append(out, int32(a))
+			continue
+		}
+		for _, b := range of(second) {
+			out = append(out, int32(a*g.scouted[second].n+b))
+		}
+	}
+	return out
+}

@@ -1,0 +1,186 @@
+package marginals
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// The names of the two sums. They are one kind of question at two prices.
+const (
+	columnsKind = "marginals-columns"
+	pairsKind   = "marginals"
+)
+
+// Kinds are how nodes answer them.
+var kinds = []question.Kind{
+	{Name: columnsKind, Read: question.Typed(read)}, {Name: pairsKind, Read: question.Typed(read)},
+}
+
+const (
+	// maxEntries bounds the cells of a sum.
+	maxEntries = 2_000_000
+	// mostBound is the largest norm of what a unit adds, in steps.
+	mostBound = 1 << 20
+)
+
+// table is a table of one column or of two.
+type table struct {
+	first, second int // places among the columns; the same for one
+	weight        int64
+	offset        int // of its cells in the sum
+	n             int
+}
+
+// asked is a question.
+type asked struct {
+	columns []cells
+	tables  []table
+	entries int
+	bound   int64
+	// baseline asks for zeros.
+	baseline bool
+}
+
+// add adds a table with a weight.
+func (a *asked) add(first, second int, weight int64) {
+	n := a.columns[first].n
+	if second != first {
+		n *= a.columns[second].n
+	}
+	a.tables = append(a.tables, table{first, second, weight, a.entries, n})
+	a.entries += n
+}
+
+// close computes the norm of what a unit adds.
+func (a *asked) close() {
+	squares := 0.0
+	for _, t := range a.tables {
+		squares += float64(t.weight) * float64(t.weight)
+	}
+	a.bound = int64(math.Ceil(math.Sqrt(squares)))
+}
+
+func (a *asked) shape() question.Shape {
+	return question.Shape{Sum: &question.Vector{
+		Entries: a.entries, Bound: a.bound, Norm: question.L2, Counts: true, Rate: 1,
+	}}
+}
+
+func (a *asked) round(kind string) *conclavev1.Round {
+	m := &conclavev1.MarginalsQuestion{Baseline: a.baseline}
+	for i := range a.columns {
+		m.Columns = append(m.Columns, a.columns[i].message())
+	}
+	for _, t := range a.tables {
+		m.First = append(m.First, uint32(t.first))
+		m.Second = append(m.Second, uint32(t.second))
+		m.Weights = append(m.Weights, uint32(t.weight))
+	}
+	return question.Ask(kind, m, a.shape())
+}
+
+// parse checks a question against what is public.
+func parse(schema *partition.Schema, m *conclavev1.MarginalsQuestion) (*asked, error) {
+	a := &asked{baseline: m.GetBaseline()}
+	for _, c := range m.GetColumns() {
+		column, err := readCells(schema, c)
+		if err != nil {
+			return nil, err
+		}
+		a.columns = append(a.columns, column)
+	}
+	first, second, weights := m.GetFirst(), m.GetSecond(), m.GetWeights()
+	if len(first) == 0 || len(second) != len(first) || len(weights) != len(first) {
+		return nil, fmt.Errorf("%d first columns, %d second ones and %d weights of tables; there is one of each for a "+
+			"table, and one table at least", len(first), len(second), len(weights))
+	}
+	for i := range first {
+		f, s, w := int(first[i]), int(second[i]), int64(weights[i])
+		switch {
+		case f > s || s >= len(a.columns):
+			return nil, fmt.Errorf("table %d is of columns %d and %d of %d; name the first one first", i, f, s,
+				len(a.columns))
+		case w < 1 || w > mostBound:
+			return nil, fmt.Errorf("table %d has the weight %d; use 1 to %d", i, w, mostBound)
+		}
+		a.add(f, s, w)
+		if a.entries > maxEntries {
+			return nil, fmt.Errorf("the tables have more than %d cells; ask for fewer, or for larger cells", maxEntries)
+		}
+	}
+	if a.close(); a.bound > mostBound {
+		return nil, fmt.Errorf("a unit adds a vector of norm %d, and %d is the most; lower the weights", a.bound,
+			mostBound)
+	}
+	return a, nil
+}
+
+// read is all that a node does about a question; see the package's comment on why the sum is private.
+func read(p *question.Public, m *conclavev1.MarginalsQuestion) (*question.Checked, error) {
+	a, err := parse(p.Schema, m)
+	if err != nil {
+		return nil, err
+	}
+	encoder := encode.New(p.Schema)
+	return &question.Checked{
+		Shape: a.shape(), Baseline: a.baseline,
+		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
+			sum, at := make([]int64, a.entries), make([]int, len(a.columns))
+			if a.baseline {
+				return sum, nil
+			}
+			for _, unit := range s.Units {
+				for nth, place := range unit {
+					row, err := encoder.Decode(s.Record(place), place.Class, "")
+					if err != nil {
+						continue // it counts as zeros: no error may say that there is one
+					}
+					a.count(row, nth, len(unit), at, sum)
+				}
+			}
+			return sum, nil
+		},
+	}, nil
+}
+
+// count adds the nth record of a unit of so many to a sum. At is room for its cells.
+//
+// The records of a unit share the weight of each table, in whole parts that add up to it: a unit adds
+// as much however many records it has, and no more than one record that has all of it. What does not
+// divide goes to other records in each table, one by one.
+func (a *asked) count(row []float64, nth, of int, at []int, sum []int64) {
+	for i := range a.columns {
+		at[i] = a.columns[i].cell(row[a.columns[i].column])
+	}
+	for i, t := range a.tables {
+		cell := t.offset + at[t.first]
+		if t.second != t.first {
+			cell = t.offset + at[t.first]*a.columns[t.second].n + at[t.second]
+		}
+		part := t.weight / int64(of)
+		if int64((nth+i)%of) < t.weight%int64(of) {
+			part++
+		}
+		sum[cell] += part
+	}
+}
+
+// counts are the records in the cells of a table, by a released sum.
+func (t *table) counts(sum []float32) []float64 {
+	out := make([]float64, t.n)
+	for i := range out {
+		out[i] = float64(sum[t.offset+i]) / float64(t.weight)
+	}
+	return out
+}
+
+// variance is that of the noise of each count.
+func (t *table) variance(bound int64, sigma float64) float64 {
+	deviation := sigma * float64(bound) / float64(t.weight)
+	return deviation * deviation
+}

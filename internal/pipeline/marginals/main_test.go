@@ -1,0 +1,336 @@
+package marginals
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/marginals/tree"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+func trainingOf(t testing.TB, schema *partition.Schema) *training {
+	t.Helper()
+	o := DefaultOptions()
+	return newTraining(&o, pipeline.Problem{
+		Run: "r", Encoder: encode.New(schema), Classes: max(1, len(schema.Classes())), Teachers: 10, Seed: 1,
+	}).(*training)
+}
+
+// oracle answers from a table, with noise that the seed decides.
+type oracle struct {
+	t      testing.TB
+	schema *partition.Schema
+	rows   [][]float64
+	noise  map[string]float64 // multiplier by kind; none without an entry
+	rng    *rand.Rand
+}
+
+func (o *oracle) Ask(_ context.Context, _ string, r *conclavev1.Round) (*conclavev1.Release, error) {
+	q := new(conclavev1.MarginalsQuestion)
+	testkit.Must(o.t, question.Unmarshal(r.Params, q))
+	a, err := parse(o.schema, q)
+	testkit.Must(o.t, err)
+	sum, at := make([]int64, a.entries), make([]int, len(a.columns))
+	for _, row := range o.rows {
+		a.count(row, 0, 1, at, sum)
+	}
+	for i := range sum {
+		sum[i] += int64(math.Round(o.rng.NormFloat64() * o.noise[r.Kind] * float64(a.bound)))
+	}
+	return &conclavev1.Release{
+		Teachers: 10, LedgerHash: fmt.Sprint("hash", r.Number),
+		Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: sum}},
+	}, nil
+}
+
+func (o *oracle) AskReduced(context.Context, string, *conclavev1.Round) (*conclavev1.Release, error) {
+	panic("not asked")
+}
+
+func (o *oracle) AskCached(context.Context, string, *conclavev1.Round, *conclavev1.Round) (*conclavev1.Release, error) {
+	panic("not asked")
+}
+func (o *oracle) Teachers() int  { return 10 }
+func (o *oracle) Baseline() bool { return false }
+
+const peopleSchema = `columns:
+  - {name: hours, kind: integer, lower: 0, upper: 100}
+  - {name: gain, kind: continuous, lower: 0, upper: 10000}
+  - {name: school, kind: categorical, categories: [low, mid, high, other]}
+  - {name: years, kind: integer, lower: 1, upper: 4, nullable: true}
+  - {name: label, kind: binary}
+label: label
+`
+
+// people are rows with a spike at 40 hours, mostly no gain, and years that follow from the school.
+func people(n int) (rows [][]float64) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	for range n {
+		school := float64(rng.IntN(4))
+		label := 0.0
+		if rng.Float64() < 0.2+0.2*school {
+			label = 1
+		}
+		hours, gain, years := 40.0, 0.0, school+1
+		if rng.IntN(2) == 0 {
+			hours = math.Round(min(100, max(0, 30+15*rng.NormFloat64()+10*label)))
+		}
+		if rng.IntN(10) == 0 {
+			gain = 10000 * rng.Float64()
+		}
+		if school == 3 {
+			years = math.NaN()
+		}
+		rows = append(rows, []float64{hours, gain, school, years, label})
+	}
+	return rows
+}
+
+// learned is a student of the rows, with the noise of a budget.
+func learned(t testing.TB, rows [][]float64, epsilon float64) (*student, *oracle) {
+	t.Helper()
+	return learnedBy(t, peopleSchema, rows, epsilon)
+}
+
+func learnedBy(t testing.TB, text string, rows [][]float64, epsilon float64) (*student, *oracle) {
+	t.Helper()
+	schema, err := partition.ParseSchema([]byte(text))
+	testkit.Must(t, err)
+	train := trainingOf(t, schema)
+	budget, err := privacy.NewBudget(epsilon, 1e-5)
+	testkit.Must(t, err)
+	p := &plan.Plan{Classes: train.Classes}
+	testkit.Must(t, train.Plan(p, budget))
+	made, err := train.Student(p)
+	testkit.Must(t, err)
+	s := made.(*student)
+	o := &oracle{t, schema, rows, map[string]float64{
+		columnsKind: p.Start.Planned.Mechanism.Sigma, pairsKind: p.Training.Mechanism.Sigma,
+	}, rand.New(rand.NewPCG(1, 2))}
+	testkit.Must(t, s.Learn(t.Context(), o, 2, func() error { return nil }, func(pipeline.Progress) {}))
+	return s, o
+}
+
+// What an expert looks at first: spikes, columns that follow from each other, empty cells.
+func TestRowsKeepSpikesAndDependences(t *testing.T) {
+	rows := people(20_000)
+	s, _ := learned(t, rows, 1)
+	m, err := s.Model(nil)
+	testkit.Must(t, err)
+	table, err := m.Sample(20_000, nil, rand.New(rand.NewPCG(3, 4)))
+	testkit.Must(t, err)
+	count := func(of func(row []float64) bool) (real, made float64) {
+		for i, row := range rows {
+			if of(row) {
+				real++
+			}
+			if of(table.Cells(i)) {
+				made++
+			}
+		}
+		return real / float64(len(rows)), made / float64(len(rows))
+	}
+	for name, of := range map[string]func([]float64) bool{
+		"40 hours":     func(r []float64) bool { return r[0] == 40 },
+		"no gain":      func(r []float64) bool { return r[1] == 0 },
+		"empty years":  func(r []float64) bool { return math.IsNaN(r[3]) },
+		"label, hours": func(r []float64) bool { return r[4] == 1 && r[0] > 40 },
+	} {
+		if real, made := count(of); math.Abs(real-made) > 0.02 {
+			t.Errorf("%s: %.3f of the rows, %.3f of those made", name, real, made)
+		}
+	}
+	if _, made := count(func(r []float64) bool { return r[2] < 3 && r[3] != r[2]+1 }); made > 0.01 {
+		t.Errorf("years do not follow from the school in %.3f of the rows", made)
+	}
+}
+
+// With more budget the rows are nearer: the model is not what limits them.
+func TestRowsGetNearerWithTheBudget(t *testing.T) {
+	rows := people(5000)
+	// distance is the mean total variation distance of the pairs of three columns in few cells.
+	distance := func(epsilon float64) float64 {
+		s, _ := learned(t, rows, epsilon)
+		table, err := s.model.Sample(5000, nil, rand.New(rand.NewPCG(1, 5)))
+		testkit.Must(t, err)
+		cells := map[[3]int]float64{}
+		for i, row := range rows {
+			made := table.Cells(i)
+			cells[[3]int{int(row[0] / 10), int(row[2]), int(row[4])}]++
+			cells[[3]int{int(made[0] / 10), int(made[2]), int(made[4])}]--
+		}
+		sum := 0.0
+		for _, d := range cells {
+			sum += math.Abs(d) / 10_000
+		}
+		return sum
+	}
+	if little, much := distance(0.2), distance(10); much > little/2 {
+		t.Errorf("the distance of tables is %.3f at epsilon 0.2 and %.3f at 10", little, much)
+	}
+}
+
+// Drawn rows are those of the model under the conditions.
+func TestConditions(t *testing.T) {
+	s, _ := learned(t, people(5000), 4)
+	m, err := s.Model(nil)
+	testkit.Must(t, err)
+	var where []pipeline.Condition
+	for _, text := range []string{"hours>35", "hours<=45", "label=1", "years<=2", "gain<500"} {
+		c, err := pipeline.ParseCondition(text)
+		testkit.Must(t, err)
+		where = append(where, c)
+	}
+	const n = 20_000
+	some, err := m.Sample(n, where, rand.New(rand.NewPCG(1, 1)))
+	testkit.Must(t, err)
+	all, err := m.Sample(50*n, nil, rand.New(rand.NewPCG(2, 1)))
+	testkit.Must(t, err)
+	meets := func(r []float64) bool {
+		return r[0] > 35 && r[0] <= 45 && r[4] == 1 && r[3] <= 2 && r[1] < 500
+	}
+	stat := map[string]func([]float64) bool{
+		"40 hours":  func(r []float64) bool { return r[0] == 40 },
+		"39 hours":  func(r []float64) bool { return r[0] == 39 },
+		"low":       func(r []float64) bool { return r[2] == 0 },
+		"some gain": func(r []float64) bool { return r[1] > 0 },
+	}
+	kept := 0.0
+	among := map[string]float64{}
+	for i := range all.Len() {
+		if r := all.Cells(i); meets(r) {
+			kept++
+			for name, of := range stat {
+				if of(r) {
+					among[name]++
+				}
+			}
+		}
+	}
+	got := map[string]float64{}
+	for i := range some.Len() {
+		r := some.Cells(i)
+		if !meets(r) {
+			t.Fatalf("row %v does not meet the conditions", r)
+		}
+		for name, of := range stat {
+			if of(r) {
+				got[name]++
+			}
+		}
+	}
+	for name := range stat {
+		p, q := among[name]/kept, got[name]/n
+		// 7 deviations of both samples: 1 in 1e11 fails.
+		if math.Abs(p-q) > 7*math.Sqrt(p*(1-p)*(1/kept+1.0/n))+1e-3 {
+			t.Errorf("%s: %.4f of %v rows that meet the conditions, %.4f of those drawn by them", name, p, kept, q)
+		}
+	}
+	impossible, err := pipeline.ParseCondition("hours>100")
+	testkit.Must(t, err)
+	if _, err := m.Sample(1, []pipeline.Condition{impossible}, rand.New(rand.NewPCG(1, 1))); err == nil {
+		t.Error("rows above the range are drawn")
+	}
+}
+
+// A student that starts again from its checkpoint learns the same.
+func TestRestore(t *testing.T) {
+	s, o := learned(t, people(2000), 2)
+	path := t.TempDir() + "/student"
+	testkit.Must(t, s.Save(path, "me"))
+	again, err := s.t.Student(&plan.Plan{Start: &plan.Start{Planned: privacy.Planned{Mechanism: s.first}},
+		Training: privacy.Planned{Mechanism: s.second}})
+	testkit.Must(t, err)
+	if found, err := again.Restore(path, "me"); !found || err != nil {
+		t.Fatalf("found %v, %v", found, err)
+	}
+	o.rows = nil // nothing is asked
+	testkit.Must(t, again.Learn(t.Context(), o, 2, func() error { return nil }, func(pipeline.Progress) {}))
+	a, b := t.TempDir(), t.TempDir()
+	testkit.Must(t, s.model.Save(a))
+	testkit.Must(t, again.(*student).model.Save(b))
+	for i, file := range pipeline.ModelFiles(a) {
+		if string(testkit.Read(t, file)) != string(testkit.Read(t, pipeline.ModelFiles(b)[i])) {
+			t.Errorf("%s is another after a restart", file)
+		}
+	}
+	if _, err := again.Restore(path, "another"); err == nil {
+		t.Error("the checkpoint of another run was taken")
+	}
+}
+
+// Tables whose columns follow from each other lose their noise; others keep all.
+func TestSparse(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	table := func(of func(i, j int) float64) *tree.Measured {
+		m := &tree.Measured{Columns: []int{0, 1}, Counts: make([]float64, 100), Variance: 400}
+		for i := range 10 {
+			for j := range 10 {
+				m.Counts[10*i+j] = of(i, j) + 20*rng.NormFloat64()
+			}
+		}
+		return m
+	}
+	same := table(func(i, j int) float64 {
+		if i == j {
+			return 1000
+		}
+		return 0
+	})
+	low := sparse(same, 10, 10, 10_000)
+	for at, empty := range low {
+		if empty == (at/10 == at%10) || empty && same.Counts[at] != 0 {
+			t.Errorf("cell %d is empty: %v, with a count of %v", at, empty, same.Counts[at])
+		}
+	}
+	if low == nil {
+		t.Error("no cell of columns that are the same is empty")
+	}
+	if low := sparse(table(func(int, int) float64 { return 30 }), 10, 10, 3000); low != nil {
+		t.Errorf("cells of independent columns are empty: %v", low)
+	}
+}
+
+// Noise in fine cells is taken out, and spikes stay.
+func TestSmooth(t *testing.T) {
+	schema, err := partition.ParseSchema([]byte("columns:\n  - {name: a, kind: integer, lower: 0, upper: 255}\n"))
+	testkit.Must(t, err)
+	rng := rand.New(rand.NewPCG(2, 2))
+	c := fineColumn{cells: plain(schema, 0, fineCells(&schema.Columns[0], 256)), variance: 400}
+	truth := make([]float64, 256)
+	for i := range truth {
+		truth[i] = 10
+		if i < 64 {
+			truth[i] = 40
+		}
+	}
+	truth[200] = 1000
+	noisy, sum := 0.0, 0.0
+	for _, v := range truth {
+		c.records = append(c.records, v+20*rng.NormFloat64())
+		sum += c.records[len(c.records)-1]
+	}
+	for i, v := range c.records {
+		noisy += math.Abs(v - truth[i])
+	}
+	c.smooth()
+	left, after := 0.0, 0.0
+	for i, v := range c.records {
+		left += math.Abs(v - truth[i])
+		after += v
+	}
+	if left > noisy/3 || math.Abs(c.records[200]-1000) > 100 || math.Abs(after-sum) > 1e-6*sum {
+		t.Errorf("the distance is %.0f of %.0f, the spike has %.0f, all %.1f of %.1f",
+			left, noisy, c.records[200], after, sum)
+	}
+}

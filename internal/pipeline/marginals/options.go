@@ -1,0 +1,40 @@
+package marginals
+
+import "github.com/conclave-dp/conclave/internal/pipeline"
+
+// Options are the section `marginals:` of a run.yaml.
+type Options struct {
+	// Quorum is the share of the teachers without which a round does not count, Deadline for how
+	// many seconds it waits for the rest.
+	Quorum   float64 `yaml:"quorum"`
+	Deadline float64 `yaml:"deadline"`
+	// Columns is the share of the squared budget that the first sum costs: that of each column by
+	// itself, in fine cells.
+	Columns float64 `yaml:"columns"`
+	// Fine is the most cells of a number in the first sum, Cells in the third.
+	Fine  int `yaml:"fine"`
+	Cells int `yaml:"cells"`
+	// Size bounds the cells of all tables of the model together.
+	Size int `yaml:"size"`
+	// Steps bounds those of each fit.
+	Steps int `yaml:"steps"`
+}
+
+// DefaultOptions suit tables of some thousand rows and more.
+func DefaultOptions() Options {
+	return Options{Quorum: 0.9, Deadline: 60, Columns: 0.3, Fine: 256, Cells: 32, Size: 1 << 17, Steps: 300}
+}
+
+// Validate reports what cannot work.
+func (o Options) Validate() error {
+	c := pipeline.NewChecks("marginals")
+	c.Check(o.Quorum > 0 && o.Quorum <= 1, "quorum: %v is no share of the teachers, above 0 and at most 1", o.Quorum)
+	c.Check(o.Deadline > 0 && o.Deadline <= 86400, "deadline: %v seconds are not above 0 and at most a day", o.Deadline)
+	c.Between("columns", o.Columns, 0.01, 0.9)
+	c.Between("fine", float64(o.Fine), 2, 4096)
+	c.Between("cells", float64(o.Cells), 2, 256)
+	c.Check(o.Cells <= o.Fine, "cells: %d are more than the %d of fine; lower it", o.Cells, o.Fine)
+	c.Between("size", float64(o.Size), 16, 1<<24)
+	c.Between("steps", float64(o.Steps), 1, 100_000)
+	return c.Err()
+}

@@ -1,0 +1,254 @@
+package marginals
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/marginals/tree"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Sample draws rows. Conditions on any columns are met exactly: the tree is conditioned on the cells
+// that they leave, and values are drawn among those that meet them. Rows that break a constraint of the
+// schema are drawn again: they are those of the model, given that no constraint is broken.
+func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*partition.Table, error) {
+	limits, err := m.limits(where)
+	if err != nil {
+		return nil, err
+	}
+	t := m.tree
+	if len(limits) > 0 {
+		var factors []tree.Factor
+		for i := range m.columns {
+			if l := limits[i]; l != nil {
+				factors = append(factors, tree.Factor{Columns: []int{i}, By: l.factors(&m.columns[i])})
+			}
+		}
+		given, possible := t.Given(factors)
+		if !possible {
+			return nil, fmt.Errorf("%w: the model has none with %v", pipeline.ErrCondition, where)
+		}
+		t = given
+	}
+	table := partition.NewTable(m.schema)
+	table.Grow(rows)
+	for try := 0; table.Len() < rows; try++ {
+		if try == maxTries {
+			return nil, fmt.Errorf("%w: of %d rows of the model next to none meet the schema's constraints with %v",
+				pipeline.ErrCondition, try*rows, where)
+		}
+		if err := m.fill(table, rows-table.Len(), t, limits, rng); err != nil {
+			return nil, err
+		}
+	}
+	return table, nil
+}
+
+// maxTries bounds how often rows that break a constraint are drawn again. The model has nothing in
+// cells where all rows do; in others some may.
+const maxTries = 1000
+
+// fill adds so many rows to a table, less those that break a constraint.
+func (m *model) fill(table *partition.Table, rows int, t *tree.Tree, limits map[int]*limits, rng *rand.Rand) error {
+	cells := t.Draw(rows, rng)
+	values := make([][]float64, len(m.columns))
+	for i := range m.columns {
+		values[i] = m.columns[i].values(cells[i], limits[i], rng)
+	}
+	row := make([]float64, len(m.schema.Columns))
+	for r := range rows {
+		unit := ""
+		if u := m.schema.UnitColumn(); u >= 0 {
+			row[u], unit = math.NaN(), m.schema.Columns[u].MadeUpUnit(table.Len())
+		}
+		for i, c := range m.columns {
+			row[c.column] = values[i][r]
+		}
+		if m.schema.Broken(row) > 0 {
+			continue
+		}
+		if err := table.Append(row, unit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// limits are the conditions by column: for each fine cell the share of its values that meets them,
+// and whether a value does.
+type limits struct {
+	share []float64
+	meets []func(float64) bool
+	// lo and hi bound what a number may be, lo <= value < hi.
+	lo, hi float64
+}
+
+func (m *model) limits(where []pipeline.Condition) (map[int]*limits, error) {
+	all := map[int]*limits{}
+	for _, w := range where {
+		at, meets, err := w.On(m.schema)
+		if err != nil {
+			return nil, err
+		}
+		for i := range m.columns {
+			c := &m.columns[i]
+			if c.column != at {
+				continue
+			}
+			l := all[i]
+			if l == nil {
+				l = &limits{share: make([]float64, len(c.of)), lo: math.Inf(-1), hi: math.Inf(1)}
+				all[i] = l
+			}
+			l.meets = append(l.meets, meets)
+			if isNumber(c.cells.of) {
+				value, _ := c.cells.of.ParseCell(w.Value)
+				l.narrow(c.cells.of, w.Relation, value)
+			}
+		}
+	}
+	for i, l := range all {
+		for fine := range l.share {
+			l.share[fine] = l.shareOf(&m.columns[i], fine)
+		}
+	}
+	return all, nil
+}
+
+// narrow takes a condition on a number into the bounds.
+func (l *limits) narrow(c *partition.Column, relation string, v float64) {
+	if math.IsNaN(v) { // only an empty one meets it
+		l.hi = math.Inf(-1)
+		return
+	}
+	switch relation {
+	case "<":
+		l.hi = min(l.hi, v)
+	case "<=":
+		l.hi = min(l.hi, after(c, v))
+	case ">":
+		l.lo = max(l.lo, after(c, v))
+	case ">=":
+		l.lo = max(l.lo, v)
+	default:
+		l.lo, l.hi = max(l.lo, v), min(l.hi, after(c, v))
+	}
+}
+
+// shareOf is the share of a fine cell's values that meets all conditions.
+func (l *limits) shareOf(c *drawn, fine int) float64 {
+	if !isNumber(c.cells.of) || fine >= len(c.from) {
+		v := float64(fine)
+		if c.cells.of.Nullable && fine == len(c.of)-1 {
+			v = math.NaN()
+		}
+		for _, meets := range l.meets {
+			if !meets(v) {
+				return 0
+			}
+		}
+		return 1
+	}
+	lo, hi := c.span(fine)
+	from, to := max(lo, l.lo), min(hi, l.hi)
+	if to <= from {
+		return 0
+	}
+	if c.cells.of.Kind == partition.Integer {
+		return (math.Ceil(to) - math.Ceil(from)) / (math.Ceil(hi) - math.Ceil(lo))
+	}
+	return (to - from) / (hi - lo)
+}
+
+// factors are those of the cells.
+func (l *limits) factors(c *drawn) []float64 {
+	n := 0
+	for _, cell := range c.of {
+		n = max(n, cell+1)
+	}
+	out := make([]float64, n)
+	for fine, cell := range c.of {
+		out[cell] += float64(c.shares[fine]) * l.share[fine]
+	}
+	return out
+}
+
+// values are those of rows by their cells, within the limits, nil for none.
+func (c *drawn) values(rows []int32, l *limits, rng *rand.Rand) []float64 {
+	fineOf := map[int32][]int{}
+	for fine, cell := range c.of {
+		fineOf[int32(cell)] = append(fineOf[int32(cell)], fine)
+	}
+	weight := func(fine int) float64 {
+		if l != nil {
+			return float64(c.shares[fine]) * l.share[fine]
+		}
+		return float64(c.shares[fine])
+	}
+	sums := map[int32]float64{}
+	for cell, fines := range fineOf {
+		for _, fine := range fines {
+			sums[cell] += weight(fine)
+		}
+	}
+	out := make([]float64, len(rows))
+	for r, cell := range rows {
+		fines := fineOf[cell]
+		u, at := rng.Float64()*sums[cell], -1
+		for _, fine := range fines {
+			w := weight(fine)
+			if w == 0 {
+				continue
+			}
+			at = fine
+			if u -= w; u < 0 {
+				break
+			}
+		}
+		if at < 0 { // shares that underflowed
+			at = fines[0]
+		}
+		out[r] = c.value(at, l, rng)
+	}
+	return out
+}
+
+// value draws one of a fine cell's values.
+func (c *drawn) value(fine int, l *limits, rng *rand.Rand) float64 {
+	if !isNumber(c.cells.of) || fine >= len(c.from) {
+		if c.cells.of.Nullable && fine == len(c.of)-1 {
+			return math.NaN()
+		}
+		return float64(fine)
+	}
+	lo, hi := c.span(fine)
+	if l != nil {
+		lo, hi = max(lo, l.lo), min(hi, l.hi)
+	}
+	if c.cells.of.Kind == partition.Integer {
+		lo, hi = math.Ceil(lo), math.Ceil(hi)
+		return lo + float64(rng.Int64N(int64(max(1, hi-lo))))
+	}
+	v := lo + rng.Float64()*(hi-lo)
+	if v >= hi { // rounded up, as in the cell of one value half of the time
+		v = lo
+	}
+	// A value has no more decimals than the range is worth.
+	if rounded := c.rounded(v); rounded >= lo && rounded < hi {
+		return rounded
+	}
+	return v
+}
+
+// rounded has six digits of the column's range.
+func (c *drawn) rounded(v float64) float64 {
+	lo, hi := c.cells.of.Range()
+	power := math.Floor(math.Log10(hi-lo)) - 5
+	if power > 0 || power < -300 {
+		return v
+	}
+	unit := math.Pow10(int(-power))
+	return math.Round(v*unit) / unit
+}

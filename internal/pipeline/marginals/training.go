@@ -1,0 +1,250 @@
+package marginals
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// training is a run's.
+type training struct {
+	o Options
+	pipeline.Problem
+}
+
+func newTraining(o pipeline.Options, p pipeline.Problem) pipeline.Training {
+	return &training{*o.(*Options), p}
+}
+
+func (t *training) Chosen() any { return t.o }
+
+func (t *training) Quorum() (share, deadline float64) { return t.o.Quorum, t.o.Deadline }
+
+func (t *training) schema() *partition.Schema { return t.Encoder.Schema() }
+
+// Plan spends the budget on three sums: mu^2 of the first is the option's share of it, and that of the
+// other two is the same.
+func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
+	sigma, err := privacy.GaussianSigma(budget, 1, p.Stages.Cost())
+	if err != nil {
+		return err
+	}
+	of := func(kind string, share float64) privacy.Planned {
+		return privacy.Planned{Kind: kind, Mechanism: privacy.Event{
+			Kind: privacy.Gaussian, Sigma: sigma / math.Sqrt(share), Sensitivity: 1,
+		}}
+	}
+	first, err := t.columnsQuestion(sigma / math.Sqrt(t.o.Columns))
+	if err != nil {
+		return err
+	}
+	if err := t.checkConstraints(first.columns); err != nil {
+		return err
+	}
+	p.Start = &plan.Start{Planned: of(columnsKind, t.o.Columns), Entries: first.entries}
+	p.Start.Planned.Count = 1
+	p.Training = of(pairsKind, (1-t.o.Columns)/2)
+	columns := t.widest()
+	second, err := t.pairsQuestion(columns, t.pairsOf(columns), p.Training.Mechanism.Sigma)
+	if err != nil {
+		return err
+	}
+	p.Queries, p.Rounds, p.PerRound = 2*second.entries, 2, second.entries
+	return p.Drawable(second.bound)
+}
+
+// bound is the largest norm, in steps, for which noise of a multiplier is drawn.
+func bound(sigma float64) float64 {
+	bound := float64(mostBound)
+	for bound > 1 && sigma*bound > plan.MostSigma {
+		bound /= 2
+	}
+	return bound
+}
+
+// leastBound keeps the weights of many tables whole numbers that are near what they should be.
+const leastBound = 1 << 9
+
+// columnsQuestion asks for each column by itself, in fine cells.
+func (t *training) columnsQuestion(sigma float64) (*asked, error) {
+	a := &asked{}
+	for _, at := range learnedColumns(t.schema()) {
+		c := &t.schema().Columns[at]
+		var from []float64
+		if isNumber(c) {
+			from = fineCells(c, t.o.Fine)
+		}
+		a.columns = append(a.columns, plain(t.schema(), at, from))
+	}
+	for i := range a.columns {
+		if c := &a.columns[i]; blockOf(c) > 0 {
+			larger := *c
+			larger.from = everyOf(c.from, blockOf(c))
+			larger.n -= len(c.from) - len(larger.from)
+			a.columns = append(a.columns, larger)
+		}
+	}
+	weights := make([]float64, len(a.columns))
+	for i := range weights {
+		weights[i] = 1
+	}
+	return a, a.fill(sigma, nil, weights, nil)
+}
+
+// blockOf is how many fine cells of a column are counted together as well, 0 where that is not done.
+func blockOf(c *cells) int {
+	if len(c.from) < 2*blocks {
+		return 0
+	}
+	return (len(c.from) + blocks - 1) / blocks
+}
+
+// everyOf is the first of each so many.
+func everyOf(from []float64, block int) (out []float64) {
+	for i := 0; i < len(from); i += block {
+		out = append(out, from[i])
+	}
+	return out
+}
+
+// onColumns is the share of the squared weight of the second sum, and of the third, that is on columns;
+// the rest is on pairs.
+const onColumns = 0.1
+
+// labelPlace is that of the label among the columns, -1 without one.
+func (t *training) labelPlace() int {
+	return slices.Index(learnedColumns(t.schema()), t.schema().LabelColumn())
+}
+
+// pairsOf are the pairs of columns that the second sum asks for: all, or where their tables would
+// have too many cells those with the label and those of neighbours, which in wide tables are often
+// steps of one series.
+func (t *training) pairsOf(columns []cells) (all [][2]int) {
+	size, label := 0, t.labelPlace()
+	for i, c := range columns {
+		for j := i + 1; j < len(columns); j++ {
+			size += c.n * columns[j].n
+		}
+	}
+	for i := range columns {
+		for j := i + 1; j < len(columns); j++ {
+			if size <= maxEntries/2 || i == label || j == label || j == i+1 {
+				all = append(all, [2]int{i, j})
+			}
+		}
+	}
+	return all
+}
+
+// arePairs says that there are tables of some pairs of columns.
+func (t *training) arePairs(of [][2]int) bool {
+	n := len(learnedColumns(t.schema()))
+	return !slices.ContainsFunc(of, func(p [2]int) bool { return p[0] < 0 || p[0] >= p[1] || p[1] >= n })
+}
+
+// pairsQuestion asks for every column by itself and for pairs of them. Smaller tables get more
+// weight: they are what larger ones are checked by.
+func (t *training) pairsQuestion(columns []cells, of [][2]int, sigma float64) (*asked, error) {
+	a := &asked{columns: columns}
+	alone, pairs := make([]float64, len(columns)), make([]float64, len(of))
+	for i := range columns {
+		alone[i] = math.Pow(float64(columns[i].n), -0.25)
+	}
+	for i, p := range of {
+		pairs[i] = math.Pow(float64(columns[p[0]].n*columns[p[1]].n), -0.25)
+	}
+	scale := func(weights []float64, share float64) {
+		sum := 0.0
+		for _, w := range weights {
+			sum += w * w
+		}
+		for i := range weights {
+			weights[i] *= math.Sqrt(share / sum)
+		}
+	}
+	if len(of) == 0 {
+		scale(alone, 1)
+	} else {
+		scale(alone, onColumns)
+		scale(pairs, 1-onColumns)
+	}
+	return a, a.fill(sigma, of, alone, pairs)
+}
+
+// fill adds tables of all columns and of some pairs, with weights in proportion to those given.
+func (a *asked) fill(sigma float64, pairs [][2]int, alone, together []float64) error {
+	squares := 0.0
+	for _, w := range append(append([]float64(nil), alone...), together...) {
+		squares += w * w
+	}
+	largest := bound(sigma)
+	if largest < leastBound {
+		return fmt.Errorf("the sums need a noise multiplier of %.4g, and %.4g is the most that is drawn; raise "+
+			"privacy.epsilon", sigma, plan.MostSigma/float64(leastBound))
+	}
+	whole := func(w float64) int64 { return max(1, int64(w/math.Sqrt(squares)*largest)) }
+	for i, w := range alone {
+		a.add(i, i, whole(w))
+	}
+	for i, of := range pairs {
+		a.add(of[0], of[1], whole(together[i]))
+	}
+	a.close()
+	if a.entries > maxEntries {
+		return fmt.Errorf("the tables of all pairs of %d columns have %d cells, and %d are the most; lower "+
+			"marginals.cells", len(a.columns), a.entries, maxEntries)
+	}
+	if a.bound > mostBound {
+		return fmt.Errorf("there are too many pairs of %d columns", len(a.columns))
+	}
+	return nil
+}
+
+// widest are the columns of the largest second or third sum that there may be.
+func (t *training) widest() (columns []cells) {
+	for _, at := range learnedColumns(t.schema()) {
+		c := &t.schema().Columns[at]
+		var from []float64
+		if isNumber(c) {
+			from = fineCells(c, t.o.Fine)
+			from = from[:min(len(from), t.o.Cells+2*len(c.Points))]
+		}
+		columns = append(columns, plain(t.schema(), at, from))
+	}
+	return columns
+}
+
+// LargestStart are the messages of the first sum.
+func (t *training) LargestStart(p *plan.Plan) pipeline.Largest {
+	a, err := t.columnsQuestion(p.Start.Planned.Mechanism.Sigma)
+	if err != nil {
+		return pipeline.Largest{}
+	}
+	return t.largest(a, columnsKind, 0, "fine cells of every column")
+}
+
+// Largest are those of the second or the third.
+func (t *training) Largest(p *plan.Plan, _ int) pipeline.Largest {
+	columns := t.widest()
+	a, err := t.pairsQuestion(columns, t.pairsOf(columns), p.Training.Mechanism.Sigma)
+	if err != nil {
+		return pipeline.Largest{}
+	}
+	return t.largest(a, pairsKind, 1, "cells of every column")
+}
+
+func (t *training) largest(a *asked, kind string, number uint64, content string) pipeline.Largest {
+	r := a.round(kind)
+	r.Run, r.Number = t.Run, number
+	return pipeline.Largest{
+		Round: r, RoundContent: content,
+		Answer: pipeline.LargestSum(t.Run, number, a.entries, 1<<44), AnswerName: "counts of cells",
+		AnswerContent: fmt.Sprintf("%d numbers: how many records are in each cell of %d tables; the aggregator sees "+
+			"them, and releases their sum over all sites with noise only", a.entries, len(a.tables)),
+	}
+}

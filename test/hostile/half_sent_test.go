@@ -1,0 +1,87 @@
+package hostile
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// mostHeld is room for what a certificate may have half sent: 64 MiB, in buffers that may be
+// half empty, and what was read just before its connection is closed.
+const mostHeld = 160 << 20
+
+// half is a call whose message of 4 MiB lacks its end.
+func half(stream uint32, method string) []byte {
+	raw := call(stream, method)
+	whole := append([]byte{0, 0, 0x40, 0, 0}, make([]byte, 4<<20)...)
+	for at := 0; at+1<<14 < len(whole); at += 1 << 14 {
+		raw = append(raw, rawFrame(frameData, 0, stream, whole[at:at+1<<14])...)
+	}
+	return raw
+}
+
+// behind is a call whose round is whole and waits for its release, with messages behind it that
+// nobody takes, in frames that waste most of a buffer.
+func (s *scene) behind(t testing.TB, stream uint32, number uint64) []byte {
+	run := s.spec.GetName()
+	part := func(data []byte) []byte {
+		return message(stream, 0, encoded(t, &conclavev1.AskRequest{Part: &conclavev1.RoundPart{
+			Run: run, Round: number, Parts: 1, Data: data}}))
+	}
+	raw := append(call(stream, askMethod), part(encoded(t, s.q.round(run, number)))...)
+	return append(raw, bytes.Repeat(part(make([]byte, 4100)), 900<<10/4200)...)
+}
+
+// A certificate has 64 MiB of messages half sent, in whatever way, and no more: above that its
+// connection that holds the most is closed. The others go on.
+func TestHalfSentMessagesAreBounded(t *testing.T) {
+	w := attacked(t)
+	s := w.scene(t, votes())
+	w.calm(t, s, 0)
+	const cut = `conclave_connections_cut_total{reason="quota"}`
+	round := uint64(1)
+	for name, a := range map[string]struct {
+		role                 certs.Role
+		name                 string
+		connections, streams int
+		call                 func(stream uint32) []byte
+	}{
+		"a student's 100 rounds": {certs.RoleStudent, "eve", 1, 100,
+			func(stream uint32) []byte { return half(stream, askMethod) }},
+		"a node's 120 streams": {certs.RoleNode, "mallory", 1, 120,
+			func(stream uint32) []byte { return half(stream, workMethod) }},
+		"on many connections": {certs.RoleNode, "mallory", 20, 5,
+			func(stream uint32) []byte { return half(stream, workMethod) }},
+		// Of the honest student's certificate, whose own connection holds little and stays.
+		"whole messages behind rounds": {certs.RoleStudent, "lab", 10, 20,
+			func(stream uint32) []byte { return s.behind(t, stream, round) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			idle, goroutines := heap()
+			before, held := w.metrics(t)[cut], int64(0)
+			conns := make([]*h2, a.connections)
+			for i := range conns {
+				conns[i] = w.h2(t, a.role, a.name)
+				for j := range a.streams {
+					conns[i].write(a.call(uint32(2*j + 1)))
+				}
+				now, _ := heap()
+				held = max(held, now-idle)
+			}
+			t.Logf("%d connections with %d streams each held at most %d MiB", a.connections, a.streams, held>>20)
+			if held > mostHeld {
+				t.Errorf("%d MiB are held", held>>20)
+			}
+			testkit.Eventually(t, "a connection to be closed", func() bool { return w.metrics(t)[cut] > before })
+			w.calm(t, s, round)
+			round++
+			for _, c := range conns {
+				c.Close()
+			}
+			ends(t, goroutines+6)
+		})
+	}
+}

@@ -163,10 +163,10 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// opened opens a run on a dataset of its own. Few of them need more than tenths of a second.
+// opened opens a run on a dataset of its own.
 func (a asking) opened(t *testing.T, c *cluster, s *testStudent) (*conclavev1.RunSpec, string) {
 	d := c.dataset()
-	spec, _ := s.open(t, d, func(s *conclavev1.RunSpec) { a.open(s); s.DeadlineSeconds = 0.2 })
+	spec, _ := s.open(t, d, a.open)
 	return spec, d
 }
 

@@ -87,10 +87,7 @@ func TestPartsThatCannotBeAreRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := c.dataset()
-			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
-				roundtest.EmbeddingOf(2)(s)
-				s.DeadlineSeconds = 0.2
-			})
+			spec, _ := student.open(t, d, roundtest.EmbeddingOf(2))
 			bad := c.node(t, hello(d, "north", "bad", 4),
 				inParts(n, 1, func(m []*conclavev1.WorkRequest) []*conclavev1.WorkRequest { change(m); return m }))
 			c.node(t, hello(d, "south", "good", 4), inParts(n, 3<<16, nil))

@@ -248,7 +248,9 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 		d := c.dataset()
 		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
 			roundtest.FitOf(roundtest.Gaussian(1))(s)
-			s.DeadlineSeconds = 0.2
+			if name == "mute" { // others must be heard, however busy the machine is
+				s.DeadlineSeconds = 0.2
+			}
 		})
 		c.node(t, hello(d, "north", "a", 5), fitting(here, nil))
 		c.node(t, hello(d, "south", "a", 3), fitting(there, fail(2, bad)))

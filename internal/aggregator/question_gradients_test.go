@@ -136,7 +136,7 @@ func TestSumsThatCannotBeAreRejected(t *testing.T) {
 	})
 	t.Run("a bad node does not spoil the others", func(t *testing.T) {
 		d := c.dataset()
-		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { roundtest.SumsOf(2)(s); s.DeadlineSeconds = 0.3 })
+		spec, _ := student.open(t, d, roundtest.SumsOf(2))
 		c.node(t, hello(d, "north", "good", 6), roundtest.Sums(longest))
 		c.node(t, hello(d, "south", "bad", 2), roundtest.Sums(longest)) // what four teachers can make
 		testkit.Eventually(t, "8 teachers", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })

@@ -128,11 +128,7 @@ func TestSelectionsCountTheTeachersThatTookPart(t *testing.T) {
 	student := c.student(t)
 	for teachers, want := range map[uint32]uint32{8: 1, 5: 0} {
 		d := c.dataset()
-		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
-			roundtest.SelectionsOf(10,
-				2)(s)
-			s.DeadlineSeconds = 0.2
-		})
+		spec, _ := student.open(t, d, roundtest.SelectionsOf(10, 2))
 		c.node(t, hello(d, "north", "a", teachers), roundtest.Sums(roundtest.Units(60, 0)))
 		r := student.mustAsk(t, roundtest.ScoreRound(spec.Name, 0, roundtest.Units(1, 0), nil))
 		if teachers < 8 {

@@ -31,6 +31,9 @@ type Pipeline struct {
 	// does not say; 0 for none.
 	TakesWarm bool
 	WarmShare float64
+	// Teachers marks a pipeline whose nodes train a model on each part of their records. To others the
+	// number of parts means nothing but the share of a node in a quorum.
+	Teachers bool
 	// TablesOnly marks a pipeline that does not make images.
 	TablesOnly bool
 	// Constraints marks a pipeline whose models draw no row that breaks a constraint of the schema.

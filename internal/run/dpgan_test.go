@@ -188,7 +188,7 @@ func TestDPGANSpecsThatCannotWork(t *testing.T) {
 		"too much noise":          {wideText, "dpgan: {steps: 1, noise: 1e6}", "noise"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := good + "teachers: 100\npipeline: dpgan\nwarm_start: {embed: 0}\n" + c.options + "\n"
+			text := replaced(t, good, "1000", "100") + "pipeline: dpgan\nwarm_start: {embed: 0}\n" + c.options + "\n"
 			checkRefusal(t, map[string]string{"schema.yaml": c.schema, "run.yaml": text}, c.want)
 		})
 	}

@@ -202,7 +202,7 @@ func TestEmbedSpecsThatCannotWork(t *testing.T) {
 			"pipeline: dpgan\ndpgan: {steps: 5, rate: 1}\nwarm_start: {embed: 0.5}\n" + tiny, "warm_start.embed: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := good + "teachers: 100\n" + c.options + "\n"
+			text := replaced(t, good, "1000", "100") + c.options + "\n"
 			if strings.Contains(c.options, tiny) {
 				text = strings.Replace(text, "privacy: {epsilon: 1, delta: 1e-5}\n", "", 1)
 			}

@@ -393,7 +393,7 @@ func TestGPATESpecsThatCannotWork(t *testing.T) {
 			"other-images.idx"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := good + "teachers: 100\n" + c.options + "\n"
+			text := replaced(t, good, "1000", "100") + c.options + "\n"
 			if !strings.Contains(c.options, "pipeline") {
 				text += "pipeline: gpate\n"
 			}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,10 +92,11 @@ func NewLater(o LaterOptions) (*Later, error) {
 	}
 	// As it was run; stages and what is made of them may have changed since.
 	first := runfile.DefaultSpec()
-	first.Pipeline = finished.Certificate.Pipeline // where the configuration names none
+	first.Pipeline, first.Teachers = finished.Certificate.Pipeline, 0 // where the configuration names none
 	if err := first.Parse(finished.Earlier.Config); err != nil {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
 	}
+	first.Teachers = cmp.Or(first.Teachers, finished.Certificate.Teachers)
 	first.Resolve(path)
 	if err := first.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)

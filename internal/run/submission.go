@@ -75,12 +75,12 @@ func ParseSubmission(name string, runFile, schema []byte) (*Submission, error) {
 			len(schema), maxSubmittedRun, maxSubmittedSchema)
 	}
 	spec := runfile.DefaultSpec()
-	spec.Pipeline = runfile.ByData
+	spec.ByData()
 	if err := spec.Parse(string(runFile)); err != nil {
 		return nil, fmt.Errorf("run.yaml: %w", err)
 	}
 	parsed, schemaErr := partition.ParseSchema(schema)
-	spec.ChoosePipeline(parsed)
+	spec.Choose(parsed)
 	spec.Text, spec.Path = string(runFile), submittedRun
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("run.yaml: %w", err)

@@ -20,6 +20,7 @@ columns:
 const good = `name: r1
 schema: schema.yaml
 privacy: {epsilon: 1, delta: 1e-5}
+teachers: 1000
 `
 
 // write puts files in a folder of their own and returns it.

@@ -23,8 +23,10 @@ type Spec struct {
 	Data []Data `yaml:"data"`
 	// Privacy is what the run may spend, and for whom.
 	Privacy Privacy `yaml:"privacy"`
-	// Teachers is the number of teachers over all sites. Default: 1000. More
-	// teachers drown the noise better, each learns from fewer records.
+	// Teachers is the number of teachers over all sites: more drown the noise better, and each
+	// learns from fewer records. Of a pipeline without teachers it is the number of parts that a
+	// quorum is a share of. Default: 0, chosen: 1000, and one for each entry of Data where the
+	// pipeline has none.
 	Teachers int `yaml:"teachers"`
 	// Pipeline: embed (default), gpate or dpgan (tables and images), or pategan (tables); see
 	// package pipelines.
@@ -66,15 +68,18 @@ type Release struct {
 func DefaultSpec() *Spec {
 	return &Spec{
 		Privacy:  Privacy{Unit: "record", Guarantee: "data-independent"},
-		Teachers: 1000, Pipeline: pipelines.Default.Tables, Weights: pipeline.NoWeights,
+		Teachers: manyTeachers, Pipeline: pipelines.Default.Tables, Weights: pipeline.NoWeights,
 		Release: Release{Rows: 6000, Format: "csv", Private: true}, Seed: 1, Sections: pipelines.Sections(),
 	}
 }
 
+// manyTeachers is how many there are where a pipeline trains them and the run does not say.
+const manyTeachers = 1000
+
 // Load reads a run.yaml over the defaults and validates it.
 func Load(path string) (*Spec, error) {
 	s := DefaultSpec()
-	s.Pipeline = ByData
+	s.ByData()
 	var text string
 	if err := s.decode(func(file any) (err error) { text, err = config.LoadText(path, file); return err }); err != nil {
 		return nil, err
@@ -85,25 +90,33 @@ func Load(path string) (*Spec, error) {
 	if err != nil {
 		schema = nil // an error where it is needed
 	}
-	s.ChoosePipeline(schema)
+	s.Choose(schema)
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil
 }
 
-// ByData stands for the pipeline of a spec that names none, until its schema is known.
-const ByData = "(by the data)"
+// byData stands for the pipeline of a spec that names none, until its schema is known.
+const byData = "(by the data)"
 
-// ChoosePipeline gives a spec that names no pipeline the default of its data; nil is the schema of
-// a table.
-func (s *Spec) ChoosePipeline(schema *partition.Schema) {
-	if s.Pipeline != ByData {
-		return
+// ByData leaves the pipeline and the number of teachers to [Spec.Choose].
+func (s *Spec) ByData() { s.Pipeline, s.Teachers = byData, 0 }
+
+// Choose gives a spec that names no pipeline the default of its data, and one that says no number of
+// teachers that of its pipeline; nil is the schema of a table.
+func (s *Spec) Choose(schema *partition.Schema) {
+	if s.Pipeline == byData {
+		s.Pipeline = pipelines.Default.Tables
+		if schema != nil && schema.Image != nil {
+			s.Pipeline = pipelines.Default.Images
+		}
 	}
-	s.Pipeline = pipelines.Default.Tables
-	if schema != nil && schema.Image != nil {
-		s.Pipeline = pipelines.Default.Images
+	if s.Teachers == 0 {
+		s.Teachers = len(s.Data)
+		if p, known := pipelines.Named(s.Pipeline); p.Teachers || !known {
+			s.Teachers = manyTeachers
+		}
 	}
 }
 

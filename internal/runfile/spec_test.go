@@ -59,9 +59,8 @@ func TestSpecsThatCannotWork(t *testing.T) {
 		"no unit":           {replaced(t, good, "1e-5", `1e-5, unit: ""`), "privacy.unit: empty; use"},
 		"data-dependent": {replaced(t, good, "1e-5", "1e-5, guarantee: data-dependent"),
 			`privacy.guarantee: "data-dependent" is not available; use`},
-		"no teachers":       {good + "teachers: 0\n", "teachers: 0 is not between"},
-		"teachers negative": {good + "teachers: -5\n", "teachers: -5 is not between"},
-		"too many teachers": {good + "teachers: 10000000\n", "teachers: 10000000 is not between"},
+		"teachers negative": {replaced(t, good, "1000", "-5"), "teachers: -5 is not between"},
+		"too many teachers": {replaced(t, good, "1000", "10000000"), "teachers: 10000000 is not between"},
 		"other pipeline":    {good + "pipeline: medgan\n", `pipeline: "medgan" is not available; use pategan`},
 		"warm start of 1": {good + "warm_start: {embed: 1}\n",
 			"warm_start.embed: 1 is not a share of the budget, above 0 and below 1"},
@@ -76,7 +75,7 @@ func TestSpecsThatCannotWork(t *testing.T) {
 		"parquet": {good + "release: {format: parquet}\n",
 			`release.format: "parquet" is not available; use csv`},
 		"train without test": {good + "evaluate: {train: x.csv}\n", "evaluate.train: set without evaluate.test"},
-		"unknown field":      {good + "epsilon: 1\n", `line 4, column 1: unknown field "epsilon"`},
+		"unknown field":      {good + "epsilon: 1\n", `line 5, column 1: unknown field "epsilon"`},
 		"two documents":      {good + "---\nname: x\n", "more than one YAML document"},
 		"site's name": {good + "data: [{site: North Wing, file: a}]\n",
 			`data[0].site: "North Wing" is not a name`},
@@ -104,7 +103,7 @@ func TestSpecsThatCannotWork(t *testing.T) {
 }
 
 func TestAllMistakesAreNamedAtOnce(t *testing.T) {
-	_, err := load(t, "name: R\nteachers: 0\npipeline: x\n")
+	_, err := load(t, "name: R\nteachers: -1\npipeline: x\n")
 	for _, want := range []string{"name:", "schema:", "privacy:", "teachers:", "pipeline:"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not name %s", err, want)

@@ -49,7 +49,9 @@ func (s *Spec) Validate() error {
 	need(s.Privacy.Unit != "", "privacy.unit: empty; use record or the schema's unit column")
 	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent",
 		s.Privacy.Guarantee)
-	need(s.Teachers >= 1 && s.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", s.Teachers, maxTeachers)
+	need(s.Teachers != 0, "teachers: missing; say how many the nodes have together, by their teacher.yaml: "+
+		"a quorum is a share of them")
+	need(s.Teachers >= 0 && s.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", s.Teachers, maxTeachers)
 	p, available := pipelines.Named(s.Pipeline)
 	need(available, "pipeline: %q is not available; use %s", s.Pipeline, either(pipelines.Names(nil)))
 	errs = append(errs, s.validateWarm(p)...)

@@ -72,8 +72,9 @@ func TestAnotherWarmStart(t *testing.T) {
 	}
 }
 
-// A run that names no pipeline has the default of its data.
-func TestTheDefaultPipelineFollowsTheData(t *testing.T) {
+// A run that names no pipeline has the default of its data, and one that says no number of teachers
+// has many where its pipeline trains them, else one for each site that it names.
+func TestWhatTheDataChoose(t *testing.T) {
 	before := pipelines.Default
 	t.Cleanup(func() { pipelines.Default = before })
 	pipelines.Default.Tables, pipelines.Default.Images = "pategan", "dpgan"
@@ -86,9 +87,19 @@ columns:
   - {name: y, kind: categorical, categories: [left, right]}
 `
 	const table = "name: t\nlabel: y\ncolumns:\n  - {name: x, kind: binary}\n  - {name: y, kind: binary}\n"
-	for _, c := range []struct{ schema, line, want string }{
-		{table, "", "pategan"}, {images, "", "dpgan"}, {"", "", "pategan"},
-		{images, "pipeline: gpate", "gpate"}, {table, "pipeline: embed", "embed"},
+	const sites = "data: [{site: a, file: a.csv}, {site: b, file: b.csv}]\n"
+	for _, c := range []struct {
+		schema, lines, pipeline string
+		teachers                int
+	}{
+		{table, "", "pategan", 1000},
+		{images, sites, "dpgan", 2},
+		{"", sites, "pategan", 1000},
+		{images, "pipeline: gpate", "gpate", 1000},
+		{table, sites + "pipeline: embed", "embed", 2},
+		{table, sites + "pipeline: marginals\nteachers: 7", "marginals", 7},
+		{table, sites + "pipeline: marginals\nteachers: 0", "marginals", 2},
+		{table, "pipeline: embed", "", 0},
 	} {
 		dir := t.TempDir()
 		if c.schema != "" {
@@ -96,11 +107,18 @@ columns:
 		}
 		path := filepath.Join(dir, "run.yaml")
 		testkit.Must(t, os.WriteFile(path, fmt.Appendf(nil,
-			"name: r\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\n%s\n", c.line), 0o600))
+			"name: r\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\n%s\n", c.lines), 0o600))
 		s, err := Load(path)
+		if c.teachers == 0 {
+			if err == nil || !strings.Contains(err.Error(), "teachers: missing; say how many the nodes have") {
+				t.Errorf("%q: error %v", c.lines, err)
+			}
+			continue
+		}
 		testkit.Must(t, err)
-		if s.Pipeline != c.want {
-			t.Errorf("%.11s, %q: pipeline %s, want %s", c.schema, c.line, s.Pipeline, c.want)
+		if s.Pipeline != c.pipeline || s.Teachers != c.teachers {
+			t.Errorf("%.11s, %q: %s with %d teachers, want %s with %d", c.schema, c.lines, s.Pipeline, s.Teachers,
+				c.pipeline, c.teachers)
 		}
 	}
 }

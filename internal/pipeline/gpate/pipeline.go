@@ -15,6 +15,7 @@ var Pipeline = pipeline.Pipeline{
 	Asks:            []string{runspec.ClassCounts, runspec.GradientVotes, runspec.GradientSums},
 	Kinds:           []question.Kind{teachers.GradientVotes, teachers.GradientSum},
 	Model:           pipeline.Network,
+	Teachers:        true,
 	NoDiscriminator: "its student learns from gradients and has none",
 	TakesWarm:       true,
 	Words:           pipeline.Words{Answers: "gradients", Baseline: "coin flips"},

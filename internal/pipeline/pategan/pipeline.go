@@ -15,6 +15,7 @@ var Pipeline = pipeline.Pipeline{
 	Asks:       []string{runspec.ClassCounts, runspec.Votes},
 	Kinds:      []question.Kind{teachers.Votes},
 	Model:      pipeline.Network,
+	Teachers:   true,
 	WarmShare:  0.7,
 	TablesOnly: true,
 	TakesWarm:  true,

@@ -95,7 +95,7 @@ func (s *suite) options(t *testing.T) {
 func checkStrict(t *testing.T, section, more string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.yaml")
-	text := "name: suite\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\n" + more
+	text := "name: suite\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\nteachers: 200\n" + more
 	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	if _, err := runfile.Load(path); err != nil {
 		t.Errorf("without the section: %v", err)

@@ -131,8 +131,25 @@ func (b bins) code(v float64) int32 {
 	case b.hi == b.lo: // of a constant, as NumPy widens it
 		return int32(b.count / 2)
 	}
-	// Halves first, for ranges whose width is no finite number.
-	return int32(max(0, min(int((v/2-b.lo/2)/(b.hi/2-b.lo/2)*float64(b.count)), last)))
+	// Halves first, for ranges whose width is no finite number. The quotient may be rounded to below a
+	// border that the value is on.
+	at := max(0, min(int((v/2-b.lo/2)/(b.hi/2-b.lo/2)*float64(b.count)), last))
+	for at < last && v >= b.border(at+1) {
+		at++
+	}
+	for at > 0 && v < b.border(at) {
+		at--
+	}
+	return int32(at)
+}
+
+// border is the lower end of a bin.
+func (b bins) border(at int) float64 {
+	step := (b.hi - b.lo) / float64(b.count)
+	if math.IsInf(step, 0) {
+		step = b.hi/float64(b.count) - b.lo/float64(b.count)
+	}
+	return b.lo + float64(at)*step
 }
 
 // columnSets gives all sets of `ways` of n columns in order, or `most` of them drawn

@@ -137,29 +137,18 @@ func readCells(schema *partition.Schema, m *conclavev1.CellColumn) (cells, error
 }
 
 // fineCells are those of a number in the first sum: one for each value where there are few, else
-// equal parts of the range as the schema scales it, and cells of their own for the ends of the range,
-// for 0, where many columns have most of their records, and for the numbers that the schema names.
+// parts of the range as the schema scales it, and cells of their own for the ends of the range, for 0,
+// where many columns have most of their records, and for the numbers that the schema names.
 func fineCells(c *partition.Column, most int) []float64 {
 	lo, hi := c.Range()
-	whole := c.Kind == partition.Integer
-	var from []float64
-	if whole && hi-lo < float64(most) {
+	if c.Kind == partition.Integer && hi-lo < float64(most) {
+		var from []float64
 		for v := lo; v <= hi; v++ {
 			from = append(from, v)
 		}
 		return from
 	}
-	scale, back := func(v float64) float64 { return v }, func(v float64) float64 { return v }
-	if c.Scale == partition.Log {
-		scale, back = math.Log1p, math.Expm1
-	}
-	for i := range most {
-		v := back(scale(lo) + (scale(hi)-scale(lo))*float64(i)/float64(most))
-		if whole {
-			v = math.Ceil(v)
-		}
-		from = append(from, min(max(v, lo), hi))
-	}
+	from := parts(c, most)
 	for _, v := range append([]float64{lo, 0, hi}, c.Points...) {
 		if v < lo || v > hi {
 			continue
@@ -171,6 +160,52 @@ func fineCells(c *partition.Column, most int) []float64 {
 	}
 	slices.Sort(from)
 	return slices.Compact(from)
+}
+
+// parts are the lower ends of at most so many parts of a number's range. They are short decimals, as
+// measurements are: a value that many records have is the first of its part then, and rows that are drawn
+// in the part are on the right side of a border that other people put there.
+func parts(c *partition.Column, most int) (from []float64) {
+	lo, hi := c.Range()
+	add := func(v float64) {
+		if v >= lo && v <= hi {
+			from = append(from, v)
+		}
+	}
+	if c.Scale != partition.Log {
+		multiple, digits := 1, int(math.Floor(math.Log10((hi-lo)/float64(most))))
+		step := func() float64 { return decimal(float64(multiple), digits) }
+		for _, multiple = range []int{1, 2, 5, 10} {
+			if (hi-lo)/step() <= float64(most) {
+				break
+			}
+		}
+		for i := math.Floor(lo / step()); i*step() <= hi; i++ {
+			add(decimal(i*float64(multiple), digits))
+		}
+		return from
+	}
+	least, ratio := math.Log1p(lo), (math.Log1p(hi)-math.Log1p(lo))/float64(most)
+	for i := range most {
+		v := math.Expm1(least + ratio*float64(i))
+		if v > 0 {
+			digits := int(math.Floor(math.Log10(v))) - 1
+			v = decimal(math.Round(v/math.Pow10(digits)), digits)
+		}
+		if c.Kind == partition.Integer {
+			v = math.Ceil(v)
+		}
+		add(v)
+	}
+	return from
+}
+
+// decimal is n times a power of ten, the same number as its digits in a file are read as.
+func decimal(n float64, power int) float64 {
+	if power < 0 {
+		return n / math.Pow10(-power)
+	}
+	return n * math.Pow10(power)
 }
 
 // named says whether a cell of a number begins at one that the schema names, or behind one.

@@ -151,7 +151,7 @@ func (m *model) beforeRejection(fitted *tree.Tree, coarse []cells) *tree.Tree {
 
 const (
 	// mostRejected bounds the rows that are drawn for one that is kept, by a constraint.
-	mostRejected = 100
+	mostRejected = 1000
 	// gridded is how many values of a fine cell are tried.
 	gridded = 8
 )

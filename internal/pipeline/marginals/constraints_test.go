@@ -67,9 +67,13 @@ func TestRowsMeetConstraints(t *testing.T) {
 		testkit.Must(t, err)
 		schema := m.Schema()
 		for _, texts := range [][]string{nil, {"ward=birth"}, {"came>300", "low>=40"}, {"age>100", "ward=other"}} {
-			table, err := m.Sample(4000, conditions(t, texts...), rand.New(rand.NewPCG(3, 4)))
+			n := 4000
+			if epsilon < 1 { // nearly all that noise makes of the model is dropped
+				n = 500
+			}
+			table, err := m.Sample(n, conditions(t, texts...), rand.New(rand.NewPCG(3, 4)))
 			testkit.Must(t, err)
-			if table.Len() != 4000 {
+			if table.Len() != n {
 				t.Fatalf("%d rows", table.Len())
 			}
 			for i := range table.Len() {
@@ -81,14 +85,14 @@ func TestRowsMeetConstraints(t *testing.T) {
 				continue
 			}
 			// Most cells of came and left that rows are in have some that are dropped. More rows are
-			// drawn there, or 3038 would be left where 3661 are right.
+			// drawn there, or 2752 would be left where 3661 are right.
 			near := 0
 			for i := range table.Len() {
 				if r := table.Cells(i); int(r[3]/61) == int(r[4]/61) {
 					near++
 				}
 			}
-			if near < 3100 {
+			if near < 2950 {
 				t.Errorf("%d of 4000 rows came and left in the same two months", near)
 			}
 			for name, of := range map[string]func([]float64) bool{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
@@ -298,6 +299,59 @@ func TestSparse(t *testing.T) {
 	}
 	if low := sparse(table(func(int, int) float64 { return 30 }), 10, 10, 3000); low != nil {
 		t.Errorf("cells of independent columns are empty: %v", low)
+	}
+}
+
+// Parts of a range begin at short decimals, the same numbers as a file has.
+func TestParts(t *testing.T) {
+	for _, c := range []struct {
+		column    string
+		n         int
+		has, lack []float64
+	}{
+		{"kind: continuous, lower: 0, upper: 12", 240, []float64{0, 0.05, 0.15, 1.1, 1.15, 11.95}, []float64{0.06}},
+		{"kind: continuous, lower: -1.03, upper: 1", 203, []float64{-1.03, -1.02, 0.07, 0.99}, []float64{0.005}},
+		{"kind: integer, lower: 0, upper: 99999", 200, []float64{0, 500, 99500}, []float64{100}},
+		{"kind: integer, lower: 0, upper: 99999, scale: log", 0, []float64{7, 32, 1100}, []float64{1105, 1110}},
+		{"kind: continuous, lower: 1e300, upper: 1.5e300", 251, []float64{1e300, 1.002e300}, nil},
+	} {
+		schema, err := partition.ParseSchema([]byte("columns:\n  - {name: a, " + c.column + "}\n"))
+		testkit.Must(t, err)
+		from := parts(&schema.Columns[0], 256)
+		if len(from) > 256 || c.n > 0 && len(from) != c.n && len(from) != c.n+1 || !slices.IsSorted(from) {
+			t.Errorf("%s: %d parts, sorted %v", c.column, len(from), slices.IsSorted(from))
+		}
+		for _, v := range c.has {
+			if !slices.Contains(from, v) {
+				t.Errorf("%s: no part begins at %v", c.column, v)
+			}
+		}
+		for _, v := range c.lack {
+			if slices.Contains(from, v) {
+				t.Errorf("%s: a part begins at %v", c.column, v)
+			}
+		}
+	}
+}
+
+// A number that people round is drawn as they wrote it.
+func TestHeaps(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	var rows [][]float64
+	for range 5000 {
+		rows = append(rows, []float64{math.Round(10+2*rng.NormFloat64()) / 10})
+	}
+	s, _ := learnedBy(t, "columns:\n  - {name: a, kind: continuous, lower: 0, upper: 12}\n", rows, 1)
+	table, err := s.model.Sample(5000, nil, rand.New(rand.NewPCG(3, 4)))
+	testkit.Must(t, err)
+	rounded := 0
+	for i := range table.Len() {
+		if v := table.Cells(i)[0]; v == math.Round(10*v)/10 {
+			rounded++
+		}
+	}
+	if rounded < 4500 {
+		t.Errorf("%d of 5000 rows have one decimal, as all had that they were learned from", rounded)
 	}
 }
 

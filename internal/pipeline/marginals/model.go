@@ -60,16 +60,20 @@ type cliqueJSON struct {
 func newModel(schema *partition.Schema, fine []fineColumn, coarse []cells, of [][]int, fitted *tree.Tree) *model {
 	m := &model{schema: schema}
 	for i, f := range fine {
-		d := drawn{f.cells, of[i], make([]float32, len(of[i]))}
+		f, of := f.withHeaps(of[i])
+		d := drawn{f.cells, of, make([]float32, len(of))}
 		sums, sizes := make([]float64, coarse[i].n), make([]float64, coarse[i].n)
-		for j, cell := range of[i] {
+		for j, cell := range of {
 			sums[cell] += f.records[j]
 			sizes[cell]++
 		}
-		for j, cell := range of[i] {
+		for j, cell := range of {
 			d.shares[j] = float32(1 / sizes[cell])
 			if sums[cell] > 0 {
 				d.shares[j] = float32(f.records[j] / sums[cell])
+			}
+			if f.constrained {
+				d.shares[j] = (1-unseen)*d.shares[j] + unseen*float32(1/sizes[cell])
 			}
 		}
 		m.columns = append(m.columns, d)
@@ -85,6 +89,10 @@ func newModel(schema *partition.Schema, fine []fineColumn, coarse []cells, of []
 	m.build()
 	return m
 }
+
+// unseen is the share of a cell that is spread over its fine cells where a constraint is about the column:
+// else all that noise left of them may break it.
+const unseen = 1e-3
 
 // sizes are how many cells the columns have.
 func (m *model) sizes() []int {

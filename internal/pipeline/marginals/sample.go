@@ -34,24 +34,37 @@ func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*p
 	}
 	table := partition.NewTable(m.schema)
 	table.Grow(rows)
-	for try := 0; table.Len() < rows; try++ {
-		if try == maxTries {
-			return nil, fmt.Errorf("%w: of %d rows of the model next to none meet the schema's constraints with %v",
-				pipeline.ErrCondition, try*rows, where)
+	drawn, found := 0, 0 // since there last were some
+	for left := rows; left > 0; left = rows - table.Len() {
+		if drawn > mostDrawn {
+			return nil, fmt.Errorf("%w: of %d rows of the model %d meet the schema's constraints with %v",
+				pipeline.ErrCondition, drawn, found, where)
 		}
-		if err := m.fill(table, rows-table.Len(), t, limits, rng); err != nil {
+		n := min(max(left, drawn), atOnce)
+		before := table.Len()
+		if err := m.fill(table, left, n, t, limits, rng); err != nil {
 			return nil, err
+		}
+		drawn, found = drawn+n, found+table.Len()-before
+		if found > leastFound {
+			drawn, found = 0, 0
 		}
 	}
 	return table, nil
 }
 
-// maxTries bounds how often rows that break a constraint are drawn again. The model has nothing in
-// cells where all rows do; in others some may.
-const maxTries = 1000
+// Rows that break a constraint are drawn again: the model has nothing in cells where all rows do; in
+// others some may. That ends where mostDrawn gave no more than leastFound. atOnce are drawn at a time.
+const (
+	mostDrawn  = 1 << 22
+	leastFound = 100
+	atOnce     = 1 << 17
+)
 
-// fill adds so many rows to a table, less those that break a constraint.
-func (m *model) fill(table *partition.Table, rows int, t *tree.Tree, limits map[int]*limits, rng *rand.Rand) error {
+// fill adds at most so many rows to a table: those of the drawn ones that break no constraint.
+func (m *model) fill(
+	table *partition.Table, most, rows int, t *tree.Tree, limits map[int]*limits, rng *rand.Rand,
+) error {
 	cells := t.Draw(rows, rng)
 	values := make([][]float64, len(m.columns))
 	for i := range m.columns {
@@ -68,6 +81,9 @@ func (m *model) fill(table *partition.Table, rows int, t *tree.Tree, limits map[
 		}
 		if m.schema.Broken(row) > 0 {
 			continue
+		}
+		if most--; most < 0 {
+			break
 		}
 		if err := table.Append(row, unit); err != nil {
 			return err

@@ -34,7 +34,7 @@ var Stages = []pipeline.Stage{
 }
 
 // Default has the pipelines of runs that name none, by what they make.
-var Default = struct{ Tables, Images string }{Tables: "embed", Images: "embed"}
+var Default = struct{ Tables, Images string }{Tables: "marginals", Images: "embed"}
 
 // Named returns a pipeline; ok is false for none.
 func Named(name string) (p pipeline.Pipeline, ok bool) {

@@ -37,8 +37,8 @@ func TestStagesThatCannotWork(t *testing.T) {
 			"student learns from gradients",
 		good + "pipeline: gpate\npost: [pgb, drs]\n": "post: pgb, drs: there is no discriminator after gpate",
 		good + "pipeline: gpate\npost: [drs]\n":      "post: drs: there is no discriminator after gpate",
-		good + "post: [drs]\n":                       "post: drs: there is no discriminator after embed",
-		good + "weights: discriminator\n":            "weights: discriminator: there is no discriminator after embed",
+		good + "post: [drs]\n":                       "post: drs: there is no discriminator after",
+		good + "weights: discriminator\n":            "weights: discriminator: there is no discriminator after",
 		good + "pipeline: gpate\nweights: discriminator\n": "weights: discriminator: there is no " +
 			"discriminator after gpate",
 		boosted + "pgb: {candidates: 10}\n": "pgb.candidates: 10 are fewer than release.rows",

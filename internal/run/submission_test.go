@@ -66,11 +66,12 @@ func TestRunsThatCannotBeSubmitted(t *testing.T) {
 		"evaluate.test: names files":       good + "evaluate: {test: a.csv}\n",
 		"evaluate.train: names files":      good + "evaluate: {test: a.csv, train: b.csv}\n",
 		"evaluate.coin_flips: names files": good + "evaluate: {test: a.csv, coin_flips: b.csv}\n",
-		"on a line of its own":             "{name: r1, schema: schema.yaml, privacy: {epsilon: 1, delta: 1e-5}, teachers: 4}\n",
-		"privacy.unit":                     replaced(t, good, "{epsilon: 1,", "{unit: ward, epsilon: 1,"),
-		"epsilon":                          replaced(t, good, "epsilon: 1", "epsilon: 0"),
-		"no such file":                     replaced(t, good, "schema.yaml", "none.yaml"),
-		"the queue takes 65536":            good + "#" + strings.Repeat("x", 1<<16) + "\n",
+		"on a line of its own": "{name: r1, schema: schema.yaml, privacy: {epsilon: 1, delta: 1e-5}, " +
+			"teachers: 4}\n",
+		"privacy.unit":          replaced(t, good, "{epsilon: 1,", "{unit: ward, epsilon: 1,"),
+		"epsilon":               replaced(t, good, "epsilon: 1", "epsilon: 0"),
+		"no such file":          replaced(t, good, "schema.yaml", "none.yaml"),
+		"the queue takes 65536": good + "#" + strings.Repeat("x", 1<<16) + "\n",
 	} {
 		dir := write(t, map[string]string{"schema.yaml": schemaText, "run.yaml": text})
 		if _, _, err := NewSubmission(filepath.Join(dir, "run.yaml")); err == nil ||

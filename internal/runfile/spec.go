@@ -28,8 +28,8 @@ type Spec struct {
 	// quorum is a share of. Default: 0, chosen: 1000, and one for each entry of Data where the
 	// pipeline has none.
 	Teachers int `yaml:"teachers"`
-	// Pipeline: embed (default), gpate or dpgan (tables and images), or pategan (tables); see
-	// package pipelines.
+	// Pipeline: marginals or pategan (tables), or embed, gpate or dpgan (tables and images); see
+	// package pipelines. Default: marginals for tables, embed for images.
 	Pipeline string `yaml:"pipeline"`
 	// Post lists stages after training, of pategan and dpgan: pgb, drs or both. Default:
 	// none.

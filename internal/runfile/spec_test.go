@@ -69,7 +69,7 @@ func TestSpecsThatCannotWork(t *testing.T) {
 		"other warm start":   {good + "warm_start: {mst: 0.3}\n", `unknown field "mst"`},
 		"embed with a start": {good + "pipeline: embed\nwarm_start: {embed: 0.3}\n",
 			"pipeline embed is all of it; leave it out"},
-		"post":    {good + "post: [pgb]\n", "post: pgb: there is no discriminator after embed"},
+		"post":    {good + "post: [pgb]\n", "post: pgb: there is no discriminator after marginals"},
 		"weights": {good + "weights: mst\n", `weights: "mst" is not a method; use none`},
 		"no rows": {good + "release: {rows: 0}\n", "release.rows: 0 is not between"},
 		"parquet": {good + "release: {format: parquet}\n",

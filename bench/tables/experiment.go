@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -67,6 +68,8 @@ type runCase struct {
 	bare string
 	// refused is what the run must say, where it must not begin.
 	refused string
+	// made are rows without a run; nil where a run makes them. It may return none, which is no outcome.
+	made func(*attempt) (*table, error)
 }
 
 // measure is a list of figures of rows.
@@ -78,7 +81,9 @@ type measure struct {
 func (m *measure) named(figures []float64) map[string]float64 {
 	all := map[string]float64{}
 	for i, name := range m.names {
-		all[name] = figures[i]
+		if !math.IsNaN(figures[i]) {
+			all[name] = figures[i]
+		}
 	}
 	return all
 }
@@ -198,7 +203,8 @@ func (s *session) group(ctx context.Context, g group, seed int) error {
 	}
 	for _, c := range g.cases {
 		for _, null := range []bool{false, true} {
-			if null && (!s.null || g.alone || c.refused != "") || s.notes.has(g.name, c.name, seed, null) {
+			withNull := s.null && !g.alone && c.refused == "" && c.made == nil
+			if null && !withNull || s.notes.has(g.name, c.name, seed, null) {
 				continue
 			}
 			a := &attempt{group: g, runCase: c, data: d, seed: seed, null: null, options: s.options, dir: s.dir}
@@ -235,6 +241,9 @@ func (a *attempt) outcomes(ctx context.Context) []*outcome {
 	started := time.Now()
 	rows, result, err := a.rows(ctx, o)
 	o.Seconds = time.Since(started).Seconds()
+	if err == nil && rows == nil && a.made != nil {
+		return nil
+	}
 	if a.refused != "" {
 		switch {
 		case err == nil:

@@ -40,6 +40,10 @@ func (a *attempt) rows(ctx context.Context, o *outcome) (*table, *results.Result
 	if err := os.MkdirAll(a.dir, 0o700); err != nil {
 		return nil, nil, err
 	}
+	if a.made != nil {
+		rows, err := a.made(a)
+		return rows, nil, err
+	}
 	if a.runs != nil {
 		return a.runs(ctx, a, o)
 	}

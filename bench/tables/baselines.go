@@ -1,0 +1,149 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Baselines are what a table is worth for next to nothing: counts with Gaussian noise of the budget, of
+// columns alone or of columns with the label, in equal cells. Their rows are for comparison only: the noise
+// is that of a seed.
+
+// columnsAlone has every column by itself.
+func columnsAlone(a *attempt) (*table, error) { return fromCounts(a, -1) }
+
+// naiveBayes has every column with the label; it is nil without one.
+func naiveBayes(a *attempt) (*table, error) {
+	if label := a.data.train.Schema().LabelColumn(); label >= 0 {
+		return fromCounts(a, label)
+	}
+	return nil, nil
+}
+
+// equalCells is how many cells of its public range a number has.
+const equalCells = 20
+
+// cellsOf is how many cells a column has, with one for empty values.
+func cellsOf(c *partition.Column) int {
+	switch {
+	case c.Kind == partition.Categorical:
+		return len(c.Categories) + 1
+	case c.Kind == partition.Binary:
+		return 3
+	}
+	return equalCells + 1
+}
+
+func cellOf(c *partition.Column, v float64) int {
+	switch lo, hi := c.Range(); {
+	case math.IsNaN(v):
+		return cellsOf(c) - 1
+	case c.Kind == partition.Categorical, c.Kind == partition.Binary:
+		return int(v)
+	default:
+		return max(0, min(equalCells-1, int(equalCells*(v-lo)/(hi-lo))))
+	}
+}
+
+// valueOf draws a value of a cell.
+func valueOf(c *partition.Column, cell int, rng *rand.Rand) float64 {
+	switch lo, hi := c.Range(); {
+	case cell == cellsOf(c)-1:
+		return math.NaN()
+	case c.Kind == partition.Categorical, c.Kind == partition.Binary:
+		return float64(cell)
+	default:
+		v := lo + (float64(cell)+rng.Float64())/equalCells*(hi-lo)
+		if c.Kind == partition.Integer {
+			v = math.Round(v)
+		}
+		return v
+	}
+}
+
+// fromCounts draws rows by noisy counts of every column with the label, or alone where that is below 0.
+func fromCounts(a *attempt, label int) (*table, error) {
+	budget, err := privacy.NewBudget(a.epsilon, a.delta)
+	if err != nil {
+		return nil, err
+	}
+	sigma, err := privacy.GaussianSigma(budget, 1, nil)
+	if err != nil {
+		return nil, err
+	}
+	schema := a.data.train.Schema()
+	rng := rand.New(rand.NewPCG(uint64(a.seed), 27))
+	classes := 1
+	classOf := func([]float64) int { return 0 }
+	if label >= 0 {
+		c := &schema.Columns[label]
+		classes = cellsOf(c)
+		classOf = func(row []float64) int { return cellOf(c, row[label]) }
+	}
+	var columns []int // that are counted, each by a weight of 1
+	for j := range schema.Columns {
+		if j != schema.UnitColumn() && j != label {
+			columns = append(columns, j)
+		}
+	}
+	noise := sigma * math.Sqrt(float64(len(columns)))
+	counts := make([][]float64, len(schema.Columns)) // of a class one after the other
+	shares := make([]float64, classes)
+	for _, j := range columns {
+		c := &schema.Columns[j]
+		n := cellsOf(c)
+		counts[j] = make([]float64, classes*n)
+		for i := range a.data.train.Len() {
+			row := a.data.train.Cells(i)
+			counts[j][classOf(row)*n+cellOf(c, row[j])]++
+		}
+		for at := range counts[j] {
+			if at%n == n-1 && !c.Nullable || label >= 0 && at/n == classes-1 && !schema.Columns[label].Nullable {
+				continue // nothing is there, which is public
+			}
+			counts[j][at] = max(0, counts[j][at]+noise*rng.NormFloat64())
+			shares[at/n] += counts[j][at]
+		}
+	}
+	rows := partition.NewTable(schema)
+	row := make([]float64, len(schema.Columns))
+	for range a.group.rows {
+		class := drawn(shares, rng)
+		for _, j := range columns {
+			n := cellsOf(&schema.Columns[j])
+			row[j] = valueOf(&schema.Columns[j], drawn(counts[j][class*n:(class+1)*n], rng), rng)
+		}
+		if label >= 0 {
+			row[label] = valueOf(&schema.Columns[label], class, rng)
+		}
+		unit := ""
+		if u := schema.UnitColumn(); u >= 0 {
+			row[u], unit = math.NaN(), schema.Columns[u].MadeUpUnit(rows.Len())
+		}
+		if err := rows.Append(row, unit); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// drawn is a place, each by its weight; where there are none, any but the last, that of empty values.
+func drawn(weights []float64, rng *rand.Rand) int {
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	if sum == 0 {
+		return rng.IntN(max(1, len(weights)-1))
+	}
+	u := rng.Float64() * sum
+	for i, w := range weights {
+		if u -= w; u < 0 {
+			return i
+		}
+	}
+	return len(weights) - 1
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
+)
+
+// marginals measures the pipeline of tables beside an embedding, the baselines that cost little, and
+// rows that other programs made. See marginals.md.
+func marginals() *experiment {
+	var others string
+	return &experiment{
+		name: "marginals", short: "tables that people look at: marginals, an embedding, baselines, other programs",
+		coin: true, seeds: 3, groups: func() ([]group, error) { return marginalsGroups(&others), nil },
+		flags: func(c *cobra.Command) {
+			c.Flags().StringVar(&others, "others", "", "`folder` of rows of other programs: "+
+				"aim/flchain-1-2.csv are those of aim for flchain with epsilon 1 and seed 2")
+		},
+	}
+}
+
+// mostMade bounds the synthetic rows: as many as the real ones would take long to evaluate.
+const mostMade = 10_000
+
+func marginalsGroups(others *string) (all []group) {
+	for _, d := range []struct {
+		name string
+		rows int
+	}{
+		{"flchain", 6299}, {"adult", mostMade}, {"credit", mostMade}, {"diabetes130", mostMade},
+		{"census1940", mostMade}, {"titanic", 891}, {"cervical_cancer", 686}, {"boston_housing", 404},
+		{"epileptic_seizure", 9200}, {"isolet", 6238},
+	} {
+		for _, epsilon := range []float64{0.1, 1, 10} {
+			g := group{
+				name: fmt.Sprintf("%s-%v", d.name, epsilon), data: d.name, epsilon: epsilon, delta: lineDelta,
+				pipeline: "marginals", rows: d.rows, sites: 2, worth: inspected,
+				cases: []runCase{
+					{name: "marginals"}, {name: "embed", fields: "pipeline: embed"},
+					{name: "independent columns", made: columnsAlone}, {name: "naive Bayes", made: naiveBayes},
+				},
+			}
+			for _, program := range []string{"aim", "mst"} {
+				g.cases = append(g.cases, runCase{name: program, made: func(a *attempt) (*table, error) {
+					return madeElsewhere(a, filepath.Join(*others, program))
+				}})
+			}
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// madeElsewhere are rows of another program, nil where there are none.
+func madeElsewhere(a *attempt, folder string) (*table, error) {
+	path := filepath.Join(folder, fmt.Sprintf("%s-%d.csv", a.group.name, a.seed))
+	rows, err := tabular.Read(a.data.train.Schema(), path, tabular.Options{IgnoreUnit: true})
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return rows, err
+}
+
+// inspected is what rows are worth to models, and to people who look at them: distances of tables of one,
+// two and three columns, whether a regression tells the rows from real ones, and the share of them that
+// breaks a dependence that all real rows keep. What a data set has no figure of is not a number.
+var inspected = &measure{names: []string{auroc, "R2", "w1", "w2", "w3", "pMSE ratio", "broken"}, of: func(
+	ctx context.Context, d *dataset, rows *table) ([]float64, error) {
+	figures := []float64{math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()}
+	schema := d.test.Schema()
+	switch label := schema.LabelColumn(); {
+	case len(schema.Classes()) > 1:
+		worth, err := yardsticksOf(ctx, d, rows)
+		if err != nil {
+			return nil, err
+		}
+		figures[0] = worth[0]
+	case label >= 0:
+		r2, err := explained(ctx, d, rows, label)
+		if err != nil {
+			return nil, err
+		}
+		figures[1] = r2
+	}
+	tables, _, err := evaluate.CompareMarginals(d.test, rows, nil, evaluate.MarginalOptions{Sets: 200})
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range tables {
+		figures[2+i] = t.Mean
+	}
+	propensity, _, err := evaluate.ComparePropensity(d.test, rows, nil)
+	if err != nil {
+		return nil, err
+	}
+	if propensity != nil {
+		figures[5] = propensity.Ratio
+	}
+	if share, any := broken(d, rows); any {
+		figures[6] = share
+	}
+	return figures, nil
+}}
+
+// explained is R2 on test rows of regressions of the label, in the mean of all.
+func explained(ctx context.Context, d *dataset, rows *table, label int) (float64, error) {
+	all, err := evaluate.CompareRegressors(ctx, nil, d.test, rows, nil, d.test.Schema().Columns[label].Name)
+	if err != nil {
+		return 0, err
+	}
+	var n, sum, squares float64
+	for i := range d.test.Len() {
+		if v := d.test.Cells(i)[label]; !math.IsNaN(v) {
+			n, sum, squares = n+1, sum+v, squares+v*v
+		}
+	}
+	variance := squares/n - sum*sum/n/n
+	var r2 []float64
+	for _, u := range all {
+		r2 = append(r2, 1-u.RMSESynthetic*u.RMSESynthetic/variance)
+	}
+	return mean(r2), nil
+}
+
+// mostValues is of how many values a column may have in a dependence, leastRows how many real rows one value
+// has in the mean: others depend on each other by chance.
+const mostValues, leastRows = 100, 50
+
+// broken is the share of rows that break a dependence which holds in all real rows: where one column follows
+// from another. There may be none.
+func broken(d *dataset, rows *table) (share float64, any bool) {
+	type dependence struct {
+		from, to int
+		of       map[float64]float64
+	}
+	var all []dependence
+	columns := d.test.Schema().Columns
+	for from := range columns {
+		for to := range columns {
+			if of := follows(d, from, to); from != to && of != nil {
+				all = append(all, dependence{from, to, of})
+			}
+		}
+	}
+	count := 0
+	for i := range rows.Len() {
+		row := rows.Cells(i)
+		for _, f := range all {
+			if to, known := f.of[key(row[f.from])]; known && to != key(row[f.to]) {
+				count++
+				break
+			}
+		}
+	}
+	return float64(count) / float64(rows.Len()), len(all) > 0
+}
+
+// follows is the value of a column for each value of another, nil where it does not follow in all real rows.
+func follows(d *dataset, from, to int) map[float64]float64 {
+	of, values := map[float64]float64{}, map[float64]bool{}
+	n := 0
+	for _, t := range []*table{d.train, d.test} {
+		if columns := t.Schema().Columns; columns[from].Kind == partition.Continuous ||
+			columns[to].Kind == partition.Continuous {
+			return nil
+		}
+		for i := range t.Len() {
+			row := t.Cells(i)
+			a, b := key(row[from]), key(row[to])
+			if was, known := of[a]; known && was != b {
+				return nil
+			}
+			of[a], values[b] = b, true
+			if n++; len(of) > mostValues {
+				return nil
+			}
+		}
+	}
+	if len(values) < 3 || n < leastRows*len(of) {
+		return nil
+	}
+	return of
+}
+
+// key is a cell as the key of a map: an empty one is no number, which equals nothing.
+func key(v float64) float64 {
+	if math.IsNaN(v) {
+		return math.Inf(1)
+	}
+	return v
+}

@@ -13,8 +13,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// announced is a run's spec as the aggregator sent it with a round: none where it sent none, or one
-// that cannot be read.
+// announced is a run's spec as the aggregator sent it with a round: none where it sent none, one that
+// cannot be read, or one that is larger than a run's may be.
 type announced struct {
 	*conclavev1.RunSpec
 	sha256    string
@@ -24,7 +24,8 @@ type announced struct {
 
 func announcedBy(terms *conclavev1.RoundTerms) announced {
 	spec := new(conclavev1.RunSpec)
-	if terms == nil || proto.Unmarshal(terms.GetSpec(), spec) != nil {
+	// Asked first: small entries take sixty times their bytes when they are read.
+	if len(terms.GetSpec()) > runspec.MaxBytes || terms == nil || proto.Unmarshal(terms.GetSpec(), spec) != nil {
 		return announced{}
 	}
 	return announced{spec, sha256Hex(terms.GetSpec()), terms.GetRequester(), len(terms.GetSpec())}

@@ -7,6 +7,9 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
+// MaxBytes bounds a serialized spec, at the aggregator and at nodes. Most have some hundred bytes.
+const MaxBytes = 16 << 10
+
 // Plan returns the plan of a spec, or says which of its entries has no price. The error is
 // about the spec alone and may be told to its student.
 func Plan(spec *conclavev1.RunSpec) (privacy.Plan, error) {

@@ -19,8 +19,6 @@ import (
 )
 
 const (
-	// maxBytes bounds a serialized spec. Most have some hundred bytes.
-	maxBytes           = 16 << 10
 	maxTeachers        = 1 << 20
 	maxDeadlineSeconds = 24 * 3600
 	// maxPlan bounds the entries of a plan, which stand in the ledger for ever. Pipelines need a
@@ -73,9 +71,9 @@ func New(pb *conclavev1.RunSpec) (*Spec, error) {
 		return nil, err
 	}
 	switch {
-	case proto.Size(pb) > maxBytes:
+	case proto.Size(pb) > runspec.MaxBytes:
 		return nil, fault.Invalidf("run %q: its spec has %d bytes; %d are the most", pb.GetName(), proto.Size(pb),
-			maxBytes)
+			runspec.MaxBytes)
 	case !pipelinePattern.MatchString(pb.GetPipeline()):
 		return nil, fault.Invalidf("run %q: pipeline %q: a label has 1 to 32 small letters, digits and dashes",
 			pb.GetName(), fault.Word(pb.GetPipeline()))

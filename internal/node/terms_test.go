@@ -1,0 +1,47 @@
+package node
+
+import (
+	"bytes"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
+	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Terms that are larger than a run's may be are not read: empty entries of a plan take sixty times their
+// bytes in memory.
+func TestLargeTermsAreNotRead(t *testing.T) {
+	named := testkit.Value(proto.Marshal(&conclavev1.RunSpec{Name: "r"}))
+	entry := []byte{0xfa, 0x7f, 0} // an unknown field, three bytes long
+	for _, c := range []struct {
+		bytes int
+		read  bool
+	}{{runspec.MaxBytes, true}, {runspec.MaxBytes + 3, false}} {
+		spec := append(bytes.Clone(named), bytes.Repeat(entry, (c.bytes-len(named))/3)...)
+		if c.read != (len(spec) <= runspec.MaxBytes) {
+			t.Fatalf("%d bytes", len(spec))
+		}
+		if got := announcedBy(&conclavev1.RoundTerms{Spec: spec}); (got.RunSpec != nil) != c.read {
+			t.Errorf("terms of %d bytes were read: %v", len(spec), got.RunSpec != nil)
+		}
+	}
+}
+
+// A shape that names a smaller bound than the parameters do would have the aggregator draw too little noise.
+func TestAShapeThatIsNotThatOfItsParametersIsRefused(t *testing.T) {
+	n := start(t, smallConfig(t, 4), questiontest.SmallTable(t, 80, 1))
+	for bound, refused := range map[uint64]bool{0: false, 1 << 8: true} {
+		r := discriminatorRound("r", 0, nil)
+		if bound > 0 {
+			r.GetSum().Bound = bound
+		}
+		m := n.reply(task{run: "r", question: &received{round: r, digest: func() string { return "x" }}})
+		if (m.GetRefusal() != nil) != refused {
+			t.Errorf("a shape with a bound of %d (0: its own): refused %v", bound, m.GetRefusal())
+		}
+	}
+}

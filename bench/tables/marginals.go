@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/partition"
@@ -118,13 +119,13 @@ func explained(ctx context.Context, d *dataset, rows *table, label int) (float64
 	if err != nil {
 		return 0, err
 	}
-	var n, sum, squares float64
+	var labels []float64
 	for i := range d.test.Len() {
 		if v := d.test.Cells(i)[label]; !math.IsNaN(v) {
-			n, sum, squares = n+1, sum+v, squares+v*v
+			labels = append(labels, v)
 		}
 	}
-	variance := squares/n - sum*sum/n/n
+	variance := stat.PopVariance(labels, nil)
 	var r2 []float64
 	for _, u := range all {
 		r2 = append(r2, 1-u.RMSESynthetic*u.RMSESynthetic/variance)
@@ -147,7 +148,10 @@ func broken(d *dataset, rows *table) (share float64, any bool) {
 	columns := d.test.Schema().Columns
 	for from := range columns {
 		for to := range columns {
-			if of := follows(d, from, to); from != to && of != nil {
+			if from == to {
+				continue
+			}
+			if of := follows(d, from, to); of != nil {
 				all = append(all, dependence{from, to, of})
 			}
 		}

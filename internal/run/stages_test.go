@@ -37,8 +37,9 @@ func TestStagesThatCannotWork(t *testing.T) {
 			"student learns from gradients",
 		good + "pipeline: gpate\npost: [pgb, drs]\n": "post: pgb, drs: there is no discriminator after gpate",
 		good + "pipeline: gpate\npost: [drs]\n":      "post: drs: there is no discriminator after gpate",
-		good + "post: [drs]\n":                       "post: drs: there is no discriminator after",
-		good + "weights: discriminator\n":            "weights: discriminator: there is no discriminator after",
+		good + "post: [drs]\n":                       "post: drs: there is no discriminator after marginals",
+		good + "weights: discriminator\n": "weights: discriminator: there is no " +
+			"discriminator after marginals",
 		good + "pipeline: gpate\nweights: discriminator\n": "weights: discriminator: there is no " +
 			"discriminator after gpate",
 		boosted + "pgb: {candidates: 10}\n": "pgb.candidates: 10 are fewer than release.rows",

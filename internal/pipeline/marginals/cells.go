@@ -173,15 +173,16 @@ func parts(c *partition.Column, most int) (from []float64) {
 		}
 	}
 	if c.Scale != partition.Log {
-		multiple, digits := 1, int(math.Floor(math.Log10((hi-lo)/float64(most))))
-		step := func() float64 { return decimal(float64(multiple), digits) }
-		for _, multiple = range []int{1, 2, 5, 10} {
-			if (hi-lo)/step() <= float64(most) {
+		digits := int(math.Floor(math.Log10((hi - lo) / float64(most))))
+		var multiple, step float64
+		for _, multiple = range []float64{1, 2, 5, 10} {
+			if step = decimal(multiple, digits); (hi-lo)/step <= float64(most) {
 				break
 			}
 		}
-		for i := math.Floor(lo / step()); i*step() <= hi; i++ {
-			add(decimal(i*float64(multiple), digits))
+		first := math.Floor(lo / step)
+		for i := range most + 2 { // the first may be below the range, and both ends may begin a part
+			add(decimal((first+float64(i))*multiple, digits))
 		}
 		return from
 	}

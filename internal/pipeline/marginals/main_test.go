@@ -314,6 +314,7 @@ func TestParts(t *testing.T) {
 		{"kind: integer, lower: 0, upper: 99999", 200, []float64{0, 500, 99500}, []float64{100}},
 		{"kind: integer, lower: 0, upper: 99999, scale: log", 0, []float64{7, 32, 1100}, []float64{1105, 1110}},
 		{"kind: continuous, lower: 1e300, upper: 1.5e300", 251, []float64{1e300, 1.002e300}, nil},
+		{"kind: continuous, lower: 1e20, upper: 100000000000000032768", 0, []float64{1e20}, nil}, // has gaps
 	} {
 		schema, err := partition.ParseSchema([]byte("columns:\n  - {name: a, " + c.column + "}\n"))
 		testkit.Must(t, err)

@@ -34,20 +34,20 @@ func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*p
 	}
 	table := partition.NewTable(m.schema)
 	table.Grow(rows)
-	drawn, found := 0, 0 // since there last were some
+	tried, found := 0, 0 // since there last were some
 	for left := rows; left > 0; left = rows - table.Len() {
-		if drawn > mostDrawn {
+		if tried > mostDrawn {
 			return nil, fmt.Errorf("%w: of %d rows of the model %d meet the schema's constraints with %v",
-				pipeline.ErrCondition, drawn, found, where)
+				pipeline.ErrCondition, tried, found, where)
 		}
-		n := min(max(left, drawn), atOnce)
+		n := min(max(left, tried), atOnce)
 		before := table.Len()
 		if err := m.fill(table, left, n, t, limits, rng); err != nil {
 			return nil, err
 		}
-		drawn, found = drawn+n, found+table.Len()-before
+		tried, found = tried+n, found+table.Len()-before
 		if found > leastFound {
-			drawn, found = 0, 0
+			tried, found = 0, 0
 		}
 	}
 	return table, nil

@@ -1,0 +1,127 @@
+package marginals
+
+import (
+	"math"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// stands is how many deviations a difference between neighbours has to be, or it is taken for noise.
+const stands = 3.5
+
+// smooth takes the noise out of a number's fine cells, as far as it can be told: where two neighbouring
+// parts of the range differ by less than noise may make, records are spread over both as if evenly.
+// This is thresholding of a Haar wavelet, with parts weighted by their width on the column's scale. It is
+// done for several places of the parts' borders, and the mean is taken (Coifman and Donoho,
+// "Translation-invariant de-noising", 1995): borders by themselves would be steps.
+func (c *fineColumn) smooth() {
+	if !isNumber(c.of) {
+		return
+	}
+	n := len(c.from)
+	widths, sums := make([]float64, n+1), make([]float64, n+1) // of all cells before
+	for i := range n {
+		widths[i+1], sums[i+1] = widths[i]+c.width(i), sums[i]+c.records[i]
+	}
+	smoothed := make([]float64, n)
+	top := 1
+	for top < n {
+		top *= 2
+	}
+	shifts := min(top, borders)
+	var spread func(from, to, part, shift int, records float64)
+	spread = func(from, to, part, shift int, records float64) {
+		if to-from == 1 {
+			smoothed[from] += records / float64(shifts)
+			return
+		}
+		mid := from - (from+shift)%part + part
+		if mid >= to {
+			spread(from, to, part/2, shift, records)
+			return
+		}
+		left, right := sums[mid]-sums[from], sums[to]-sums[mid]
+		share := (widths[mid] - widths[from]) / (widths[to] - widths[from])
+		// What the left has more than its share, and the deviation of that.
+		more := left*(1-share) - right*share
+		noise := c.noise(from, mid)*(1-share)*(1-share) + c.noise(mid, to)*share*share
+		if math.Abs(more) < stands*math.Sqrt(noise) {
+			more = 0
+		}
+		spread(from, mid, part/2, shift, records*share+more)
+		spread(mid, to, part/2, shift, records*(1-share)-more)
+	}
+	for shift := range shifts {
+		spread(0, n, top, shift*top/shifts, sums[n])
+	}
+	copy(c.records, smoothed)
+}
+
+// borders is for how many places of the borders of parts numbers are smoothed.
+const borders = 256
+
+// noise is the variance of the sum of neighbouring cells, with what blocks tell of it.
+func (c *fineColumn) noise(from, to int) (noise float64) {
+	if c.block == 0 {
+		return c.variance * float64(to-from)
+	}
+	for from < to {
+		end := min(to, from-from%c.block+c.block)
+		cells, block := float64(end-from), float64(c.block)
+		noise += c.variance * (cells*(1-cells/block) + cells*cells/(block*(block+1)))
+		from = end
+	}
+	return noise
+}
+
+// withHeaps parts the fine cells that stand out of both neighbours: what they have more is taken to be at
+// their first value, the roundest, as people round. of tells of each fine cell which larger one it is in,
+// before and after.
+func (c *fineColumn) withHeaps(of []int) (parted fineColumn, partedOf []int) {
+	if !isNumber(c.of) {
+		return *c, of
+	}
+	parted = *c
+	parted.from, parted.records = nil, nil
+	n := len(c.from)
+	density := func(i int) float64 {
+		if i < 0 || i >= n {
+			return 0
+		}
+		return c.records[i] / c.width(i)
+	}
+	for i := range n {
+		even := max(density(i-1), density(i+1)) * c.width(i)
+		heap := c.records[i] - even
+		lo, hi := c.span(i)
+		if next := after(c.of, lo); heap > heaped*math.Sqrt(c.variance) && next < hi {
+			parted.from, parted.records = append(parted.from, lo, next), append(parted.records, heap, even)
+			partedOf = append(partedOf, of[i], of[i])
+			continue
+		}
+		parted.from, parted.records = append(parted.from, lo), append(parted.records, c.records[i])
+		partedOf = append(partedOf, of[i])
+	}
+	parted.records = append(parted.records, c.records[n:]...)
+	parted.n += len(parted.from) - n
+	return parted, append(partedOf, of[n:]...)
+}
+
+// heaped is by how many deviations a fine cell stands out that has a heap.
+const heaped = 4
+
+// width is that of a fine cell on the column's scale; one value of many is a millionth.
+func (c *fineColumn) width(cell int) float64 {
+	lo, hi := c.span(cell)
+	if c.of.Kind == partition.Integer {
+		lo, hi = math.Ceil(lo), math.Ceil(hi)
+	}
+	if c.of.Scale == partition.Log {
+		lo, hi = math.Log1p(lo), math.Log1p(hi)
+	}
+	least, most := c.of.Range()
+	if c.of.Scale == partition.Log {
+		least, most = math.Log1p(least), math.Log1p(most)
+	}
+	return max(hi-lo, 1e-6*(most-least))
+}

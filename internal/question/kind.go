@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/messages"
 )
 
 // Kind is a kind of question.
@@ -65,13 +67,15 @@ func Typed[P proto.Message](read func(*Public, P) (*Checked, error)) func(*Publi
 	}
 }
 
+// maxMessages bounds the messages in the parameters of a question. The scores of 4,096 discriminators
+// have 16,385.
+const maxMessages = 1 << 15
+
 // Unmarshal reads parameters that come from outside.
 func Unmarshal(raw []byte, params proto.Message) error {
-	if n := messagesIn(raw, params.ProtoReflect().Descriptor(), maxMessages); n > maxMessages {
-		return fmt.Errorf(
-			"the question holds more than %d messages in one; ask about fewer things in a round",
-			maxMessages,
-		)
+	if n := messages.Count(raw, params.ProtoReflect().Descriptor(), maxMessages); n > maxMessages {
+		return fmt.Errorf("the question holds more than %d messages in one; ask about fewer things in a round",
+			maxMessages)
 	}
 	if err := proto.Unmarshal(raw, params); err != nil {
 		return fmt.Errorf("the question's parameters cannot be read: %w; "+

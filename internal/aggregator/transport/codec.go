@@ -9,9 +9,11 @@ import (
 	encproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/messages"
 )
 
 // codec is gRPC's proto codec that also takes messages encoded before.
@@ -33,9 +35,18 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 // not the error.
 const unreadable = "the bytes are no message of this protocol"
 
+// mostMessages bounds the messages and texts within a message, which may take a hundred times their
+// bytes in memory. A worker that names the runs it has begun sends the most of them, 1,000. What a
+// round asks comes as bytes, and is read by nodes.
+const mostMessages = 1 << 11
+
 // Unmarshal says in words of this package what it cannot read; see [Broken].
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if c.CodecV2.Unmarshal(data, v) != nil {
+	raw := data.MaterializeToBuffer(buffers)
+	defer raw.Free()
+	m, ok := v.(proto.Message)
+	if ok && messages.Count(raw.ReadOnlyData(), m.ProtoReflect().Descriptor(), mostMessages) > mostMessages ||
+		c.CodecV2.Unmarshal(mem.BufferSlice{raw}, v) != nil {
 		return errors.New(unreadable)
 	}
 	return nil

@@ -5,9 +5,13 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 func TestKindsOfRejections(t *testing.T) {
@@ -30,6 +34,26 @@ func TestKindsOfRejections(t *testing.T) {
 	} {
 		if kind := fault.KindOf(c.err, "none"); kind != c.kind || fault.Code(c.err) != c.code {
 			t.Errorf("%s: kind %s, code %v", name, kind, fault.Code(c.err))
+		}
+	}
+}
+
+// Some 4 MiB of plan entries decode to 235 MiB: they are refused before.
+func TestManyMessagesInOneAreNotDecoded(t *testing.T) {
+	entry := &conclavev1.Planned{Mechanism: &conclavev1.PrivacyEvent{}}
+	for plan, refused := range map[int]bool{64: false, mostMessages: true, 1 << 20: true} {
+		spec := &conclavev1.RunSpec{Plan: make([]*conclavev1.Planned, plan)}
+		for i := range spec.Plan {
+			spec.Plan[i] = entry
+		}
+		raw, err := proto.Marshal(&conclavev1.OpenRunRequest{Spec: spec})
+		testkit.Must(t, err)
+		got := new(conclavev1.OpenRunRequest)
+		half := mem.SliceBuffer(raw[len(raw)/2:])
+		err = newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw[:len(raw)/2]), half}, got)
+		if refused != (err != nil) || refused != (len(got.GetSpec().GetPlan()) == 0) {
+			t.Errorf("%d entries in %d bytes: %v, and %d entries were read", plan, len(raw), err,
+				len(got.GetSpec().GetPlan()))
 		}
 	}
 }

@@ -272,6 +272,29 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	}
 }
 
+// Two released rounds that are held in turn have nodes work, and nothing charged.
+func TestSumsAreCollectedAgainSomeTimes(t *testing.T) {
+	c := newCluster(t, Options{})
+	student := c.student(t)
+	d := c.dataset()
+	spec, _ := student.open(t, d, roundtest.SelectionsOf(6, 4))
+	node := c.node(t, hello(d, "north", "a", 8), roundtest.Sums(roundtest.Units(30, 0, 10)))
+	var rounds []*conclavev1.Round
+	for number := range uint64(2) {
+		rounds = append(rounds, roundtest.ScoreRound(spec.Name, number, roundtest.Units(0, 0, 0), nil))
+		student.mustAsk(t, rounds[number])
+	}
+	var err error
+	again := 0
+	for ; err == nil && again < 100; again++ {
+		_, err = student.askHolding(testkit.Within(t), rounds[again%2])
+	}
+	roundtest.WantStatus(t, err, codes.ResourceExhausted, "collected again 16 times", spec.Name)
+	if asked := len(node.rounds); asked != 2+16 {
+		t.Errorf("the node was asked %d times, want 2 and 16 again", asked)
+	}
+}
+
 // Questions that a run does not allow are refused before a node sees them, and cost nothing.
 func TestScoreQuestionsAreRefused(t *testing.T) {
 	c := newCluster(t, Options{})

@@ -12,7 +12,8 @@ import (
 const stallAfter = 10 * time.Minute
 
 // ErrStalled is the reason a stream ends with that is not read.
-var ErrStalled = fault.Unavailablef("nothing of a round that is over was read for %v; connect again", stallAfter)
+var ErrStalled = fault.Unavailablef("nothing of a round that is over was read for %v, or %d messages wait to be "+
+	"read; connect again", stallAfter, maxWaiting)
 
 // Node is one live stream of a node. A node that comes back is a new value.
 type Node struct {

@@ -8,6 +8,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 )
 
+// maxWaiting bounds the deliveries that wait for a node, which is dropped where there would be more: it
+// reads nothing, as one that works reads on.
+const maxWaiting = 1 << 12
+
 // delivery is something to send to a node: a round, its withdrawal, or another message.
 type delivery struct {
 	round     Round // zero of others
@@ -52,7 +56,12 @@ func (o *outbox) detach() {
 func (o *outbox) add(d delivery) (due bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.over {
+	switch {
+	case o.over:
+	case len(o.waiting) >= maxWaiting:
+		o.waiting, o.over = nil, true
+		o.stalled()
+	default:
 		o.waiting = append(o.waiting, d)
 	}
 	return o.claim()

@@ -53,6 +53,30 @@ func TestWithdrawTakesBackWhatWasNotSent(t *testing.T) {
 	}
 }
 
+// Of what a node does not read a bounded number waits, and then it is dropped.
+func TestWhatWaitsForANodeIsBounded(t *testing.T) {
+	n, s := liveNode(), newStuck(0)
+	broken := make(chan error, 1)
+	n.Attach(s, new(sync.WaitGroup), func(err error) { broken <- err })
+	n.Send(Encoded{1})
+	testkit.Receive(t, s.sending)
+	for i := range maxWaiting {
+		if n.Send(Encoded{1}); n.DropReason() != nil {
+			t.Fatalf("dropped with %d messages that wait", i+1)
+		}
+	}
+	if n.Queued() != maxWaiting {
+		t.Errorf("%d messages wait, want %d", n.Queued(), maxWaiting)
+	}
+	n.Send(Encoded{1})
+	testkit.Receive(t, n.Dropped())
+	if !errors.Is(n.DropReason(), ErrStalled) || n.Queued() != 0 {
+		t.Errorf("dropped for %v with %d messages that wait", n.DropReason(), n.Queued())
+	}
+	close(s.ended)
+	testkit.Receive(t, broken)
+}
+
 // The transport takes a small round whole, and what is behind it no more: a withdrawal.
 func TestUnreadWithdrawals(t *testing.T) {
 	n, s := liveNode(), newStuck(2)

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// maxPending bounds the unanswered rounds that are remembered of a stream. A node has one
-	// in hand and few that wait.
-	maxPending = 64
+	// maxPending bounds the unanswered rounds that are remembered of a stream. A node keeps up to
+	// 1,024 that wait, and refuses more.
+	maxPending = 1 << 11
 	// maxAnswered bounds the answered rounds that are remembered of a stream.
 	maxAnswered = 16
 )

@@ -29,6 +29,20 @@ func TestPendingAnswers(t *testing.T) {
 	}
 }
 
+// A node has as many rounds as it keeps, and answers the first last.
+func TestAnswersToAllThatANodeKeeps(t *testing.T) {
+	var p pending
+	const kept = 1024 // by package node
+	for i := range uint64(kept + 1) {
+		p.ask(Round{"r", i, i + 1})
+	}
+	for i := range uint64(kept + 1) {
+		if got := p.answer(Round{"r", kept - i, kept - i + 1}); got != "" {
+			t.Fatalf("the answer to round %d is %s", kept-i, got)
+		}
+	}
+}
+
 // Whatever a node answers, at most one answer to each round that it was sent is taken for
 // one, and what is remembered is bounded. An honest node, which answers each at most once,
 // is never rejected, however late it is.
@@ -39,6 +53,12 @@ func TestAtMostOneAnswerForEachRound(t *testing.T) {
 		normal, rejected := 0, 0
 		honest := rapid.Bool().Draw(t, "honest")
 		unanswered := map[Round]bool{}
+		for range rapid.SampledFrom([]int{0, maxPending - 20}).Draw(t, "before") {
+			a := Round{"r", uint64(len(sent) / 2), uint64(len(sent)) + 1}
+			p.ask(a)
+			sent = append(sent, a)
+			unanswered[a] = true
+		}
 		for range rapid.IntRange(1, 400).Draw(t, "steps") {
 			if len(sent) == 0 || rapid.IntRange(0, 2).Draw(t, "what") > 0 {
 				a := Round{"r", uint64(len(sent) / 2), uint64(len(sent)) + 1}

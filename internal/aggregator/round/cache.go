@@ -1,11 +1,17 @@
 package round
 
-import "sync"
+import (
+	"sync"
 
-// cache holds the sums that selections are made by.
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+)
+
+// cache holds the sums that selections are made by, and the room of the run's student that they take.
 type cache struct {
-	mu   sync.Mutex
-	sums *Sums
+	mu      sync.Mutex
+	sums    *Sums
+	student string
+	room    int
 }
 
 // get returns the sums of a round, as far as they are cached. Sums with a node in them whose
@@ -23,20 +29,22 @@ func (c *cache) get(round uint64) (Sums, bool) {
 	return *c.sums, true
 }
 
-func (c *cache) put(s *Sums) {
+// put replaces the sums, and gives the room of those before back.
+func (c *cache) put(all *peer.Room, s *Sums, student string, room int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sums = s
+	all.Give(c.student, c.room)
+	c.sums, c.student, c.room = s, student, room
 }
 
-func (c *cache) drop() { c.put(nil) }
-
-// keep caches the sums of an execution that asked for some to select by.
-func (e *Execution) keep() {
+// keep caches the sums of an execution that asked for some to select by, with their room.
+func (rs *Rounds) keep(e *Execution) {
 	if q, ok := e.question.(Cacher); ok {
 		sums, bound := q.Sums(e.counts)
-		e.cache.put(&Sums{
+		room := min(8*len(sums), e.room)
+		e.cache.put(rs.Room, &Sums{
 			Round: e.key.Number, Bound: bound, Sums: sums, teachers: e.took(), contributors: e.contributors(),
-		})
+		}, e.student, room)
+		e.room -= room
 	}
 }

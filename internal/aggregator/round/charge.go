@@ -34,6 +34,7 @@ func (rs *Rounds) launch(r *run, e *Execution) (*Execution, error) {
 	if err := rs.Lifetime.Begin(); err != nil {
 		e.cancel()
 		e.dataset.unregister(e)
+		rs.giveRoom(e)
 		return nil, err
 	}
 	e.dataset.register(e)
@@ -44,6 +45,9 @@ func (rs *Rounds) launch(r *run, e *Execution) (*Execution, error) {
 		defer e.dataset.open.Add(-1)
 		defer e.cancel()
 		release, err := rs.execute(e)
+		if e.released != nil && e.asking {
+			r.again.Add(1)
+		}
 		e.dataset.unregister(e)
 		if werr := e.withdraw(); werr != nil {
 			rs.Log.Error("withdraw a round", zap.Error(werr))
@@ -55,6 +59,8 @@ func (rs *Rounds) launch(r *run, e *Execution) (*Execution, error) {
 			rs.Audit.Refusal(e.asker, err, e.entry(auditlog.Entry{Purpose: e.kind()}))
 		}
 		e.spans.end(release, err)
+		e.parts = nil // the run keeps its last execution
+		rs.giveRoom(e)
 		e.finish(release, err)
 		if c := e.charged; c != nil { // the student goes on meanwhile
 			rs.Log.Info("released", zap.String("run", e.key.Run), zap.Uint64("round", e.key.Number),
@@ -80,7 +86,7 @@ func (rs *Rounds) execute(e *Execution) (*conclavev1.Release, error) {
 		return nil, err
 	}
 	if e.released != nil {
-		e.keep()
+		rs.keep(e)
 		return e.released, nil
 	}
 	return rs.charge(e)
@@ -117,7 +123,7 @@ func (rs *Rounds) charge(e *Execution) (*conclavev1.Release, error) {
 		}
 		return nil, fmt.Errorf("charge round %d of run %q: %w", e.key.Number, e.key.Run, err)
 	}
-	e.keep()
+	rs.keep(e)
 	rs.tell(ctx, e.dataset, &entry) // before anything that the student can see: see feed
 	if hook := rs.Hooks.AfterCharge; hook != nil {
 		hook(e.key.Run, e.key.Number)

@@ -88,11 +88,16 @@ func (rs *Rounds) start(
 		return nil, err
 	}
 	if err := r.dataset.reserve(ctx, rs.Store, rs.Lead, e); err != nil {
+		rs.giveRoom(e)
 		return nil, err
 	}
 	rs.trace(ctx, e)
 	return rs.launch(r, e)
 }
+
+// mostAgain bounds how often sums of released rounds of a run are collected again by a leader: nodes
+// work for that, and nothing pays. A student needs it where a leader comes after another.
+const mostAgain = 16
 
 // collectAgain begins to collect the sums of a round that was released, where they are not
 // cached. It charges nothing and releases nothing but what was. Callers hold the turn.
@@ -109,6 +114,10 @@ func (rs *Rounds) collectAgain(
 	if _, ok := q.(Cacher); !ok {
 		return nil, nil
 	}
+	if r.again.Load() >= mostAgain {
+		return nil, fault.TooManyf("sums of released rounds of run %q were collected again %d times, the most there "+
+			"may be; select by a round before another one is held", p.Key.Run, mostAgain)
+	}
 	e, err := rs.newExecution(ctx, r, p, q)
 	if err != nil {
 		return nil, err
@@ -117,7 +126,8 @@ func (rs *Rounds) collectAgain(
 	return rs.launch(r, e)
 }
 
-// newExecution makes an execution of a round, which the request of ctx waits for.
+// newExecution makes an execution of a round, which the request of ctx waits for. It takes the room of
+// its student that the round needs: for its bytes, and for its counts.
 func (rs *Rounds) newExecution(ctx context.Context, r *run, p *payload.Payload, q Question) (*Execution, error) {
 	raw, err := marshalStable(r.spec.PB)
 	if err != nil {
@@ -129,12 +139,23 @@ func (rs *Rounds) newExecution(ctx context.Context, r *run, p *payload.Payload, 
 		key: p.Key, permit: rs.attempts.Add(1), attempt: rs.attempts.Add(1),
 		digest: p.Digest, forget: p.Forget, spec: r.spec,
 		planned: int(p.Round.GetPlanned()), dataset: r.dataset, question: q, terms: terms,
-		asker: peer.SessionOf(ctx).Caller, cache: &r.cache,
+		asker: peer.SessionOf(ctx).Caller, student: peer.SessionOf(ctx).Identity.Name, cache: &r.cache,
 	}
 	if in.parts, err = p.Encode(in.attempt, terms); err != nil {
 		return nil, err
 	}
+	counts := 8 * q.Length()
+	if err := rs.Room.Take(in.student, counts); err != nil {
+		return nil, err
+	}
+	in.room, p.Room = p.Room+counts, 0
 	return newExecution(in, nil), nil
+}
+
+// giveRoom gives back what an execution took.
+func (rs *Rounds) giveRoom(e *Execution) {
+	rs.Room.Give(e.student, e.room)
+	e.room = 0
 }
 
 // stored returns the release of a round that was charged before, nil when there is none, and

@@ -65,7 +65,7 @@ type Execution struct {
 	outcome
 }
 
-// inquiry is what an execution answers. It does not change.
+// inquiry is what an execution answers. It does not change until the execution has ended.
 type inquiry struct {
 	key      payload.Key
 	permit   uint64 // the attempt by which sites are asked whether they permit the run
@@ -80,6 +80,8 @@ type inquiry struct {
 	terms    *conclavev1.RoundTerms
 	began    time.Time
 	asker    peer.Caller // whose request began it
+	student  string      // that asks
+	room     int         // bytes of the student's room; of the goroutine that collects
 	cache    *cache      // of the run, for sums
 	// released is the answer of a round whose sums are collected again, nil of others.
 	released *conclavev1.Release

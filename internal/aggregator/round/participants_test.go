@@ -47,7 +47,7 @@ func TestTheLastLookIsBeforeTheCharge(t *testing.T) {
 		testkit.Must(t, e.revoked())
 	}
 	var sums cache
-	sums.put(&Sums{Round: 3, contributors: plain.contributors()})
+	sums.put(peer.NewRoom(1), &Sums{Round: 3, contributors: plain.contributors()}, "lab", 0)
 	if _, cached := sums.get(3); !cached {
 		t.Error("sums of nodes that are good are not cached")
 	}

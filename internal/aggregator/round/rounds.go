@@ -81,6 +81,7 @@ type Faults struct {
 // Rounds answers the rounds of all runs.
 type Rounds struct {
 	Options
+	Room     *peer.Room    // what is kept for each student
 	attempts atomic.Uint64 // numbers executions
 
 	mu   sync.Mutex
@@ -93,7 +94,9 @@ type Rounds struct {
 }
 
 // New returns rounds, none of them open.
-func New(o Options) *Rounds { return &Rounds{Options: o, runs: map[string]*run{}} }
+func New(o Options) *Rounds {
+	return &Rounds{Options: o, Room: peer.NewRoom(peer.MostRoom), runs: map[string]*run{}}
+}
 
 // Dataset returns a dataset that is served.
 func (rs *Rounds) Dataset(name string) (*Dataset, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,6 +33,8 @@ type run struct {
 	current *Execution
 
 	cache cache
+	// again counts how often nodes were asked for sums of released rounds again.
+	again atomic.Int64
 }
 
 func (r *run) lock(ctx context.Context) error {
@@ -259,7 +262,7 @@ const headTimeout = 5 * time.Second
 // of the ledger's end, which no later round tells them. Callers hold the run's turn.
 func (rs *Rounds) closed(r *run) {
 	r.closed = true
-	r.cache.drop()
+	r.cache.put(rs.Room, nil, "", 0)
 	rs.dropped(r.spec.PB.GetName())
 	ctx, cancel := context.WithTimeout(rs.Lifetime.Leading(), headTimeout)
 	defer cancel()

@@ -13,12 +13,10 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/lifetime"
 	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
-	"github.com/conclave-dp/conclave/internal/aggregator/payload"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/aggregator/queue"
 	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/auditlog"
-	"github.com/conclave-dp/conclave/internal/ledger"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -30,7 +28,7 @@ type Store interface {
 	MarkLive(ctx context.Context, lead *coordinator.Leadership, n coordinator.Node) error
 	MarkGone(ctx context.Context, lead *coordinator.Leadership, n coordinator.Node) error
 	CheckHead(ctx context.Context, dataset string, seen coordinator.LedgerHead) (last coordinator.LedgerHead, err error)
-	Ledger(ctx context.Context, dataset string) ([]ledger.Entry, error)
+	Entries(ctx context.Context, dataset string, after uint64, most int) (lines [][]byte, err error)
 }
 
 // Options are what the services need. All are required.
@@ -47,15 +45,11 @@ type Options struct {
 	AllowCoin bool
 }
 
-// maxUploads bounds the bytes of rounds that one student has under way before they are
-// accepted.
-const maxUploads = 4 * payload.MaxBytes
-
 // Register adds the services to a server. The returned health service is to be shut down when
 // the server stops.
 func Register(server grpc.ServiceRegistrar, o Options) *health.Server {
 	conclavev1.RegisterTeacherServiceServer(server, &nodes{Options: o, bans: peer.NewBans()})
-	conclavev1.RegisterStudentServiceServer(server, &students{Options: o, uploads: peer.NewUploads(maxUploads)})
+	conclavev1.RegisterStudentServiceServer(server, &students{Options: o})
 	conclavev1.RegisterRunServiceServer(server, &runs{Options: o})
 	return registerHealth(server, o.Lifetime.Draining())
 }

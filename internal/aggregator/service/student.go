@@ -24,10 +24,15 @@ import (
 // 150 kbit/s.
 const partTimeout = time.Minute
 
+// A ledger is read in pages of so many entries, the largest of which, a run's, have some 16 KiB.
+const (
+	ledgerPage = 64
+	ledgerRoom = ledgerPage * 16 << 10
+)
+
 type students struct {
 	conclavev1.UnimplementedStudentServiceServer
 	Options
-	uploads *peer.Uploads
 }
 
 // OpenRun registers a run or finds it again.
@@ -102,18 +107,19 @@ func checkRun(run *spec.Spec, d coordinator.Dataset, allowCoin bool) error {
 func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 	ctx := stream.Context()
 	session := peer.SessionOf(ctx)
-	p, size, err := s.receiveRound(stream)
+	p, err := s.receiveRound(stream)
 	if err != nil {
 		s.Metrics.Rounds.Refused(fault.Reason(err))
 		return s.refused(ctx, err, auditlog.Entry{Method: "Ask"})
 	}
+	key := p.Key // what p holds is not kept any longer than it takes to enter
 	e, release, err := s.Rounds.Enter(ctx, p, claimOf(ctx))
-	s.uploads.Give(session.Identity.Name, size)
+	s.Rounds.Room.Give(session.Identity.Name, p.Room)
 	if err != nil {
-		s.Log.Warn("round refused", zap.String("run", fault.Printable(p.Key.Run)), zap.Uint64("round", p.Key.Number),
+		s.Log.Warn("round refused", zap.String("run", fault.Printable(key.Run)), zap.Uint64("round", key.Number),
 			zap.Error(err))
 		s.Metrics.Rounds.Refused(fault.Reason(err))
-		return s.refused(ctx, err, auditlog.Entry{Method: "Ask", Run: p.Key.Run, Round: &p.Key.Number})
+		return s.refused(ctx, err, auditlog.Entry{Method: "Ask", Run: key.Run, Round: &key.Number})
 	}
 	if e != nil {
 		defer e.Leave()
@@ -127,13 +133,24 @@ func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 	if e == nil || e.Asker() != session.Caller { // the line of the release names another
 		s.Metrics.Rounds.Repeated()
 		err := s.Audit.Write(session.Caller, auditlog.Entry{
-			Event: auditlog.Repeated, Run: p.Key.Run, Round: &p.Key.Number,
+			Event: auditlog.Repeated, Run: key.Run, Round: &key.Number,
 			Charge: auditlog.Charge{LedgerHash: release.GetLedgerHash()},
 		})
 		if err != nil {
 			return peer.ErrAudit
 		}
 	}
+	return s.sendRelease(stream, release)
+}
+
+// sendRelease sends a release, which takes room of its student until that has read it.
+func (s *students) sendRelease(stream conclavev1.StudentService_AskServer, release *conclavev1.Release) error {
+	student, size := peer.SessionOf(stream.Context()).Identity.Name, proto.Size(release)
+	size += min(size, 1<<20) // the part that is under way is there twice
+	if err := s.Rounds.Room.Take(student, size); err != nil {
+		return err
+	}
+	defer s.Rounds.Room.Give(student, size)
 	messages, err := parts.OfRelease(release)
 	for _, m := range messages {
 		if err = stream.Send(m); err != nil {
@@ -143,14 +160,14 @@ func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 	return err
 }
 
-// receiveRound puts a round together. Its size is set aside from what the student may have
-// under way, and is the caller's to give back.
-func (s *students) receiveRound(stream conclavev1.StudentService_AskServer) (p *payload.Payload, size int, err error) {
+// receiveRound puts a round together. Its size is set aside from the student's room, and is the
+// caller's to give back as far as nobody took it over.
+func (s *students) receiveRound(stream conclavev1.StudentService_AskServer) (p *payload.Payload, err error) {
 	student := peer.SessionOf(stream.Context()).Identity.Name
 	var a payload.Assembly
 	defer func() {
 		if err != nil {
-			s.uploads.Give(student, a.Size())
+			s.Rounds.Room.Give(student, a.Size())
 		}
 	}()
 	done := make(chan struct{})
@@ -167,36 +184,36 @@ func (s *students) receiveRound(stream conclavev1.StudentService_AskServer) (p *
 		case err := <-ended:
 			if errors.Is(err, io.EOF) {
 				parts, of := a.Progress()
-				return nil, 0, fault.Invalidf("the stream ended after %d of %d parts of the round", parts, of)
+				return nil, fault.Invalidf("the stream ended after %d of %d parts of the round", parts, of)
 			}
-			return nil, 0, transport.Broken(err)
+			return nil, transport.Broken(err)
 		case <-timeout.C:
-			return nil, 0, fault.Invalidf("no part of the round within %v", partTimeout)
+			return nil, fault.Invalidf("no part of the round within %v", partTimeout)
 		case <-s.Lifetime.Draining().Done():
-			return nil, 0, context.Cause(s.Lifetime.Draining())
+			return nil, context.Cause(s.Lifetime.Draining())
 		}
 		timeout.Reset(partTimeout)
 		if first == nil {
 			first = m
 		}
 		bytes := len(m.GetPart().GetData())
-		if err := s.uploads.Take(student, bytes); err != nil {
-			return nil, 0, err
+		if err := s.Rounds.Room.Take(student, bytes); err != nil {
+			return nil, err
 		}
 		if err := a.Add(m.GetPart()); err != nil {
-			s.uploads.Give(student, bytes)
-			return nil, 0, err
+			s.Rounds.Room.Give(student, bytes)
+			return nil, err
 		}
 	}
 	if p, err = a.Payload(); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	p.Forget, p.Hold = first.GetForget(), first.GetHold()
+	p.Forget, p.Hold, p.Room = first.GetForget(), first.GetHold(), a.Size()
 	if p.Forget > p.Key.Number {
-		return nil, 0, fault.Invalidf("round %d of run %q forgets rounds below %d; it cannot forget itself",
+		return nil, fault.Invalidf("round %d of run %q forgets rounds below %d; it cannot forget itself",
 			p.Key.Number, p.Key.Run, p.Forget)
 	}
-	return p, a.Size(), nil
+	return p, nil
 }
 
 // CloseRun ends a run.
@@ -220,18 +237,24 @@ func (s *students) ReadLedger(q *conclavev1.ReadLedgerRequest,
 	if err := s.Queue.MayRead(q.GetRun(), opener, peer.SessionOf(ctx).Identity); err != nil {
 		return s.refused(ctx, err, auditlog.Entry{Method: "ReadLedger", Run: q.GetRun()})
 	}
-	entries, err := s.Store.Ledger(ctx, d.Record.Name)
-	if err != nil {
+	student := peer.SessionOf(ctx).Identity.Name
+	if err := s.Rounds.Room.Take(student, ledgerRoom); err != nil {
 		return err
 	}
-	for _, entry := range entries {
-		line, err := entry.Canonical()
+	defer s.Rounds.Room.Give(student, ledgerRoom)
+	for after := uint64(0); ; {
+		lines, err := s.Store.Entries(ctx, d.Record.Name, after, ledgerPage)
 		if err != nil {
 			return err
 		}
-		if err := stream.Send(&conclavev1.ReadLedgerResponse{Entry: line}); err != nil {
-			return err
+		for _, line := range lines {
+			if err := stream.Send(&conclavev1.ReadLedgerResponse{Entry: line}); err != nil {
+				return err
+			}
 		}
+		if len(lines) < ledgerPage {
+			return nil
+		}
+		after += ledgerPage
 	}
-	return nil
 }

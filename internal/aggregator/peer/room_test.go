@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-func TestUploadsAreBoundedByStudent(t *testing.T) {
-	u := NewUploads(100)
+func TestRoomIsBoundedByStudent(t *testing.T) {
+	u := NewRoom(100)
 	testkit.Must(t, u.Take("a", 60))
 	testkit.Must(t, u.Take("b", 100))
 	err := u.Take("a", 41)

@@ -19,13 +19,20 @@ type book struct {
 	limit               privacy.Budget
 	spent               []privacy.Event // merged
 	epsilonSpent        float64
-	charged             map[[sha256.Size]byte]uint64 // to the entry's number
+	charged             map[string]charge // what was charged last, by the run's name
 	runs                map[runKey]*runBook
 	order               []runKey // as they were seen
 }
 
 // runKey names a run: what has another spec is another run, whatever it calls itself.
 type runKey struct{ run, spec string }
+
+// charge is what was charged for a run, and the number of the entry. A node gives its last answer of a
+// run again at no charge, and only that: of the question before it draws another sample.
+type charge struct {
+	what [sha256.Size]byte
+	seq  uint64
+}
 
 type runBook struct {
 	spec        Spec
@@ -44,7 +51,7 @@ type runBook struct {
 }
 
 func newBook() *book {
-	return &book{charged: map[[sha256.Size]byte]uint64{}, runs: map[runKey]*runBook{}}
+	return &book{charged: map[string]charge{}, runs: map[runKey]*runBook{}}
 }
 
 // take reads lines and returns how many bytes of them are good. Lines behind the
@@ -133,7 +140,7 @@ func (b *book) apply(e Entry) error {
 		run.decision, run.decided, run.by = e.Type, e.Time, e.By
 		return nil
 	}
-	b.charged[chargeOf(e.Run, e.SpecSHA256, *e.Round, e.Question)] = e.Seq
+	b.charged[e.Run] = charge{chargeOf(e.Run, e.SpecSHA256, *e.Round, e.Question), e.Seq}
 	b.spent = privacy.Merge(append(b.spent, e.Events...))
 	b.epsilonSpent = e.EpsilonSpent
 	if run.used == nil {
@@ -148,6 +155,15 @@ func (b *book) apply(e Entry) error {
 	run.spent = privacy.Merge(append(run.spent, e.Events...))
 	run.within = privacy.Merge(append(run.within, e.Events...))
 	return nil
+}
+
+// paid returns the number of the entry that paid for a question: 0 where the question was not the last
+// that was charged for its run.
+func (b *book) paid(t Request) uint64 {
+	if last := b.charged[t.Run]; last.what == chargeOf(t.Run, t.SpecSHA256, t.Round, t.Question) {
+		return last.seq
+	}
+	return 0
 }
 
 // chargeOf names what is charged once.

@@ -99,8 +99,8 @@ func (e *Enforcer) Ask(t Request) error {
 }
 
 // Charge asks once more, since minutes may have passed, and charges the round. Its answer
-// may leave when the error is nil: the entry is on disk then. A question that was charged
-// before costs nothing: the entry is the number and hash of the one that paid, and what
+// may leave when the error is nil: the entry is on disk then. The question that was charged last
+// for its run costs nothing again: the entry is the number and hash of the one that paid, and what
 // all charges come to now.
 func (e *Enforcer) Charge(t Request) (*Entry, error) { return e.decide(t, true) }
 
@@ -135,7 +135,7 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 		switch spent, due, refusal = judge(b, d, t, e.o); {
 		case refusal != nil || !charge:
 		case !due:
-			seq := b.charged[chargeOf(t.Run, t.SpecSHA256, t.Round, t.Question)]
+			seq := b.paid(t)
 			paid = &Entry{Type: EntryCharge, Seq: seq, Hash: b.hashes[seq-1],
 				entryCharge: entryCharge{EpsilonSpent: spent}}
 		default:
@@ -286,7 +286,7 @@ func (r *runBook) spending(s Spec) privacy.Spending {
 }
 
 // judge applies the rules of a dataset to a round: what is spent with it, and whether it
-// is due, which it is not where it was charged before.
+// is due, which it is not where it was charged last.
 func judge(b *book, d *Dataset, t Request, o Options) (spent float64, due bool, refusal *Refusal) {
 	if refusal := d.allows(t, o.Facts); refusal != nil {
 		return 0, false, refusal
@@ -302,7 +302,7 @@ func judge(b *book, d *Dataset, t Request, o Options) (spent float64, due bool, 
 		return 0, false, &Refusal{Rule: RuleDenied, Public: "run " + t.Run + " was denied by the site"}
 	case d.Approval == ByHand && run.decision != EntryApprove:
 		return 0, false, &Refusal{Rule: RuleApproval, Public: "waits for approval at site " + o.Site, Waiting: true}
-	case b.charged[chargeOf(t.Run, t.SpecSHA256, t.Round, t.Question)] > 0:
+	case b.paid(t) > 0:
 		return b.epsilonSpent, false, nil
 	}
 	if _, err := t.Spec.Plan.Admit(run.used, t.Use); err != nil {

@@ -172,9 +172,10 @@ func TestAnApprovalEnds(t *testing.T) {
 	}
 	testkit.Must(t, ask(0, "a"))
 	testkit.Must(t, ask(0, "b")) // another question under the same round
-	testkit.Must(t, ask(0, "a")) // the same again
+	testkit.Must(t, ask(0, "b")) // the same again
 	testkit.Must(t, ask(1, "c"))
 	refusedBy(t, ask(1, "d"), RulePlan)
+	refusedBy(t, ask(0, "a"), RulePlan) // the node draws another answer to it by now
 	refusedBy(t, ask(0, "e"), RulePlan)
 	testkit.Must(t, ask(1, "c"))
 	g = s.enforcer() // a restart changes nothing
@@ -189,6 +190,37 @@ func TestAnApprovalEnds(t *testing.T) {
 		testkit.Must(t, err)
 		if len(status.Runs) != 1 || status.Runs[0].State != StateEnded || status.Runs[0].Charges != 3 {
 			t.Errorf("status %+v", status.Runs)
+		}
+	}
+}
+
+// A node gives its last answer of a run again, and draws another one to every question before: a
+// charge each time, also where a run of the same name has another spec, and after a restart.
+func TestQuestionsInTurnAreChargedEachTime(t *testing.T) {
+	s := newSite(t)
+	s.write(strings.Replace(allowing, "epsilon: 2", "epsilon: 1000", 1))
+	a, b, other := round("r", 0, 1e4), round("r", 0, 1e4), round("r", 0, 1e4)
+	b.Question, other.Question, other.SpecSHA256 = digest("b"), digest("other"), digest("another")
+	charges := 0
+	for i := range 12 {
+		g := s.enforcer()
+		r := []Request{a, b, other}[i%3]
+		for again := range 3 {
+			entry, err := g.Charge(r)
+			testkit.Must(t, err)
+			if due := again == 0; due != (entry.Events != nil) {
+				t.Fatalf("question %d asked for the %d. time is charged: %v", i, again+1, entry.Events != nil)
+			}
+		}
+		charges++
+		status, err := g.Status()
+		testkit.Must(t, err)
+		written := 0
+		for _, run := range status.Runs {
+			written += run.Charges
+		}
+		if written != charges {
+			t.Fatalf("%d charges after %d questions", written, charges)
 		}
 	}
 }

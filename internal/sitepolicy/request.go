@@ -58,7 +58,7 @@ type Request struct {
 	Round     uint64
 	Spec      Spec
 	// SpecSHA256 is of the bytes of the spec, Question of what the student asked; in hex.
-	// The same question of a run is charged once.
+	// The question of a run that was charged last costs nothing again.
 	SpecSHA256, Question string
 	// Kind is what is asked, Stage the stage of the run that asks it, by the entry of the
 	// plan that pays; empty for the training.

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -133,6 +134,10 @@ func (p *policy) request(t task) sitepolicy.Request {
 	}
 	planned, use, charges, err := priced(spec.Plan, asks.Kind, asks.Planned, asks.Queries)
 	if err != nil {
+		return none
+	}
+	// The sums of a pass are not released: its reducer makes what is.
+	if q := t.question; q != nil && len(q.round.GetServes()) == 0 && runspec.Pays(planned, q.round) != nil {
 		return none
 	}
 	return sitepolicy.Request{

@@ -2,12 +2,13 @@ package shape
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
 // Noise is what a mechanism adds to a sum.
@@ -18,27 +19,16 @@ type Noise interface {
 	Scale() float64
 }
 
-// newNoise makes the noise of a sum by the mechanism of the plan's entry.
+// newNoise makes the noise of a sum by the mechanism of the plan's entry, which pays for sums of a norm
+// and a rate: see [runspec.Norms].
 //
-//   - Gaussian noise is for the L2 norm, or the L1 norm, which is no smaller: see
-//     [gnmax.GaussianSum]. Of a sum over samples each contributor is in it by a draw of its
-//     own, with the probability that is charged: see [gnmax.GaussianSum.SampledCost].
-//   - Laplace noise is for the L1 norm: see [gnmax.LaplaceCounts].
-//   - A norm-Gamma vector is for the L2 norm: see [gnmax.NormGamma].
+//   - Gaussian noise is that of [gnmax.GaussianSum]. Of a sum over samples each contributor is in it
+//     by a draw of its own, with the probability that is charged: see [gnmax.GaussianSum.SampledCost].
+//   - Laplace noise is that of [gnmax.LaplaceCounts], a norm-Gamma vector that of [gnmax.NormGamma].
 func newNoise(v *vector, planned privacy.Planned, run *spec.Spec) (Noise, error) {
-	rate := 1.0
-	if planned.Mechanism.Kind == privacy.SubsampledGaussian {
-		rate = planned.Mechanism.Rate
-	}
-	if v.rate != rate {
-		return nil, fault.Refusedf(
-			"the round asks for a sum over a sample of rate %v, and entry %q of the plan of run "+
-				"%q pays for rate %v; ask at that rate",
-			v.rate,
-			planned.Kind,
-			run.PB.GetName(),
-			rate,
-		)
+	if rate := runspec.Rate(planned); v.rate != rate {
+		return nil, fault.Refusedf("the round asks for a sum over a sample of rate %v, and entry %q of the plan of "+
+			"run %q pays for rate %v; ask at that rate", v.rate, planned.Kind, run.PB.GetName(), rate)
 	}
 	noise, err := noiseOf(v, planned)
 	if err != nil {
@@ -48,44 +38,25 @@ func newNoise(v *vector, planned privacy.Planned, run *spec.Spec) (Noise, error)
 }
 
 func noiseOf(v *vector, planned privacy.Planned) (Noise, error) {
-	within := func(norms ...conclavev1.Vector_Norm) error {
-		for _, n := range norms {
-			if v.norm == n {
-				return nil
-			}
-		}
-		return fmt.Errorf(
-			"the plan answers %s by %s noise, which is for sums whose bound is of norm %v; this one is of %v",
-			planned.Kind,
-			planned.Mechanism.Kind,
-			norms,
-			v.norm,
-		)
-	}
-	const l1, l2 = conclavev1.Vector_NORM_L1, conclavev1.Vector_NORM_L2
-	switch m := planned.Mechanism; {
+	m := planned.Mechanism
+	switch norms := runspec.Norms(planned); {
+	case m.Kind == privacy.Exponential || norms == nil:
+	case !slices.Contains(norms, v.norm):
+		return nil, fmt.Errorf("the plan answers %s by %s noise, which is for sums whose bound is of norm %v; this "+
+			"one is of %v", planned.Kind, m.Kind, norms, v.norm)
 	case m.Kind == privacy.Gaussian, m.Kind == privacy.SubsampledGaussian:
-		if err := within(l1, l2); err != nil {
-			return nil, err
-		}
 		sum, err := spec.GaussianSum(planned, v.sensitivity())
 		if err != nil {
 			return nil, err
 		}
 		return gaussian{sum}, nil
 	case m.Kind == privacy.Laplace && planned.Variant == privacy.NormGamma:
-		if err := within(l1, l2); err != nil {
-			return nil, err
-		}
 		gamma, err := gnmax.NewNormGamma(m.Epsilon, v.sensitivity(), v.entries)
 		if err != nil {
 			return nil, err
 		}
 		return normGamma{gamma, v.entries}, nil
 	case m.Kind == privacy.Laplace:
-		if err := within(l1); err != nil {
-			return nil, err
-		}
 		if err := spec.CheckLaplace(v.sensitivity(), m.Epsilon); err != nil {
 			return nil, fmt.Errorf("%s with a bound of %d steps: %w; lower the bound, or open a run with a larger "+
 				"epsilon for them", planned.Kind, v.bound, err)

@@ -1,0 +1,56 @@
+package runspec
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Rate is the probability with which a contributor is in the sums that an entry of a plan pays for.
+func Rate(p privacy.Planned) float64 {
+	if p.Mechanism.Kind == privacy.SubsampledGaussian {
+		return p.Mechanism.Rate
+	}
+	return 1
+}
+
+// Norms are those in which the vectors of sums are bounded that an entry of a plan pays for; none where
+// it pays for no sums.
+//
+//   - Gaussian noise is for the L2 norm, or the L1 norm, which is no smaller.
+//   - Laplace noise is for the L1 norm, a norm-Gamma vector for the L2 norm too.
+//   - A selection is by entries, whatever the norm.
+func Norms(p privacy.Planned) []conclavev1.Vector_Norm {
+	const l1, l2, each = conclavev1.Vector_NORM_L1, conclavev1.Vector_NORM_L2, conclavev1.Vector_NORM_EACH
+	switch kind := p.Mechanism.Kind; {
+	case kind == privacy.Exponential:
+		return []conclavev1.Vector_Norm{l1, l2, each}
+	case kind == privacy.Gaussian, kind == privacy.SubsampledGaussian,
+		kind == privacy.Laplace && p.Variant == privacy.NormGamma:
+		return []conclavev1.Vector_Norm{l1, l2}
+	case kind == privacy.Laplace:
+		return []conclavev1.Vector_Norm{l1}
+	}
+	return nil
+}
+
+// Pays answers whether what a round asks is what an entry of a plan pays for: a node that did not ask
+// would answer for all records under the price of a sample.
+func Pays(p privacy.Planned, r *conclavev1.Round) error {
+	v, norms := r.GetSum(), Norms(p)
+	switch {
+	case (v == nil) != (norms == nil) || v == nil && r.GetVotes() == nil:
+		return fmt.Errorf("the plan answers %s by %s, which is for another shape", p.Kind, p.Mechanism.Kind)
+	case v == nil:
+		return nil
+	case v.GetRate() != Rate(p):
+		return fmt.Errorf("a sum over a sample of rate %v, and the plan's entry for %s pays for rate %v", v.GetRate(),
+			p.Kind, Rate(p))
+	case !slices.Contains(norms, v.GetNorm()):
+		return fmt.Errorf("the plan answers %s by %s noise, which is for sums whose bound is of norm %v; this one is "+
+			"of %v", p.Kind, p.Mechanism.Kind, norms, v.GetNorm())
+	}
+	return nil
+}

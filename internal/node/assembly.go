@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
-	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -86,12 +85,13 @@ func (a *assembly) take(p *conclavev1.RoundPart) (*received, error) {
 	if a.next < a.parts {
 		return nil, nil
 	}
-	raw := a.data
+	// Taken now, as the bytes would stay in memory until somebody asks for it.
+	digest := question.Digest(a.data)
 	q := &received{
-		round: &conclavev1.Round{}, bytes: len(raw),
-		digest: sync.OnceValue(func() string { return question.Digest(raw) }),
+		round: &conclavev1.Round{}, bytes: len(a.data),
+		digest: func() string { return digest },
 	}
-	err := proto.Unmarshal(raw, q.round)
+	err := proto.Unmarshal(a.data, q.round)
 	a.data = nil
 	if err != nil {
 		return nil, fmt.Errorf("round %d of run %q cannot be parsed: %w; "+

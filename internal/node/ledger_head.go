@@ -89,28 +89,40 @@ func (h *ledgerHead) check(last *conclavev1.LedgerHead) error {
 
 // follow takes in the entries of a dataset's ledger that follow what is remembered: each must be
 // chained to the one before. So nobody can have the node remember an entry that no ledger will
-// ever have, but by a whole ledger. Entries that it knows are passed over. It returns the runs that
-// were closed.
-func (h *ledgerHead) follow(dataset string, lines [][]byte) (closed []string, err error) {
+// ever have, but by a whole ledger. Entries that it knows are passed over. end is told which runs were
+// closed; where it fails nothing is taken in, so that the entries come again with the next stream.
+func (h *ledgerHead) follow(dataset string, lines [][]byte, end func(runs []string) error) (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	head := h.head
+	var closed []string
 	for _, line := range lines {
-		if seq, err := ledger.SeqOf(line); err == nil && seq <= h.head.Seq {
+		if seq, err := ledger.SeqOf(line); err == nil && seq <= head.Seq {
 			continue
 		}
-		e, err := ledger.ParseNext(line, h.head.Seq, h.head.Hash)
-		if err == nil && e.Dataset != dataset {
-			err = fmt.Errorf("ledger entry %d is of dataset %q", e.Seq, e.Dataset)
+		e, wrong := ledger.ParseNext(line, head.Seq, head.Hash)
+		if wrong == nil && e.Dataset != dataset {
+			wrong = fmt.Errorf("ledger entry %d is of dataset %q", e.Seq, e.Dataset)
 		}
-		if err != nil {
-			return closed, h.other(err.Error())
+		if wrong != nil {
+			err = wrong
+			break
 		}
-		h.head = sitepolicy.LedgerHead{Seq: e.Seq, Hash: e.Hash}
+		head = sitepolicy.LedgerHead{Seq: e.Seq, Hash: e.Hash}
 		if e.Type == ledger.EntryClose {
 			closed = append(closed, e.Run)
 		}
 	}
-	return closed, nil
+	if len(closed) > 0 {
+		if err := end(closed); err != nil {
+			return fmt.Errorf("note that runs have ended: %w", err)
+		}
+	}
+	h.head = head
+	if err != nil {
+		return h.other(err.Error())
+	}
+	return nil
 }
 
 // other is the error of a ledger that is not the one which is remembered. Callers hold h.mu.

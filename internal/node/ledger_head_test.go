@@ -318,3 +318,37 @@ func TestFalseWelcomesLeaveNothingBehind(t *testing.T) {
 		})
 	}
 }
+
+// The end of a run that comes while the site's ledger cannot be written is not lost: the stream ends, and
+// the next one has the entry again.
+func TestTheEndOfARunIsNotLost(t *testing.T) {
+	c := policed(t, smallConfig(t, 4), lenient)
+	n := start(t, c, questiontest.SmallTable(t, 80, 1))
+	terms := termsFor(t, n, voteRound("a1", 0), 50, nil)
+	if m := askUnder(t, n, voteRound("a1", 0), terms); m.GetVotes() == nil {
+		t.Fatal(m)
+	}
+	all := chain(t, 2, "a") // opens run a1
+	end := ledger.Entry{Type: ledger.EntryClose, Dataset: "d", Day: "2026-01-01", Run: "a1"}
+	testkit.Must(t, end.Seal(&all[1]))
+	entries := &conclavev1.LedgerEntries{}
+	for _, e := range append(all, end) {
+		entries.Lines = append(entries.Lines, testkit.Value(e.Canonical()))
+	}
+	m := &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Entries{Entries: entries}}
+	before := n.ledger.hello()
+	testkit.Must(t, os.Rename(c.LedgerPath(), c.LedgerPath()+".away"))
+	err := n.dispatch(m, &assembly{}, newInbox())
+	if !errors.Is(err, sitepolicy.ErrLedger) || errors.Is(err, errWentBack) {
+		t.Errorf("without the site's ledger: %v", err)
+	}
+	if got := n.ledger.hello(); !proto.Equal(got, before) {
+		t.Errorf("the node would have the entries after %v, want %v", got, before)
+	}
+	testkit.Must(t, os.Rename(c.LedgerPath()+".away", c.LedgerPath()))
+	testkit.Must(t, n.dispatch(m, &assembly{}, newInbox()))
+	again := askUnder(t, n, voteRound("a1", 1), terms)
+	if reason := again.GetRefusal().GetReason(); !strings.Contains(reason, "has ended") {
+		t.Errorf("after the end of its run another question gets %v", again)
+	}
+}

@@ -219,13 +219,11 @@ func (p *policy) ready(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
 }
 
 // end writes that runs have ended, which ends what was approved.
-func (p *policy) end(runs []string, log *zap.Logger) {
-	if p.enforcer == nil || len(runs) == 0 {
-		return
+func (p *policy) end(runs []string) error {
+	if p.enforcer == nil {
+		return nil
 	}
-	if err := p.enforcer.End(runs...); err != nil { // with it nothing is answered either
-		log.Error("cannot note that runs have ended", zap.Strings("runs", runs), zap.Error(err))
-	}
+	return p.enforcer.End(runs...)
 }
 
 // forget drops a run that has ended: nobody needs to decide about it.

@@ -46,9 +46,7 @@ func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) 
 		_ = n.audit(auditlog.Entry{Event: auditlog.Joined, Teachers: uint32(n.cfg.Teachers)})
 		n.log.Info("joined", zap.String("aggregator", welcome.GetAggregator()), zap.Int("teachers", n.cfg.Teachers))
 	case m.GetEntries() != nil:
-		closed, err := n.ledger.follow(n.cfg.Dataset, m.GetEntries().GetLines())
-		n.policy.end(closed, n.log)
-		return err
+		return n.ledger.follow(n.cfg.Dataset, m.GetEntries().GetLines(), n.policy.end)
 	case m.GetPermit() != nil:
 		p := m.GetPermit()
 		return in.putBeside(task{

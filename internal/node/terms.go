@@ -7,11 +7,15 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/messages"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
+
+// maxSpecMessages is more than the messages in a spec whose plan is as long as aggregators take.
+const maxSpecMessages = 256
 
 // announced is a run's spec as the aggregator sent it with a round: none where it sent none, one that
 // cannot be read, or one that is larger than a run's may be.
@@ -25,7 +29,10 @@ type announced struct {
 func announcedBy(terms *conclavev1.RoundTerms) announced {
 	spec := new(conclavev1.RunSpec)
 	// Asked first: small entries take sixty times their bytes when they are read.
-	if len(terms.GetSpec()) > runspec.MaxBytes || terms == nil || proto.Unmarshal(terms.GetSpec(), spec) != nil {
+	raw := terms.GetSpec()
+	if terms == nil || len(raw) > runspec.MaxBytes ||
+		messages.Count(raw, spec.ProtoReflect().Descriptor(), maxSpecMessages) > maxSpecMessages ||
+		proto.Unmarshal(raw, spec) != nil {
 		return announced{}
 	}
 	return announced{spec, sha256Hex(terms.GetSpec()), terms.GetRequester(), len(terms.GetSpec())}

@@ -45,3 +45,20 @@ func TestAShapeThatIsNotThatOfItsParametersIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// Only in a run that was opened as a baseline may a question be asked that no record moves: in another
+// one it would pass for an answer.
+func TestABaselineIsAskedInBaselinesAlone(t *testing.T) {
+	n := start(t, smallConfig(t, 4), questiontest.SmallTable(t, 80, 1))
+	r := questiontest.Change(voteRound("r", 0), func(q *conclavev1.VoteQuestion) {
+		q.Teacher.Vote = conclavev1.TeacherSpec_VOTE_COIN
+	})
+	for baseline, answered := range map[bool]bool{false: false, true: true} {
+		spec := &conclavev1.RunSpec{Name: "r", CoinVotes: baseline}
+		question := &received{round: r, digest: func() string { return "x" }}
+		m := n.reply(task{run: "r", spec: announced{RunSpec: spec}, question: question})
+		if (m.GetVotes() != nil) != answered {
+			t.Errorf("in a run that is a baseline: %v; answered with %v", baseline, m)
+		}
+	}
+}

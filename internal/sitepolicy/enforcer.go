@@ -121,7 +121,7 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 	err = e.ledger.use(func(b *book) ([]Entry, error) {
 		entries, paid = nil, nil
 		if d == nil {
-			if b.last.Seq > 0 {
+			if b.last.Seq > 0 && b.undecided(true) < maxUndecided {
 				entries = b.note(nil, t)
 			}
 			return entries, nil
@@ -129,10 +129,22 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 		if refusal = e.fits(b, d); refusal != nil {
 			return nil, nil
 		}
-		entries = b.note(e.opened(b, d), t)
 		var spent float64
 		var due bool
-		switch spent, due, refusal = judge(b, d, t, e.o); {
+		spent, due, refusal = judge(b, d, t, e.o)
+		entries = e.opened(b, d)
+		switch known := b.runs[runKey{t.Run, t.SpecSHA256}] != nil; {
+		case known:
+		case refusal == nil && charge, b.undecided(true) < maxUndecided:
+			entries = b.note(entries, t)
+		case refusal == nil || refusal.Rule != RuleApproval: // nobody has to decide about it
+		case b.undecided(false) < maxUndecided:
+			entries = b.note(entries, t)
+		default:
+			refusal = &Refusal{Rule: RuleApproval, Public: "too many runs wait for a decision at site " + e.o.Site,
+				Private: fmt.Sprintf("%d runs wait; deny some with `teacher deny`", maxUndecided)}
+		}
+		switch {
 		case refusal != nil || !charge:
 		case !due:
 			seq := b.paid(t)
@@ -253,6 +265,21 @@ func (e *Enforcer) opened(b *book, d *Dataset) []Entry {
 		return []Entry{{Type: EntryLimit, Limit: &limit}}
 	}
 	return nil
+}
+
+// maxUndecided bounds the runs in a site's ledger that were never decided about and never charged: each
+// is an entry of up to 16 KiB, which nobody pays for. Above it only runs that wait for a person are noted,
+// as long as no more of them wait.
+const maxUndecided = 1000
+
+// undecided counts such runs, with those that have ended or without.
+func (b *book) undecided(ended bool) (n int) {
+	for _, r := range b.runs {
+		if r.decision == "" && r.charges == 0 && (ended || !r.ended) {
+			n++
+		}
+	}
+	return n
 }
 
 // note adds the entry of a run that was never seen.

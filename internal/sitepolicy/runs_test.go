@@ -1,6 +1,7 @@
 package sitepolicy
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -45,5 +46,50 @@ func TestARunIsShownAsItAsks(t *testing.T) {
 	}
 	if len(status.Runs) != 1 {
 		t.Errorf("%d runs", len(status.Runs))
+	}
+}
+
+// Runs that a site refuses, or never decides about, fill its ledger up to a bound; others go on.
+func TestUndecidedRunsAreBounded(t *testing.T) {
+	s := newSite(t)
+	s.write(allowing)
+	g := s.enforcer()
+	named := func(name string, n int) Request {
+		r := round(fmt.Sprint(name, n), 0, 1e3)
+		r.SpecSHA256 = digest(r.Run)
+		return r
+	}
+	noted := func() int {
+		status, err := g.Status()
+		testkit.Must(t, err)
+		return len(status.Runs)
+	}
+	for n := range maxUndecided + 5 {
+		r := named("refused", n)
+		r.Spec.Pipeline = "gpate"
+		refusedBy(t, g.Ask(r), RulePipeline)
+	}
+	if n := noted(); n != maxUndecided {
+		t.Fatalf("%d runs that are refused are in the ledger, want %d", n, maxUndecided)
+	}
+	// An honest run is answered, and is in the ledger once it is charged.
+	testkit.Must(t, g.Ask(named("honest", 0)))
+	_, err := g.Charge(named("honest", 0))
+	testkit.Must(t, err)
+	if n := noted(); n != maxUndecided+1 {
+		t.Fatalf("%d runs are in the ledger, want one more than %d", n, maxUndecided)
+	}
+	// What waits for a person has to be there to be decided about: when what was refused has ended.
+	s.write(strings.Replace(allowing, "automatic", "by-hand", 1))
+	says := refusedBy(t, g.Ask(named("waits", 0)), RuleApproval)
+	if says.Waiting || !strings.Contains(says.Leaving(), "too many runs wait") {
+		t.Errorf("refused with %q, waiting %v", says.Leaving(), says.Waiting)
+	}
+	testkit.Must(t, g.End("refused0"))
+	if says := refusedBy(t, g.Ask(named("waits", 0)), RuleApproval); !says.Waiting {
+		t.Errorf("refused with %q", says.Leaving())
+	}
+	if n := noted(); n != maxUndecided+2 {
+		t.Errorf("%d runs are in the ledger, want two more than %d", n, maxUndecided)
 	}
 }

@@ -170,9 +170,14 @@ func (p Plan) Events() []Event {
 	return Merge(events)
 }
 
+// mostMechanisms bounds the different mechanisms of a plan that is priced as a whole: each has a
+// distribution of its own, and 16 took six seconds. Pipelines have one or two for each stage.
+const mostMechanisms = 8
+
 // Check returns the price of the whole plan at the budget's delta, by all
 // accountants, or an [*OverBudgetError] where it passes the budget's epsilon. It
-// takes some tenths of a second: ask once, before the first release. The plan must be fixed.
+// takes some tenths of a second: ask once, before the first release. The plan must be fixed, and have at
+// most 8 different mechanisms.
 func (p Plan) Check(b Budget) (Price, error) {
 	if err := b.Validate(); err != nil {
 		return Price{}, fmt.Errorf("budget: %w", err)
@@ -187,7 +192,12 @@ func (p Plan) Check(b Budget) (Price, error) {
 				ErrPlan, i, planned.text())
 		}
 	}
-	price, err := Account(p.Events(), b.Delta)
+	events := p.Events()
+	if len(events) > mostMechanisms {
+		return Price{}, fmt.Errorf("%w: it has %d different mechanisms, and %d are the most that are priced as a "+
+			"whole; give entries the same noise, or take another filter than pld", ErrPlan, len(events), mostMechanisms)
+	}
+	price, err := Account(events, b.Delta)
 	if err != nil {
 		return Price{}, fmt.Errorf("plan: %w", err)
 	}

@@ -456,3 +456,18 @@ func BenchmarkRunningOfSamples(b *testing.B) {
 		}
 	}
 }
+
+// Each mechanism of a plan that is priced as a whole takes its time.
+func TestAPlanOfManyMechanismsHasNoPrice(t *testing.T) {
+	b := Budget{Epsilon: 5, Delta: 1e-5, Filter: FilterPLD}
+	for n, priced := range map[int]bool{mostMechanisms: true, mostMechanisms + 1: false} {
+		var plan Plan
+		for i := range 3 * n { // of each of them three entries
+			plan = append(plan, Planned{Kind: "sum", Count: 1,
+				Mechanism: Event{Kind: Gaussian, Sigma: float64(50 + i%n), Sensitivity: 1}})
+		}
+		if _, err := plan.Check(b); (err == nil) != priced || !priced && !errors.Is(err, ErrPlan) {
+			t.Errorf("a plan of %d mechanisms: %v", n, err)
+		}
+	}
+}

@@ -48,7 +48,7 @@ func (s *runs) submitRun(ctx context.Context, q *conclavev1.SubmitRunRequest) (
 		return nil, err
 	}
 	session := peer.SessionOf(ctx)
-	raw, err := s.acceptable(in.spec, session.Identity.Name)
+	raw, err := s.acceptable(ctx, in.spec, false)
 	if err != nil {
 		return nil, err
 	}

@@ -43,11 +43,14 @@ type Options struct {
 	Audit     peer.AuditLog
 	Log       *zap.Logger
 	AllowCoin bool
+
+	pricing *pricing
 }
 
 // Register adds the services to a server. The returned health service is to be shut down when
 // the server stops.
 func Register(server grpc.ServiceRegistrar, o Options) *health.Server {
+	o.pricing = new(pricing)
 	conclavev1.RegisterTeacherServiceServer(server, &nodes{Options: o, bans: peer.NewBans()})
 	conclavev1.RegisterStudentServiceServer(server, &students{Options: o})
 	conclavev1.RegisterRunServiceServer(server, &runs{Options: o})

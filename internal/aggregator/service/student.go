@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -48,11 +49,7 @@ func (s *students) openRun(ctx context.Context, q *conclavev1.OpenRunRequest) (*
 		return nil, err
 	}
 	session, claim := peer.SessionOf(ctx), claimOf(ctx)
-	student := session.Identity.Name
-	if claim != "" { // of the student who submitted the run
-		student = ""
-	}
-	raw, err := s.acceptable(run, student)
+	raw, err := s.acceptable(ctx, run, claim != "")
 	if err != nil {
 		return nil, err
 	}
@@ -64,19 +61,23 @@ func (s *students) openRun(ctx context.Context, q *conclavev1.OpenRunRequest) (*
 	return r, nil
 }
 
-// acceptable returns the bytes of a spec as they are kept, if a run may be opened or queued
-// with it now, by a student or, where that is empty, for one who was let in before.
-func (o *Options) acceptable(run *spec.Spec, student string) ([]byte, error) {
+// acceptable returns the bytes of a spec as they are kept, if a run may be opened or queued with it
+// now, by the caller or, where it is claimed, for a student who was let in before.
+func (o *Options) acceptable(ctx context.Context, run *spec.Spec, claimed bool) ([]byte, error) {
 	d, err := o.Rounds.Dataset(run.PB.GetDataset())
 	if err != nil {
 		return nil, err
 	}
-	if student != "" && !d.Students.Has(student) {
+	student := peer.SessionOf(ctx).Identity.Name
+	if !claimed && !d.Students.Has(student) {
 		return nil, fault.Deniedf("student %q may not open runs on dataset %q; the aggregator's configuration lists "+
 			"those that may (datasets, students)", student, d.Record.Name)
 	}
 	if err := checkRun(run, d.Record, o.AllowCoin); err != nil {
 		return nil, err
+	}
+	if err := o.pricing.price(ctx, student, run, d.Record); err != nil {
+		return nil, fmt.Errorf("run %q: %w", run.PB.GetName(), err)
 	}
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(run.PB)
 	if err != nil {

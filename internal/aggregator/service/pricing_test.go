@@ -1,0 +1,41 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/spec"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+// A student has one plan priced at a time, and holds up nobody else.
+func TestPlansOfAStudentArePricedInTurn(t *testing.T) {
+	var p pricing
+	priced := func(ctx context.Context, student string, epsilon float64) error {
+		return p.price(ctx, student, &spec.Spec{
+			Budget: privacy.Budget{Epsilon: epsilon, Delta: 1e-5, Filter: privacy.FilterPLD},
+			Plan: privacy.Plan{{Kind: "votes", Count: 3,
+				Mechanism: privacy.Event{Kind: privacy.LNMax, Lambda: 0.1}}},
+		}, coordinator.Dataset{})
+	}
+	eve := p.enter("eve")
+	<-eve.token // a plan of eve is priced
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := priced(ended, "eve", 2); !errors.Is(err, context.Canceled) {
+		t.Errorf("another plan of eve: %v", err)
+	}
+	testkit.Must(t, priced(t.Context(), "lab", 2))
+	eve.token <- struct{}{}
+	p.leave("eve", eve)
+	testkit.Must(t, priced(t.Context(), "eve", 2))
+	if err := priced(t.Context(), "eve", 0.1); !errors.Is(err, privacy.ErrOverBudget) {
+		t.Errorf("a plan that costs too much: %v", err)
+	}
+	if len(p.byStudent) != 0 {
+		t.Errorf("left: %v", p.byStudent)
+	}
+}

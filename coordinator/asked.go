@@ -103,6 +103,7 @@ func (s *Store) abandoning(lead *Leadership, l *loaded, round uint64, digest str
 	if before.is(round, digest) {
 		return nil, nil
 	}
+	l.run.Abandoned++
 	entry, err := s.charging(lead, l, ledger.EntryAbandoned, before.Round, before.use())
 	return []ledger.Entry{entry}, err
 }

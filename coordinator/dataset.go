@@ -241,7 +241,7 @@ func (s *Store) audit(ctx context.Context, record datasetRecord) error {
 			planned = total.PlanPrice.Epsilon
 		}
 		same := run.Dataset == record.Name && run.Budget == total.Budget && run.Closed == total.Closed &&
-			run.Releases == uint64(total.Releases)
+			run.Releases == uint64(total.Releases) && run.Abandoned == uint64(total.Abandoned)
 		if !run.Removed { // of a removed one no more is kept
 			same = same && slices.Equal(run.Plan, total.Plan) && math.Abs(run.PlanEpsilon-planned) <= 1e-9*planned &&
 				slices.Equal(run.Used, total.Used) && slices.Equal(run.Spent, total.Events)

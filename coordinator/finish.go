@@ -146,8 +146,8 @@ func (s *Store) Remove(ctx context.Context, lead *Leadership, name string) (remo
 		}
 		removed = Run{
 			Name: r.Name, Dataset: r.Dataset, Budget: r.Budget, By: r.By, Student: r.Student, RunState: RunState{
-				Opened: r.Opened, Closed: true, Head: r.Head, Releases: r.Releases, Forgotten: r.Releases,
-				EpsilonSpent: r.EpsilonSpent, Removed: true,
+				Opened: r.Opened, Closed: true, Head: r.Head, Releases: r.Releases, Abandoned: r.Abandoned,
+				Forgotten: r.Releases, EpsilonSpent: r.EpsilonSpent, Removed: true,
 			},
 		}
 		value, err := encode(removed)

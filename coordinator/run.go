@@ -43,6 +43,8 @@ type RunState struct {
 	// Head is the hash of the closing entry.
 	Head     string `json:"head,omitempty"`
 	Releases uint64 `json:"releases,omitempty"`
+	// Abandoned counts the questions that were charged without a release.
+	Abandoned uint64 `json:"abandoned,omitempty"`
 	// Forgotten says that the stored releases of all rounds below it were dropped.
 	Forgotten uint64 `json:"forgotten,omitempty"`
 	// Used counts the uses of each entry of the plan; nil before the first release.

@@ -1,12 +1,14 @@
 package aggregator
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
@@ -221,6 +223,64 @@ func TestRunsOfAStudentAreCountedForEver(t *testing.T) {
 	roundtest.WantStatus(t, open(lab, "r4"), codes.ResourceExhausted, "opened 4 runs")
 	testkit.Must(t, open(lab, "r3")) // once more
 	testkit.Must(t, open(c.studentAs(t, "eve"), "r4"))
+}
+
+// Each question that is charged is an entry of the ledger, released or not: a student has so many in all
+// its runs.
+func TestQuestionsOfAStudentAreCountedForEver(t *testing.T) {
+	c := newCluster(t, Options{}, func(config *Config) { config.MaxQuestions = 3 })
+	d := c.dataset()
+	lab := c.student(t)
+	named := func(name string) func(*conclavev1.RunSpec) {
+		return func(s *conclavev1.RunSpec) { s.Name = name }
+	}
+	first, _ := lab.open(t, d, named("first"))
+	second, _ := lab.open(t, d, named("second"))
+	node := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
+	// Questions that are left, each in the place of the one before, which is charged then.
+	for i := range 3 {
+		for asked := false; !asked; {
+			ctx, leave := context.WithCancel(testkit.Within(t))
+			left := make(chan error, 1)
+			go func() {
+				_, err := lab.ask(ctx, roundtest.VoteRound(first.Name, 0, 5+i), nil)
+				left <- err
+			}()
+			select {
+			case <-node.rounds:
+				asked = true
+				leave()
+				testkit.Receive(t, left)
+			case err := <-left: // the one before is still waited for
+				if status.Code(err) != codes.FailedPrecondition {
+					t.Fatal(err)
+				}
+			}
+			leave()
+		}
+	}
+	node.leave()
+	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	// What is under way when a question is asked counts for the next one.
+	var err error
+	released := uint64(0)
+	for ; err == nil && released < 10; released++ {
+		_, err = lab.ask(testkit.Within(t), roundtest.VoteRound(second.Name, released, 5), nil)
+	}
+	roundtest.WantStatus(t, err, codes.ResourceExhausted, "questions charged", "operator raises max_questions")
+	if released > 4 {
+		t.Errorf("refused after %d releases", released)
+	}
+	testkit.Must(t, c.stop()) // they are known to the next leader too
+	c.start(Options{})
+	lab = c.student(t)
+	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	_, err = lab.ask(testkit.Within(t), roundtest.VoteRound(first.Name, 1, 5), nil)
+	roundtest.WantStatus(t, err, codes.ResourceExhausted, "questions charged")
+	lab.mustAsk(t, roundtest.VoteRound(second.Name, 0, 5)) // what was released is told again
+	eve := c.studentAs(t, "eve")
+	third, _ := eve.open(t, d, named("third"))
+	eve.mustAsk(t, roundtest.VoteRound(third.Name, 0, 5))
 }
 
 // Runs of the queue count for who submitted them, and not for whose worker opened them.

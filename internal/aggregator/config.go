@@ -64,6 +64,9 @@ type Config struct {
 	// MaxRuns is how many runs one student may ever have opened, closed and removed ones
 	// included, as they stay in the ledger. Default 1000.
 	MaxRuns int `yaml:"max_runs"`
+	// MaxQuestions is how many questions one student may ever have had charged, released ones and
+	// others, in all its runs: each is an entry of the ledger, some 600 bytes. Default 1000000.
+	MaxQuestions int `yaml:"max_questions"`
 	// LeastDeadline is the shortest deadline that the rounds of a run may have. Default 1s. A
 	// student that may set any could tell from what is released which nodes are quick.
 	LeastDeadline time.Duration `yaml:"least_deadline"`
@@ -136,7 +139,7 @@ func DefaultConfig() Config {
 		Drain:  10 * time.Second,
 
 		WorkerGrace: 30 * time.Second,
-		MaxOpenRuns: 64, MaxRuns: 1000, LeastDeadline: time.Second,
+		MaxOpenRuns: 64, MaxRuns: 1000, MaxQuestions: 1e6, LeastDeadline: time.Second,
 		Log: logging.DefaultConfig(),
 	}
 }
@@ -221,6 +224,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxRuns < 1 {
 		bad("max_runs %d must be at least 1", c.MaxRuns)
+	}
+	if c.MaxQuestions < 1 {
+		bad("max_questions %d must be at least 1", c.MaxQuestions)
 	}
 	if c.LeastDeadline < 0 || c.LeastDeadline > 24*time.Hour {
 		bad("least_deadline %v must be 0s to 24h", c.LeastDeadline)

@@ -217,8 +217,9 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 			return s.queue.MayAsk(run, opener, claim, by)
 		},
 		Requester: func(run, opener string) string { return s.queue.Requester(run, opener) },
-		MostOpen:  s.config.MaxOpenRuns, MostRuns: s.config.MaxRuns, LeastDeadline: s.config.LeastDeadline,
-		Reload: s.credentials.Reload, Metrics: s.metrics.Rounds, Audit: s.audit, Tracer: s.tracer, Log: s.log,
+		MostOpen:  s.config.MaxOpenRuns, MostRuns: s.config.MaxRuns, MostQuestions: s.config.MaxQuestions,
+		LeastDeadline: s.config.LeastDeadline,
+		Reload:        s.credentials.Reload, Metrics: s.metrics.Rounds, Audit: s.audit, Tracer: s.tracer, Log: s.log,
 		Hooks: s.options.Hooks, Faults: s.options.faults,
 	})
 	s.queue, err = queue.New(ctx, queue.Options{

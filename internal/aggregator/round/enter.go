@@ -76,6 +76,9 @@ func (rs *Rounds) start(
 		return nil, fault.Refusedf("round %d of run %q is asked and round %d is due", p.Key.Number, p.Key.Run,
 			record.Releases)
 	}
+	if err := rs.mayAskMore(ctx, record); err != nil {
+		return nil, err
+	}
 	if err := rs.Audit.Check(); err != nil {
 		return nil, err
 	}

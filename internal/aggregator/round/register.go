@@ -10,14 +10,16 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 )
 
-// opener is who opened a run, who wanted it, and whether it is open.
+// opener is who opened a run, who wanted it, whether it is open, and how many questions of it are in
+// the ledger, as far as this server counted them.
 type opener struct {
 	by, student string
 	open        bool
+	questions   uint64
 }
 
 func openerOf(r coordinator.Run) opener {
-	o := opener{by: r.By, student: r.Student, open: !r.Closed}
+	o := opener{by: r.By, student: r.Student, open: !r.Closed, questions: r.Releases + r.Abandoned}
 	if o.student == "" {
 		o.student = r.By
 	}
@@ -127,15 +129,45 @@ func (rs *Rounds) lookForOpened(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opened := map[string]opener{}
+	opened, questions := map[string]opener{}, map[string]uint64{}
 	for _, r := range runs {
 		if _, served := rs.Datasets[r.Dataset]; served {
-			opened[r.Name] = openerOf(r)
+			o := openerOf(r)
+			opened[r.Name] = o
+			questions[o.student] += o.questions
 		}
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	rs.opened = opened
+	rs.opened, rs.questions = opened, questions
+	return nil
+}
+
+// mayAskMore refuses a question where its student has had as many as it ever may: each is an entry of
+// the ledger, and one that costs next to nothing comes a thousand times a second. record is the
+// question's run as etcd has it.
+func (rs *Rounds) mayAskMore(ctx context.Context, record coordinator.Run) error {
+	rs.mu.Lock()
+	o, known := rs.opened[record.Name]
+	rs.mu.Unlock()
+	if !known { // a new leader
+		rs.opening.Lock()
+		defer rs.opening.Unlock()
+		if err := rs.lookForOpened(ctx); err != nil {
+			return err
+		}
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	o = rs.opened[record.Name]
+	asked := record.Releases + record.Abandoned
+	rs.questions[o.student] += asked - o.questions
+	o.questions = asked
+	rs.opened[record.Name] = o
+	if n := rs.questions[o.student]; n >= uint64(rs.MostQuestions) {
+		return fault.TooManyf("student %q has had %d questions charged, the most it ever may (max_questions); an "+
+			"operator raises max_questions in the aggregator's configuration", o.student, n)
+	}
 	return nil
 }
 

@@ -59,6 +59,8 @@ type Options struct {
 	MostOpen int
 	// MostRuns bounds the runs that a student ever opened.
 	MostRuns int
+	// MostQuestions bounds the questions of a student that were ever charged.
+	MostQuestions int
 	// LeastDeadline is the shortest deadline of a run's rounds.
 	LeastDeadline time.Duration
 	// Reload brings the list of revoked certificates up to date.
@@ -91,6 +93,8 @@ type Rounds struct {
 	// opened are all that there ever were: as etcd had them when they were needed first, and as
 	// this server changed them since. nil before.
 	opened map[string]opener
+	// questions sums up those of each student's runs; it is there with opened.
+	questions map[string]uint64
 }
 
 // New returns rounds, none of them open.

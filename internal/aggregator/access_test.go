@@ -143,6 +143,12 @@ func TestDatasetsListTheirStudents(t *testing.T) {
 	me := &conclavev1.Worker{Dataset: "small", Name: "w"}
 	_, err = c.queue(t, "lab").worker(t, me).stream.Recv()
 	roundtest.WantStatus(t, err, codes.PermissionDenied, `"lab"`, "workers")
+	// Eve sees neither the run nor what is spent of the dataset; the others see what is spent.
+	for name, sees := range map[string]bool{"eve": false, "lab": true, "hired": true} {
+		if _, budget := c.queue(t, name).list(t, "small"); (budget != nil) != sees {
+			t.Errorf("%s sees the budget %v", name, budget)
+		}
+	}
 	hired := c.studentAs(t, "hired")
 	run := c.queue(t, "hired").worker(t, me).claimed()
 	// With a claim of nothing a worker opens no run of its own.
@@ -151,6 +157,21 @@ func TestDatasetsListTheirStudents(t *testing.T) {
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "not in the queue")
 	_, err = hired.OpenRun(holding(t, run), open)
 	testkit.Must(t, err)
+}
+
+// Who may work on a dataset that lists its students and no workers: these, and no other.
+func TestStudentsAreTheWorkersWhereNoneAreListed(t *testing.T) {
+	c := newCluster(t, Options{}, func(config *Config) {
+		small(config)
+		config.Datasets[len(config.Datasets)-1].Students = []string{"lab"}
+	})
+	me := &conclavev1.Worker{Dataset: "small", Name: "w"}
+	_, err := c.queue(t, "eve").worker(t, me).stream.Recv()
+	roundtest.WantStatus(t, err, codes.PermissionDenied, `"eve"`, "workers")
+	c.queue(t, "lab").submit(t, "small", "a")
+	if run := c.queue(t, "lab").worker(t, me).claimed(); run.GetName() != "a" {
+		t.Errorf("lab was given %v", run)
+	}
 }
 
 // A student that gives its rounds a deadline of milliseconds would learn which nodes are quick.

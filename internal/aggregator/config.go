@@ -97,7 +97,8 @@ type DatasetConfig struct {
 	// dataset. Default: all students of the authority.
 	Students []string `yaml:"students"`
 	// Workers lists the names of the certificates that may take runs from its queue, which
-	// other students submitted. Default: all students of the authority.
+	// other students submitted: they see what is released to these. Default: those of students, or
+	// all of the authority where neither is listed.
 	Workers []string `yaml:"workers"`
 }
 

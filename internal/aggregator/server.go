@@ -209,6 +209,13 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 		}
 		d := round.NewDataset(record, last.Seq)
 		d.Students, d.Workers = c.Students, c.Workers
+		if len(c.Workers) == 0 {
+			d.Workers = c.Students
+		}
+		if len(d.Workers) == 0 {
+			s.log.Warn("every student of the authority may take the runs of others on the dataset, and sees what is "+
+				"released to them; list students, or workers", zap.String("dataset", record.Name))
+		}
 		datasets[record.Name] = d
 	}
 	s.rounds = round.New(round.Options{

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -109,7 +110,7 @@ func (s *runs) FinishRun(ctx context.Context, q *conclavev1.FinishRunRequest) (
 	return nil, s.refused(ctx, err, auditlog.Entry{Method: "FinishRun", Run: q.GetRun()})
 }
 
-// ListRuns sends all runs and the datasets' budgets.
+// ListRuns sends the caller's runs, and the budgets of the datasets that it may use; to an operator all.
 func (s *runs) ListRuns(q *conclavev1.ListRunsRequest,
 	stream grpc.ServerStreamingServer[conclavev1.ListRunsResponse]) error {
 	ctx := stream.Context()
@@ -124,6 +125,7 @@ func (s *runs) ListRuns(q *conclavev1.ListRunsRequest,
 		return err
 	}
 	slices.Sort(names)
+	by := peer.SessionOf(ctx).Identity
 	var all []*conclavev1.RunStatus
 	last := &conclavev1.ListRunsResponse{}
 	for _, name := range names {
@@ -136,7 +138,11 @@ func (s *runs) ListRuns(q *conclavev1.ListRunsRequest,
 				all = append(all, r)
 			}
 		}
-		budget, _, err := s.Queue.Budget(ctx, name, s.Rounds.Datasets[name].Record.Budget.Delta)
+		d := s.Rounds.Datasets[name]
+		if by.Role != certs.RoleOperator && !d.Students.Has(by.Name) && !d.Workers.Has(by.Name) {
+			continue // what is spent of it, and when, is not theirs to see
+		}
+		budget, _, err := s.Queue.Budget(ctx, name, d.Record.Budget.Delta)
 		if err != nil {
 			return err
 		}

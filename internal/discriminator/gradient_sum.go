@@ -143,6 +143,9 @@ func addSample(sums *nn.ClippedSteps, s *question.Site, net *Discriminator, rate
 	var classes, records []int
 	rows := 0
 	for len(sample) > 0 {
+		if err := s.Wanted(); err != nil {
+			return err
+		}
 		part := sample[:min(chunk, len(sample))]
 		sample = sample[len(part):]
 		x := space.x[:0]

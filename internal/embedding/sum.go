@@ -131,6 +131,9 @@ func (f *Features) sum(s *question.Site, bound int64) ([]int64, error) {
 		for _, r := range unit {
 			x = append(x, s.Record(r)...)
 			if of = append(of, member{r.Class, fixed}); len(of) == sumChunk {
+				if err := s.Wanted(); err != nil {
+					return nil, err
+				}
 				flush()
 			}
 		}

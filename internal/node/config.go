@@ -53,6 +53,8 @@ type Config struct {
 	// MaxSteps is the most steps that a teacher trains in a round; questions for more are
 	// refused. Default 10000, which is also the most.
 	MaxSteps int `yaml:"max_steps"`
+	// MaxTime is how long the node works on one question; what takes longer is refused. Default 1h.
+	MaxTime time.Duration `yaml:"max_time"`
 	// Drain is how long the round that the teachers work on may go on after the process
 	// is told to stop, so that it is answered. Default: 10s. With 0 its work is lost to
 	// this round; the aggregator then goes on without the node, or waits for it.
@@ -100,7 +102,7 @@ func DefaultConfig() Config {
 		Records: Records{
 			Share: [2]float64{0, 1}, SQL: postgres.DefaultConfig(), Unit: "record", Teachers: 100,
 		},
-		State: "state", MaxSteps: maxSteps, Reconnect: 5 * time.Second, Drain: 10 * time.Second,
+		State: "state", MaxSteps: maxSteps, MaxTime: time.Hour, Reconnect: 5 * time.Second, Drain: 10 * time.Second,
 		Log: logging.DefaultConfig(),
 	}
 }
@@ -169,6 +171,8 @@ func (c Config) validateSite() error {
 	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "",
 		"tls: ca, cert and key are all needed; `conclave certs` makes them")
 	need(1 <= c.MaxSteps && c.MaxSteps <= maxSteps, "max_steps: %d is not between 1 and %d", c.MaxSteps, maxSteps)
+	need(time.Second <= c.MaxTime && c.MaxTime <= maxTime, "max_time: %v is not between 1s and %v", c.MaxTime,
+		maxTime)
 	need(c.Reconnect > 0, "reconnect: %v is not above 0", c.Reconnect)
 	need(0 <= c.Drain && c.Drain <= maxDrain, "drain: %v is not between 0s and %v", c.Drain, maxDrain)
 	if err := c.HTTP.Validate(); err != nil {
@@ -188,6 +192,9 @@ const maxTeachers = 1 << 16
 
 // maxSteps is the most that any node takes.
 const maxSteps = 10_000
+
+// maxTime bounds how long a node works on a question: no round has a longer deadline.
+const maxTime = 24 * time.Hour
 
 // maxDrain bounds how long a node that stops may work on.
 const maxDrain = 10 * time.Minute

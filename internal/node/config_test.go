@@ -31,6 +31,8 @@ func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
 		"state: missing":              func(c *Config) { c.State = "" },
 		"tls: ca, cert and key":       func(c *Config) { c.TLS.Key = "" },
 		"max_steps: 0":                func(c *Config) { c.MaxSteps = 0 },
+		"max_time: 0s":                func(c *Config) { c.MaxTime = 0 },
+		"max_time: 25h0m0s":           func(c *Config) { c.MaxTime = 25 * time.Hour },
 		"max_steps: 10001":            func(c *Config) { c.MaxSteps = 10001 },
 		"reconnect: 0s":               func(c *Config) { c.Reconnect = 0 },
 		"drain: -1s is":               func(c *Config) { c.Drain = -time.Second },

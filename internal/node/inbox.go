@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -29,6 +30,7 @@ type task struct {
 	permit   *conclavev1.Permit
 	spec     announced
 	refusal  error
+	wanted   context.Context // of a round, until it is withdrawn; nil of others
 }
 
 // bytes are those that came down the stream for it.
@@ -50,9 +52,16 @@ type inbox struct {
 	// beside has permits, and refusals of rounds that found no room. They are answered beside the
 	// rounds, at once: how long teachers work can depend on records.
 	beside *queue
+	// inHand is the round that was taken last, and giveUp ends the work on it. Behind the lock of
+	// the rounds.
+	inHand task
+	giveUp context.CancelCauseFunc
 }
 
-func newInbox() *inbox { return &inbox{newQueue(), newQueue()} }
+func newInbox() *inbox { return &inbox{queue: newQueue(), beside: newQueue()} }
+
+// errWithdrawn ends the work on a round that goes on without this node.
+var errWithdrawn = errors.New("the round went on without this node")
 
 // queue holds tasks in their order.
 type queue struct {
@@ -97,10 +106,28 @@ func (b *queue) add(t task) bool {
 	return true
 }
 
+// take removes the oldest round, which is in hand from now on.
+func (b *inbox) take() (task, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.giveUp != nil {
+		b.giveUp(nil)
+	}
+	t, ok := b.pop()
+	t.wanted, b.giveUp = context.WithCancelCause(context.Background())
+	b.inHand = task{run: t.run, round: t.round}
+	return t, ok
+}
+
 // take removes the oldest task, if there is one.
 func (b *queue) take() (task, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.pop()
+}
+
+// pop is take with the lock held.
+func (b *queue) pop() (task, bool) {
 	if len(b.tasks) == 0 {
 		return task{}, false
 	}
@@ -109,16 +136,26 @@ func (b *queue) take() (task, bool) {
 	return t, true
 }
 
-// withdraw removes the waiting tasks of a round.
+// withdraw removes the waiting tasks of a round, and ends the work on it.
 func (b *inbox) withdraw(run string, round uint64) {
-	b.remove(func(t task) bool { return t.run == run && t.round == round })
+	b.drop(func(t task) bool { return t.run == run && t.round == round })
 }
 
-// over removes what waits of a run that has ended.
+// over removes what waits of a run that has ended, and ends the work on it.
 func (b *inbox) over(run string) {
 	of := func(t task) bool { return t.run == run }
-	b.remove(of)
+	b.drop(of)
 	b.beside.remove(of)
+}
+
+// drop removes rounds, also the one in hand.
+func (b *inbox) drop(which func(task) bool) {
+	b.remove(which)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.giveUp != nil && which(b.inHand) {
+		b.giveUp(errWithdrawn)
+	}
 }
 
 func (b *queue) remove(which func(task) bool) {

@@ -2,8 +2,15 @@ package node
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -68,4 +75,57 @@ func TestAFullInboxRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Work on a round ends when the round goes on without the node, when its run is over, or when it takes
+// longer than the operator allows. What the teachers learned in it is dropped: the next question finds them
+// as they were.
+func TestWorkThatNobodyWaitsForEnds(t *testing.T) {
+	table := questiontest.SmallTable(t, 80, 1)
+	first, long, next := voteRound("r", 1), questiontest.Change(voteRound("r", 2), func(q *conclavev1.VoteQuestion) {
+		q.Teacher.Steps = 10_000
+	}), voteRound("r", 3)
+	answered := func(n *Node, r *conclavev1.Round) *conclavev1.WorkRequest {
+		in := newInbox()
+		testkit.Must(t, in.put(task{run: "r", round: r.GetNumber(), question: asReceived(r)}))
+		todo, _ := in.take()
+		return n.reply(todo)
+	}
+	for name, c := range map[string]struct {
+		ends  func(*inbox, *Node)
+		error error
+	}{
+		"withdrawn": {func(in *inbox, _ *Node) { in.withdraw("r", 2) }, errWithdrawn},
+		"run over":  {func(in *inbox, _ *Node) { in.over("r") }, errWithdrawn},
+		"too long":  {func(_ *inbox, n *Node) { n.cfg.MaxTime = time.Nanosecond }, errTooLong},
+	} {
+		config := smallConfig(t, 4)
+		n := start(t, config, table)
+		answered(n, first)
+		undisturbed := config
+		undisturbed.State = filepath.Join(t.TempDir(), "copy")
+		testkit.Must(t, os.CopyFS(undisturbed.State, os.DirFS(config.State)))
+		testkit.Must(t, os.Chmod(filepath.Join(undisturbed.State, "partition.key"), 0o600))
+		want := answered(start(t, undisturbed, table), next).GetVotes()
+		in := newInbox()
+		testkit.Must(t, in.put(task{run: "r", round: 2, question: asReceived(long)}))
+		todo, _ := in.take()
+		in.withdraw("r", 1) // of another round
+		in.over("s")
+		if todo.wanted.Err() != nil {
+			t.Fatalf("%s: the end of another round ended the work", name)
+		}
+		c.ends(in, n)
+		if reason := n.reply(todo).GetRefusal().GetReason(); reason != c.error.Error() {
+			t.Errorf("%s: the reply is a refusal for %q, want %q", name, reason, c.error)
+		}
+		n.cfg.MaxTime = time.Hour
+		if got := answered(n, next).GetVotes(); !proto.Equal(got, want) {
+			t.Errorf("%s: the next round is answered with %v, want %v", name, got, want)
+		}
+	}
+}
+
+func asReceived(r *conclavev1.Round) *received {
+	return &received{round: r, digest: func() string { return fmt.Sprint(r.GetNumber()) }}
 }

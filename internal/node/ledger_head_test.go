@@ -336,6 +336,8 @@ func TestTheEndOfARunIsNotLost(t *testing.T) {
 		entries.Lines = append(entries.Lines, testkit.Value(e.Canonical()))
 	}
 	m := &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Entries{Entries: entries}}
+	other := filepath.Join(c.State, "run-a1.sum.sum") // of run a1.sum
+	testkit.Must(t, os.WriteFile(other, nil, 0o600))
 	before := n.ledger.hello()
 	testkit.Must(t, os.Rename(c.LedgerPath(), c.LedgerPath()+".away"))
 	err := n.dispatch(m, &assembly{}, newInbox())
@@ -346,7 +348,13 @@ func TestTheEndOfARunIsNotLost(t *testing.T) {
 		t.Errorf("the node would have the entries after %v, want %v", got, before)
 	}
 	testkit.Must(t, os.Rename(c.LedgerPath()+".away", c.LedgerPath()))
+	if !exists(c, "run-a1.safetensors") {
+		t.Error("the teachers of a run that goes on are gone")
+	}
 	testkit.Must(t, n.dispatch(m, &assembly{}, newInbox()))
+	if exists(c, "run-a1.safetensors") || !exists(c, filepath.Base(other)) {
+		t.Error("the teachers of a run that ended stay, or what is kept of another run is gone")
+	}
 	again := askUnder(t, n, voteRound("a1", 1), terms)
 	if reason := again.GetRefusal().GetReason(); !strings.Contains(reason, "has ended") {
 		t.Errorf("after the end of its run another question gets %v", again)

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/question"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -30,6 +31,23 @@ func (n *Node) receive(stream workStream, in *inbox) error {
 	}
 }
 
+// end notes that runs have ended by the dataset's ledger: nothing more is answered in them, and what
+// is kept of them goes.
+func (n *Node) end(runs []string) error {
+	if err := n.policy.end(runs); err != nil {
+		return err
+	}
+	for _, run := range runs {
+		if !runRule.MatchString(run) { // it would be part of a path, and nothing is kept of it
+			continue
+		}
+		if err := question.RemoveRun(n.cfg.State, run); err != nil { // of which nothing hangs but room on the disk
+			n.log.Warn("what is kept of a run that has ended stays", zap.String("run", run), zap.Error(err))
+		}
+	}
+	return nil
+}
+
 // dispatch puts one message to its use.
 func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) error {
 	switch {
@@ -46,7 +64,7 @@ func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) 
 		_ = n.audit(auditlog.Entry{Event: auditlog.Joined, Teachers: uint32(n.cfg.Teachers)})
 		n.log.Info("joined", zap.String("aggregator", welcome.GetAggregator()), zap.Int("teachers", n.cfg.Teachers))
 	case m.GetEntries() != nil:
-		return n.ledger.follow(n.cfg.Dataset, m.GetEntries().GetLines(), n.policy.end)
+		return n.ledger.follow(n.cfg.Dataset, m.GetEntries().GetLines(), n.end)
 	case m.GetPermit() != nil:
 		p := m.GetPermit()
 		return in.putBeside(task{

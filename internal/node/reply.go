@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,7 +33,7 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 		}
 		var answer *conclavev1.WorkRequest
 		var charged *sitepolicy.Entry
-		if answer, err = n.answer(t.question, t.spec.GetCoinVotes()); err == nil {
+		if answer, err = n.within(t); err == nil {
 			charged, err = n.policy.charge(request)
 		}
 		if err == nil {
@@ -91,6 +92,24 @@ func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry) err
 		return errAudit
 	}
 	return nil
+}
+
+// errTooLong refuses a question that takes longer than its operator allows. Work does not depend on
+// records, and so neither does this.
+var errTooLong = errors.New("the question takes longer than this node works on one (max_time); ask for less " +
+	"in a round")
+
+// within answers the question of a task as long as it is wanted, and for as long as the operator allows.
+func (n *Node) within(t task) (*conclavev1.WorkRequest, error) {
+	wanted := t.wanted
+	if wanted == nil {
+		wanted = context.Background()
+	}
+	ctx, done := context.WithTimeoutCause(wanted, n.cfg.MaxTime, errTooLong)
+	defer done()
+	n.site.Asked = ctx
+	defer func() { n.site.Asked = nil }()
+	return n.answer(t.question, t.spec.GetCoinVotes())
 }
 
 // answer computes the node's answer to a question, in a run that may be a baseline.

@@ -67,6 +67,22 @@ func ForgetSums(state string) error {
 
 func sumFile(run string) string { return "run-" + run + ".sum" }
 
+// TeachersFile is the name of the file in a state folder with a run's teachers.
+func TeachersFile(run string) string { return "run-" + run + ".safetensors" }
+
+// RemoveRun removes from a state folder what is kept of a run that has ended.
+func RemoveRun(state, run string) (err error) {
+	for _, name := range []string{sumFile(run), passesFile(run), TeachersFile(run)} {
+		if removed := os.Remove(filepath.Join(state, name)); !errors.Is(removed, fs.ErrNotExist) {
+			err = errors.Join(err, removed)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove what is kept of a run that has ended: %w", err)
+	}
+	return nil
+}
+
 // write writes over the run's file. A sync, or another file put in its place, would cost a small
 // round a tenth of its time. A file that was written in part is known by its checksum, and
 // the sum in it has not left.

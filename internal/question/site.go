@@ -1,6 +1,7 @@
 package question
 
 import (
+	"context"
 	"errors"
 
 	"github.com/conclave-dp/conclave/gnmax"
@@ -22,6 +23,18 @@ type Site struct {
 	Sample func(rate gnmax.Rate) ([]int, error)
 	// State is the folder for what a kind keeps between rounds, in files named by their run.
 	State string
+	// Asked ends when nobody waits any longer for the answer that is worked on; nil where that never
+	// happens.
+	Asked context.Context
+}
+
+// Wanted is nil, or why nobody waits for the answer. Work that may take long asks it now and then, and
+// ends with the error.
+func (s *Site) Wanted() error {
+	if s.Asked == nil || s.Asked.Err() == nil {
+		return nil
+	}
+	return context.Cause(s.Asked)
 }
 
 // Place says where a record is among the examples.

@@ -55,6 +55,9 @@ func (l *lesson) energyGradients(visit func(teacher int, dx []float32)) {
 		})
 	}
 	for t := range l.examples {
+		if l.site.Wanted() != nil {
+			break
+		}
 		next <- t
 	}
 	close(next)

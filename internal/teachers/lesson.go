@@ -21,6 +21,9 @@ type lesson struct {
 
 func prepare(s *question.Site, e *ensemble.Ensemble, a *asked) (*lesson, error) {
 	l := &lesson{site: s, asked: a, ensemble: e, examples: s.Examples, training: a.training, queries: a.queries}
+	if e != nil && s.Asked != nil {
+		e.Until(s.Asked.Done())
+	}
 	switch {
 	case a.standard:
 		var err error
@@ -65,7 +68,7 @@ func (l *lesson) train() error {
 func (l *lesson) gradients(visit func(teacher int, dx []float32)) error {
 	if l.asked.spec.Energy {
 		l.energyGradients(visit)
-		return nil
+		return l.site.Wanted()
 	}
 	if !l.trains() && !l.asked.spec.Fresh {
 		return l.ensemble.InputGradients(l.queries.x, l.queries.classes, nil, visit)

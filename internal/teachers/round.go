@@ -1,8 +1,10 @@
 package teachers
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 	"github.com/conclave-dp/conclave/internal/question"
 )
 
@@ -33,6 +35,9 @@ func taught(s *question.Site, r question.Round, a *asked, answer func(*lesson) (
 		return nil, err
 	}
 	raw, err := answer(l)
+	if errors.Is(err, ensemble.ErrEnded) {
+		err = s.Wanted()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func (m *memory) state(dir, run string, spec teacherSpec) (*runState, error) {
 }
 
 func statePath(dir, run string) string {
-	return filepath.Join(dir, "run-"+run+".safetensors")
+	return filepath.Join(dir, question.TeachersFile(run))
 }
 
 func (s *runState) save(path string) error {

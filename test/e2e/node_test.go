@@ -34,17 +34,19 @@ func (c *cluster) teachersState(site string, j job) teachersState {
 	return teachersState{rounds: number("rounds"), last: number("last_round"), steps: int(number("steps"))}
 }
 
-// checkRejoined checks that a node that was killed went on with its teachers:
+// checkRejoined checks, while the run goes on, that a node that was killed went on with its teachers:
 // the rounds and steps in its state are those before and those since.
 func (c *cluster) checkRejoined(site string, j job, before teachersState, back *process) {
 	c.t.Helper()
+	back.awaitLog("answered", func(l logLine) bool { return l.Round > before.last+1 })
+	after := c.teachersState(site, j)
+	back.awaitLog("answered", func(l logLine) bool { return l.Round >= after.last })
 	since := map[uint64]bool{}
 	for _, l := range back.logged("answered") {
-		if l.Round > before.last {
+		if l.Round > before.last && l.Round <= after.last {
 			since[l.Round] = true
 		}
 	}
-	after := c.teachersState(site, j)
 	if len(since) == 0 || after.rounds != before.rounds+uint64(len(since)) {
 		c.t.Errorf("the node's state counts %d rounds: %d before it was killed and %d answered since",
 			after.rounds, before.rounds, len(since))
@@ -79,6 +81,7 @@ func TestNodeKilledWithQuorumLeft(t *testing.T) {
 	}
 	south = c.startNode("south")
 	south.awaitLog("joined", nil)
+	c.checkRejoined("south", j, before, south)
 	r := finish(t, student, out, j)
 	if r.TeachersLeast != siteTeachers {
 		t.Errorf("the student says that at least %d teachers took part in each round, want %d",
@@ -93,7 +96,6 @@ func TestNodeKilledWithQuorumLeft(t *testing.T) {
 	if last := released[len(released)-1]; last.Teachers != allTeachers {
 		t.Errorf("the last round was answered by %d teachers; the node that came back takes no part", last.Teachers)
 	}
-	c.checkRejoined("south", j, before, south)
 	stop(north, south, aggregator)
 }
 
@@ -107,7 +109,7 @@ func TestNodeKilledWithoutQuorum(t *testing.T) {
 	auditor, audited := audit(t, c.embeddedEndpoint())
 	north, south := c.startSites()
 	c.slowDown()
-	j := job{name: "no-quorum", rounds: 10, quorum: 0.9}
+	j := job{name: "no-quorum", rounds: 30, quorum: 0.9}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out))
 
@@ -129,13 +131,13 @@ func TestNodeKilledWithoutQuorum(t *testing.T) {
 	}
 	south = c.startNode("south")
 	south.awaitLog("joined", nil)
+	c.checkRejoined("south", j, before, south)
 	finish(t, student, out, j)
 	for _, l := range aggregator.logged("released") {
 		if l.Teachers != allTeachers {
 			t.Errorf("round %d was released with %d teachers, below the quorum", l.Round, l.Teachers)
 		}
 	}
-	c.checkRejoined("south", j, before, south)
 	c.repeat(runFile, out, j)
 	audited(j.rounds + 1)
 	stop(north, south, aggregator)

@@ -53,6 +53,7 @@ type Ensemble struct {
 	tasks    tasks
 	records  classRecords
 	asked    classRecords // whose gradients are wanted
+	done     <-chan struct{}
 }
 
 // tasks are what workers do with a model. They are made once, so that a call allocates nothing.
@@ -143,12 +144,30 @@ func (e *Ensemble) Train(real []Examples, generated []float32, classes []int, st
 		return err
 	}
 	e.run(call{real: real, steps: e.adam, rows: batch}, e.tasks.trains)
+	if e.ended() {
+		return ErrEnded
+	}
 	e.steps += steps
 	return nil
 }
 
 // errFresh says that nothing is kept of fresh models that could be trained or asked.
 var errFresh = errors.New("ensemble: fresh models are trained and asked at once")
+
+// ErrEnded says that a training was ended before its last step. The ensemble is of no use then.
+var ErrEnded = errors.New("ensemble: training was ended")
+
+// Until has training end early once done is closed; nil has it go on.
+func (e *Ensemble) Until(done <-chan struct{}) { e.done = done }
+
+func (e *Ensemble) ended() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // ready checks the examples of a training and prepares its steps.
 func (e *Ensemble) ready(real []Examples, generated []float32, classes []int, steps, batch int) error {
@@ -229,6 +248,9 @@ func (e *Ensemble) TrainGradients(
 		return err
 	}
 	e.run(call{real: real, steps: e.adam, rows: batch, loss: loss, visit: visit}, e.tasks.rounds)
+	if e.ended() {
+		return ErrEnded
+	}
 	if !e.spec.Fresh { // of which nothing is kept
 		e.steps += steps
 	}

@@ -42,6 +42,9 @@ func (e *Ensemble) train(s *trainer, model, class int, real []float32) {
 func (e *Ensemble) take(s *trainer, model, class int, real, w, m, v []float32) {
 	s.pcg.Seed(e.spec.Seed^uint64(e.steps)<<20, uint64(model*e.spec.Classes+class))
 	for _, step := range e.job.steps {
+		if e.ended() {
+			return
+		}
 		clear(s.Grad)
 		s.accumulate(real, e.records.byClass[class], e.job.rows, e.spec.Loss, true)
 		s.accumulate(e.records.byClass[class], nil, e.job.rows, e.spec.Loss, false)

@@ -135,6 +135,9 @@ func read(p *question.Public, m *conclavev1.MarginalsQuestion) (*question.Checke
 				return sum, nil
 			}
 			for _, unit := range s.Units {
+				if err := s.Wanted(); err != nil {
+					return nil, err
+				}
 				for nth, place := range unit {
 					row, err := encoder.Decode(s.Record(place), place.Class, "")
 					if err != nil {

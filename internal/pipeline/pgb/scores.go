@@ -64,6 +64,9 @@ func scoreSum(s *question.Site, q *conclavev1.ScoreSum) ([]int64, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := s.Wanted(); err != nil {
+			return nil, err
+		}
 		sums[j] = addScores(s, net, int64(q.Bound))
 	}
 	return sums, nil

@@ -91,6 +91,9 @@ func sum(s *question.Site, f *ratio.Features, steps ratio.Steps, beta []float64)
 	width := f.Width()
 	var records []float64
 	for _, unit := range s.Units {
+		if err := s.Wanted(); err != nil {
+			return nil, err
+		}
 		if cap(records) < len(unit)*width {
 			records = make([]float64, len(unit)*width)
 		}

@@ -59,9 +59,13 @@ func (rs *Rounds) launch(r *run, e *Execution) (*Execution, error) {
 			rs.Audit.Refusal(e.asker, err, e.entry(auditlog.Entry{Purpose: e.kind()}))
 		}
 		e.spans.end(release, err)
-		e.parts = nil // the run keeps its last execution
+		e.drop()
 		rs.giveRoom(e)
 		e.finish(release, err)
+		if r.lock(context.Background()) == nil {
+			r.open() // which forgets this one
+			r.unlock()
+		}
 		if c := e.charged; c != nil { // the student goes on meanwhile
 			rs.Log.Info("released", zap.String("run", e.key.Run), zap.Uint64("round", e.key.Number),
 				zap.String("purpose", c.entry.Kind), zap.Uint32("teachers", release.Teachers),

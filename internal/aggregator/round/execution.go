@@ -322,6 +322,14 @@ func (e *Execution) withdraw() error {
 	return nil
 }
 
+// drop forgets what was asked and added up: requests hold on to an execution until they have sent its
+// outcome.
+func (e *Execution) drop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.parts, e.counts = nil, nil
+}
+
 // finish sets the outcome.
 func (e *Execution) finish(r *conclavev1.Release, err error) {
 	e.release, e.err = r, err

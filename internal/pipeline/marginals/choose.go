@@ -149,12 +149,17 @@ func sparse(m *tree.Measured, rows, columns int, records float64) []bool {
 	}
 	// What is cut off above leaves noise with a mean of a little less than 0.
 	const cut = 0.00443 // the normal density at 3
-	off := sum + deviation*cut*n
-	if n == 0 || off > 1.5*deviation*math.Sqrt(n) {
-		return nil
+	off, spread := sum+deviation*cut*n, deviation*math.Sqrt(n)
+	unknown := plainRows * plainColumns
+	chance := int(n) / 100 // more cells than stand out by chance
+	follows := len(low)-int(n) <= max(rows, columns)+unknown+chance
+	// Chance alone has the sum of so many cells 1.5 deviations off once in fifteen times: too often where
+	// nearly all rows show that the column follows.
+	allowed := 1.5
+	if follows && unknown <= max(rows, columns)/2 {
+		allowed = 2.5
 	}
-	follows := len(low)-int(n) <= max(rows, columns)+plainRows*plainColumns
-	if !follows && off+2*deviation*math.Sqrt(n) > 0.005*records {
+	if n == 0 || off > allowed*spread || !follows && off+2*spread > 0.005*records {
 		return nil
 	}
 	for i, empty := range low {

@@ -1,10 +1,15 @@
 package node
 
 import (
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -64,4 +69,80 @@ func TestAQuestionIsWhatItsPriceIsFor(t *testing.T) {
 	if len(status.Runs) != 1 || status.Runs[0].Charges != 1 {
 		t.Errorf("charged: %+v", status.Runs)
 	}
+}
+
+// What a node keeps is what was charged: an answer that could not be charged takes the place of none. Else
+// the question before, which costs nothing, would be answered anew.
+func TestWhatIsKeptWasCharged(t *testing.T) {
+	for name, ask := range map[string]func(round uint64, which uint32) *conclavev1.Round{
+		"a sample": func(round uint64, which uint32) *conclavev1.Round {
+			return discriminatorRound("r", round, func(q *conclavev1.DiscriminatorSum) { q.Clip += float64(which) })
+		},
+		"votes": func(round uint64, which uint32) *conclavev1.Round {
+			return questiontest.Change(voteRound("r", round), func(q *conclavev1.VoteQuestion) {
+				q.Teacher.Steps += which
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := policed(t, smallConfig(t, 4), strings.Replace(samples, "dpgan", "dpgan, pategan", 1))
+			n := start(t, c, questiontest.SmallTable(t, 80, 1))
+			first, second := ask(1, 0), ask(1, 1)
+			terms := sampleTerms(t, n, first, 0.5, 3)
+			if first.GetVotes() != nil {
+				terms = termsFor(t, n, first, 50, nil)
+			}
+			want := askUnder(t, n, first, terms)
+			if want.GetRefusal() != nil {
+				t.Fatal(want)
+			}
+			// The ledger goes away while the second question is worked on.
+			all := maps.Clone(n.kinds)
+			n.kinds = question.Registry{first.Kind: breaking(all[first.Kind], func() {
+				testkit.Must(t, os.Rename(c.LedgerPath(), c.LedgerPath()+".away"))
+			})}
+			if m := askUnder(t, n, second, terms); !m.GetRefusal().GetWaiting() {
+				t.Fatalf("without a ledger: %v", m)
+			}
+			n.kinds = all
+			testkit.Must(t, os.Rename(c.LedgerPath()+".away", c.LedgerPath()))
+			for _, at := range []string{"the node", "the node after a restart"} {
+				if got := askUnder(t, n, first, terms); !proto.Equal(got, want) {
+					t.Errorf("%s answers what was charged last with %v, want %v", at, got, want)
+				}
+				n = start(t, c, questiontest.SmallTable(t, 80, 1))
+			}
+			status, err := n.policy.enforcer.Status()
+			testkit.Must(t, err)
+			if status.Runs[0].Charges != 1 {
+				t.Errorf("%d charges", status.Runs[0].Charges)
+			}
+		})
+	}
+}
+
+// breaking is a kind with something that happens before each answer.
+func breaking(k question.Kind, happens func()) question.Kind {
+	read := k.Read
+	k.Read = func(p *question.Public, params []byte) (*question.Checked, error) {
+		checked, err := read(p, params)
+		if err != nil {
+			return nil, err
+		}
+		of := *checked
+		if of.Votes != nil {
+			of.Votes = func(s *question.Site, r question.Round) ([]byte, error) {
+				happens()
+				return checked.Votes(s, r)
+			}
+		}
+		if of.Sum != nil {
+			of.Sum = func(s *question.Site, r question.Round) ([]int64, error) {
+				happens()
+				return checked.Sum(s, r)
+			}
+		}
+		return &of, nil
+	}
+	return k
 }

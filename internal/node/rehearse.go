@@ -52,7 +52,7 @@ func (s *Site) Rehearse(rounds []*conclavev1.Round) (answers []*conclavev1.WorkR
 		return nil, err
 	}
 	for i, r := range rounds {
-		answer, err := node.answer(&received{round: r, digest: func() string { return fmt.Sprint(i) }}, false)
+		answer, err := node.answer(&received{round: r, digest: func() string { return fmt.Sprint(i) }}, false, nil)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", r.GetKind(), err)
 		}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -33,8 +34,9 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 		}
 		var answer *conclavev1.WorkRequest
 		var charged *sitepolicy.Entry
-		if answer, err = n.within(t); err == nil {
-			charged, err = n.policy.charge(request)
+		charge := sync.OnceValues(func() (*sitepolicy.Entry, error) { return n.policy.charge(request) })
+		if answer, err = n.within(t, func() error { _, err := charge(); return err }); err == nil {
+			charged, err = charge()
 		}
 		if err == nil {
 			err = n.note(asking{t.run, t.round, purpose, passes}, time.Since(start), charged)
@@ -100,7 +102,8 @@ var errTooLong = errors.New("the question takes longer than this node works on o
 	"in a round")
 
 // within answers the question of a task as long as it is wanted, and for as long as the operator allows.
-func (n *Node) within(t task) (*conclavev1.WorkRequest, error) {
+// It pays for what the node keeps.
+func (n *Node) within(t task, pay func() error) (*conclavev1.WorkRequest, error) {
 	wanted := t.wanted
 	if wanted == nil {
 		wanted = context.Background()
@@ -109,11 +112,16 @@ func (n *Node) within(t task) (*conclavev1.WorkRequest, error) {
 	defer done()
 	n.site.Asked = ctx
 	defer func() { n.site.Asked = nil }()
-	return n.answer(t.question, t.spec.GetCoinVotes())
+	return n.answer(t.question, t.spec.GetCoinVotes(), func() error {
+		if err := n.site.Wanted(); err != nil {
+			return err
+		}
+		return pay()
+	})
 }
 
 // answer computes the node's answer to a question, in a run that may be a baseline.
-func (n *Node) answer(q *received, baseline bool) (*conclavev1.WorkRequest, error) {
+func (n *Node) answer(q *received, baseline bool, pay func() error) (*conclavev1.WorkRequest, error) {
 	checked, err := check(n.kinds, n.site.Public, q.round, baseline)
 	if err != nil {
 		return nil, err
@@ -124,7 +132,7 @@ func (n *Node) answer(q *received, baseline bool) (*conclavev1.WorkRequest, erro
 			return nil, err
 		}
 	}
-	r := question.Round{Run: q.round.Run, Number: q.round.Number, Digest: q.digest}
+	r := question.Round{Run: q.round.Run, Number: q.round.Number, Digest: q.digest, Pay: pay}
 	switch {
 	case checked.Votes != nil:
 		packed, err := checked.Votes(n.site, r)

@@ -46,6 +46,18 @@ type Round struct {
 	// Digest tells the question from others. A question that is asked again in its round
 	// has the same.
 	Digest func() string
+	// Pay charges the answer; nil where nobody is charged.
+	Pay func() error
+}
+
+// Paid charges the answer that was worked out, before it takes the place of the one that is kept. The
+// answer that is paid for is then always the one that is kept, or one that never left: where another
+// one is kept, the question that was charged last would be answered anew at no charge.
+func (r Round) Paid() error {
+	if r.Pay == nil {
+		return nil
+	}
+	return r.Pay()
 }
 
 // ErrState is wrapped by errors about what a node keeps between rounds. Their details name

@@ -42,6 +42,9 @@ func (s *Site) Once(r Round, draw func() ([]int64, error)) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.Paid(); err != nil {
+		return nil, err
+	}
 	next := lastSum{r.Run, asked, sum}
 	if err := next.write(path); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrState, err)

@@ -41,6 +41,9 @@ func taught(s *question.Site, r question.Round, a *asked, answer func(*lesson) (
 	if err != nil {
 		return nil, err
 	}
+	if err := r.Paid(); err != nil {
+		return nil, err
+	}
 	state.answered(r.Number, digest, raw)
 	if err := state.keep(statePath(s.State, r.Run)); err != nil {
 		return nil, fmt.Errorf("%w: %w", question.ErrState, err)

@@ -136,8 +136,7 @@ func (p *policy) request(t task) sitepolicy.Request {
 	if err != nil {
 		return none
 	}
-	// The sums of a pass are not released: its reducer makes what is.
-	if q := t.question; q != nil && len(q.round.GetServes()) == 0 && runspec.Pays(planned, q.round) != nil {
+	if q := t.question; q != nil && runspec.Pays(planned, q.round) != nil {
 		return none
 	}
 	return sitepolicy.Request{

@@ -54,20 +54,57 @@ func TestEachSampleIsCharged(t *testing.T) {
 	}
 }
 
-// A question about all records is not answered under the price of a sample.
+// A question is not answered under the price of another one: of a smaller sample, or of what a person
+// moves less.
 func TestAQuestionIsWhatItsPriceIsFor(t *testing.T) {
-	n := start(t, policed(t, smallConfig(t, 4), samples), questiontest.SmallTable(t, 80, 1))
-	for rate, refused := range map[float64]bool{0.5: false, 0.4: true, 1: true} {
-		r := discriminatorRound("r", 0, func(q *conclavev1.DiscriminatorSum) { q.Rate = rate })
-		m := askUnder(t, n, r, sampleTerms(t, n, r, 0.5, 1))
-		if refused != strings.Contains(m.GetRefusal().GetReason(), "terms: ") || refused != (m.GetSum() == nil) {
-			t.Errorf("a sum at rate %v under the price of 0.5: %v", rate, m.GetRefusal())
-		}
+	policy := "datasets: [{name: d, epsilon: 9, delta: 1e-5, pipelines: [dpgan, embed], stages: [fit], " +
+		"approval: automatic}]"
+	sample := func(rate float64) *conclavev1.Round {
+		return discriminatorRound("r", 0, func(q *conclavev1.DiscriminatorSum) { q.Rate = rate })
 	}
-	status, err := n.policy.enforcer.Status()
-	testkit.Must(t, err)
-	if len(status.Runs) != 1 || status.Runs[0].Charges != 1 {
-		t.Errorf("charged: %+v", status.Runs)
+	sampled := func(rate float64) *conclavev1.PrivacyEvent {
+		return &conclavev1.PrivacyEvent{Kind: "subsampled-gaussian", NoiseMultiplier: 5, Rate: rate}
+	}
+	gnmax := &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: 50}
+	gaussian := func(sensitivity float64) *conclavev1.PrivacyEvent {
+		return &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 5, Sensitivity: sensitivity}
+	}
+	for name, c := range map[string]struct {
+		pipeline string
+		asks     *conclavev1.Round
+		pays     *conclavev1.PrivacyEvent
+		answered bool
+	}{
+		"a sample":                        {"dpgan", sample(0.5), sampled(0.5), true},
+		"a larger sample":                 {"dpgan", sample(0.5), sampled(0.4), false},
+		"all as a sample":                 {"dpgan", sample(1), sampled(1e-6), false},
+		"a sample as all":                 {"dpgan", sample(0.5), gaussian(1), false},
+		"a sum":                           {"embed", embeddingRound("r", 0), gaussian(1), true},
+		"a sum that nobody seems to move": {"embed", embeddingRound("r", 0), gaussian(1e-6), false},
+		"a fit":                           {"embed", logisticRound("r", 0, 1), gaussian(1), true},
+		"a fit as one of a sample":        {"embed", logisticRound("r", 0, 1), sampled(1e-6), false},
+		"a fit that nobody seems to move": {"embed", logisticRound("r", 0, 1), gaussian(1e-6), false},
+		"a fit as votes":                  {"embed", logisticRound("r", 0, 1), gnmax, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := start(t, policed(t, smallConfig(t, 4), policy), questiontest.SmallTable(t, 80, 1))
+			m := askUnder(t, n, c.asks, termsFor(t, n, c.asks, 1, func(s *conclavev1.RunSpec) {
+				planned := &conclavev1.Planned{Kind: c.asks.Kind, Count: 1, Mechanism: c.pays}
+				if len(c.asks.Serves) > 0 {
+					planned.Stage = "fit"
+				}
+				s.Pipeline, s.Plan = c.pipeline, []*conclavev1.Planned{planned}
+			}))
+			if c.answered != (m.GetSum() != nil) ||
+				c.answered == strings.Contains(m.GetRefusal().GetReason(), "terms: ") {
+				t.Errorf("answered with %v; want an answer: %v", m, c.answered)
+			}
+			status, err := n.policy.enforcer.Status()
+			testkit.Must(t, err)
+			if charged := len(status.Runs) == 1 && status.Runs[0].Charges == 1; charged != c.answered {
+				t.Errorf("charged: %+v", status.Runs)
+			}
+		})
 	}
 }
 

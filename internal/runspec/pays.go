@@ -37,20 +37,48 @@ func Norms(p privacy.Planned) []conclavev1.Vector_Norm {
 }
 
 // Pays answers whether what a round asks is what an entry of a plan pays for: a node that did not ask
-// would answer for all records under the price of a sample.
+// would answer for all records under the price of a sample. A pass is not released: what a reducer makes
+// of all of them is, and that is of all records.
 func Pays(p privacy.Planned, r *conclavev1.Round) error {
 	v, norms := r.GetSum(), Norms(p)
 	switch {
 	case (v == nil) != (norms == nil) || v == nil && r.GetVotes() == nil:
-		return fmt.Errorf("the plan answers %s by %s, which is for another shape", p.Kind, p.Mechanism.Kind)
+		return otherShape(p)
 	case v == nil:
 		return nil
+	case len(r.GetServes()) == 0:
+		return PaysSum(p, v)
+	case p.Mechanism.Kind == privacy.Exponential || v.GetRate() != 1:
+		return otherShape(p)
+	}
+	return PaysSum(p, &conclavev1.Vector{Norm: conclavev1.Vector_NORM_L1, Per: conclavev1.Vector_PER_UNIT, Rate: 1})
+}
+
+// PaysSum answers whether an entry of a plan pays for a sum, by all that its price depends on. What does
+// not matter is how many entries a vector has, and how long it may be: the noise is in proportion to its
+// bound, twice the bound where a contributor is a teacher.
+func PaysSum(p privacy.Planned, v *conclavev1.Vector) error {
+	m, norms := p.Mechanism, Norms(p)
+	switch {
+	case norms == nil:
+		return otherShape(p)
 	case v.GetRate() != Rate(p):
 		return fmt.Errorf("a sum over a sample of rate %v, and the plan's entry for %s pays for rate %v", v.GetRate(),
 			p.Kind, Rate(p))
+	case m.Kind == privacy.SubsampledGaussian && v.GetPer() != conclavev1.Vector_PER_UNIT:
+		// One unit more changes the vector of a teacher that may be in the sample without it.
+		return fmt.Errorf("the plan answers %s by %s noise, which is for samples of privacy units; this one is of %v",
+			p.Kind, m.Kind, v.GetPer())
 	case !slices.Contains(norms, v.GetNorm()):
 		return fmt.Errorf("the plan answers %s by %s noise, which is for sums whose bound is of norm %v; this one is "+
-			"of %v", p.Kind, p.Mechanism.Kind, norms, v.GetNorm())
+			"of %v", p.Kind, m.Kind, norms, v.GetNorm())
+	case m.Kind == privacy.Gaussian && m.Sensitivity != 1:
+		return fmt.Errorf("the plan answers %s by gaussian noise for a sensitivity of %v; use sigma in units of how "+
+			"far a privacy unit moves the sum, and gaussian with sensitivity 1", p.Kind, m.Sensitivity)
 	}
 	return nil
+}
+
+func otherShape(p privacy.Planned) error {
+	return fmt.Errorf("the plan answers %s by %s, which is for another shape", p.Kind, p.Mechanism.Kind)
 }

@@ -2,13 +2,13 @@ package shape
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // Noise is what a mechanism adds to a sum.
@@ -39,11 +39,12 @@ func newNoise(v *vector, planned privacy.Planned, run *spec.Spec) (Noise, error)
 
 func noiseOf(v *vector, planned privacy.Planned) (Noise, error) {
 	m := planned.Mechanism
-	switch norms := runspec.Norms(planned); {
-	case m.Kind == privacy.Exponential || norms == nil:
-	case !slices.Contains(norms, v.norm):
-		return nil, fmt.Errorf("the plan answers %s by %s noise, which is for sums whose bound is of norm %v; this "+
-			"one is of %v", planned.Kind, m.Kind, norms, v.norm)
+	if m.Kind != privacy.Exponential && runspec.Norms(planned) != nil {
+		if err := runspec.PaysSum(planned, v.wire()); err != nil {
+			return nil, err
+		}
+	}
+	switch {
 	case m.Kind == privacy.Gaussian, m.Kind == privacy.SubsampledGaussian:
 		sum, err := spec.GaussianSum(planned, v.sensitivity())
 		if err != nil {
@@ -64,6 +65,15 @@ func noiseOf(v *vector, planned privacy.Planned) (Noise, error) {
 		return laplace{v.sensitivity(), m.Epsilon}, nil
 	}
 	return nil, spec.OtherMechanism(planned, privacy.Gaussian, privacy.SubsampledGaussian, privacy.Laplace)
+}
+
+// wire is the vector as its round says it, as far as a price depends on it.
+func (q *vector) wire() *conclavev1.Vector {
+	per := conclavev1.Vector_PER_UNIT
+	if q.perTeacher {
+		per = conclavev1.Vector_PER_TEACHER
+	}
+	return &conclavev1.Vector{Norm: q.norm, Per: per, Rate: q.rate}
 }
 
 type gaussian struct{ *gnmax.GaussianSum }

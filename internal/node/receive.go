@@ -41,7 +41,7 @@ func (n *Node) end(runs []string) error {
 		if !runRule.MatchString(run) { // it would be part of a path, and nothing is kept of it
 			continue
 		}
-		if err := question.RemoveRun(n.cfg.State, run); err != nil { // of which nothing hangs but room on the disk
+		if err := question.RemoveRun(n.cfg.State, run); err != nil { // it costs room on the disk, and no more
 			n.log.Warn("what is kept of a run that has ended stays", zap.String("run", run), zap.Error(err))
 		}
 	}

@@ -35,7 +35,7 @@ type Payload struct {
 	Digest [sha256.Size]byte // of its bytes, as the student serialized it
 	Forget uint64            // rounds below it are never asked again
 	Hold   bool              // sums are to be cached, also of a round that was released
-	// Room is what was set aside of a student's room for the bytes; whoever keeps them takes it over.
+	// Room is what was set aside of a student's room for the bytes; who keeps them takes it over.
 	Room int
 
 	parts []*conclavev1.RoundPart

@@ -25,7 +25,7 @@ import (
 // 150 kbit/s.
 const partTimeout = time.Minute
 
-// A ledger is read in pages of so many entries, the largest of which, a run's, have some 16 KiB.
+// A ledger is read in pages of so many entries. That of a run is the largest, with some 16 KiB.
 const (
 	ledgerPage = 64
 	ledgerRoom = ledgerPage * 16 << 10

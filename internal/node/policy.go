@@ -19,6 +19,10 @@ import (
 // siteEvery is how often rounds that wait for the site's people are looked at again.
 const siteEvery = time.Second
 
+// maxWaitingRuns bounds the runs that a node remembers as waiting: while its policy or ledger cannot be
+// used, every run waits, whatever its name.
+const maxWaitingRuns = 1000
+
 // LedgerPath is where a node of the configuration keeps the ledger of its site's policy.
 func (c Config) LedgerPath() string {
 	return filepath.Join(c.State, "site-ledger-"+c.Dataset+".jsonl")
@@ -155,6 +159,10 @@ func (p *policy) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 		if out.Waiting {
 			p.mu.Lock()
 			defer p.mu.Unlock()
+			if _, waits := p.waiting[r.Run]; !waits && len(p.waiting) >= maxWaitingRuns {
+				out.Waiting = false
+				return out
+			}
 			p.waiting[r.Run] = waitingRun{request: r, reason: byPolicy.Error()}
 			p.show()
 		}

@@ -75,6 +75,29 @@ func askUnder(t testing.TB, n *Node, r *conclavev1.Round, terms *conclavev1.Roun
 	return n.reply(todo)
 }
 
+// A node remembers so many runs as waiting, whatever names it is asked about.
+func TestRunsThatWaitForTheSiteAreBounded(t *testing.T) {
+	n := start(t, policed(t, smallConfig(t, 4), "no policy"), questiontest.SmallTable(t, 80, 1))
+	r := voteRound("r", 0)
+	request := n.policy.request(task{run: "r", permit: permitFor(t, r), spec: announcedBy(termsFor(t, n, r, 50, nil))})
+	broken := n.policy.permit(request)
+	wait := func(run string) bool {
+		return n.policy.refusal(sitepolicy.Request{Run: run}, broken).Waiting
+	}
+	for i := range maxWaitingRuns {
+		if !wait(fmt.Sprint("r", i)) {
+			t.Fatalf("run %d does not wait: %v", i, broken)
+		}
+	}
+	if !wait("r0") || wait("another") || len(n.policy.waiting) != maxWaitingRuns {
+		t.Errorf("%d runs wait", len(n.policy.waiting))
+	}
+	n.policy.forget("r0")
+	if !wait("another") {
+		t.Error("the end of a run makes no room")
+	}
+}
+
 func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	c := policed(t, smallConfig(t, 4), lenient)
 	table := questiontest.SmallTable(t, 80, 1)

@@ -121,7 +121,7 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 	err = e.ledger.use(func(b *book) ([]Entry, error) {
 		entries, paid = nil, nil
 		if d == nil {
-			if b.last.Seq > 0 && b.undecided(true) < maxUndecided {
+			if b.last.Seq > 0 && b.room(t) {
 				entries = b.note(nil, t)
 			}
 			return entries, nil
@@ -135,14 +135,14 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 		entries = e.opened(b, d)
 		switch known := b.runs[runKey{t.Run, t.SpecSHA256}] != nil; {
 		case known:
-		case refusal == nil && charge, b.undecided(true) < maxUndecided:
+		case refusal == nil && charge, b.room(t):
 			entries = b.note(entries, t)
-		case refusal == nil || refusal.Rule != RuleApproval: // nobody has to decide about it
-		case b.undecided(false) < maxUndecided:
-			entries = b.note(entries, t)
-		default:
-			refusal = &Refusal{Rule: RuleApproval, Public: "too many runs wait for a decision at site " + e.o.Site,
-				Private: fmt.Sprintf("%d runs wait; deny some with `teacher deny`", maxUndecided)}
+		case refusal == nil || !refusal.Waiting: // nobody has to decide about it
+		default: // what is not in the ledger cannot be decided about
+			refusal = &Refusal{Rule: RuleApproval,
+				Public: "too many runs were never decided about at site " + e.o.Site + "; ask its people to deny some",
+				Private: fmt.Sprintf("nobody decided about %d runs of %q, or %d in all, also ended ones; see "+
+					"`teacher runs`; `teacher deny` makes room", maxUndecidedOfOne, t.Requester, maxUndecided)}
 		}
 		switch {
 		case refusal != nil || !charge:
@@ -267,19 +267,27 @@ func (e *Enforcer) opened(b *book, d *Dataset) []Entry {
 	return nil
 }
 
-// maxUndecided bounds the runs in a site's ledger that were never decided about and never charged: each
-// is an entry of up to 16 KiB, which nobody pays for. Above it only runs that wait for a person are noted,
-// as long as no more of them wait.
-const maxUndecided = 1000
+// maxUndecided bounds the runs in a site's ledger that were never decided about and never charged, also
+// those that have ended, and maxUndecidedOfOne those of one student: each is an entry of up to 16 KiB, which
+// nobody pays for, and nobody may take the room of others.
+const (
+	maxUndecided      = 1000
+	maxUndecidedOfOne = 100
+)
 
-// undecided counts such runs, with those that have ended or without.
-func (b *book) undecided(ended bool) (n int) {
+// room is whether one more such run may be noted.
+func (b *book) room(t Request) bool {
+	var all, ofOne int
 	for _, r := range b.runs {
-		if r.decision == "" && r.charges == 0 && (ended || !r.ended) {
-			n++
+		if r.decision != "" || r.charges > 0 {
+			continue
+		}
+		all++
+		if r.requester == t.Requester {
+			ofOne++
 		}
 	}
-	return n
+	return all < maxUndecided && ofOne < maxUndecidedOfOne
 }
 
 // note adds the entry of a run that was never seen.

@@ -49,47 +49,67 @@ func TestARunIsShownAsItAsks(t *testing.T) {
 	}
 }
 
-// Runs that a site refuses, or never decides about, fill its ledger up to a bound; others go on.
+// Runs that a site refuses, or never decides about, fill its ledger up to a bound, and those of one student
+// up to a tenth of it; others go on.
 func TestUndecidedRunsAreBounded(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
 	g := s.enforcer()
-	named := func(name string, n int) Request {
-		r := round(fmt.Sprint(name, n), 0, 1e3)
-		r.SpecSHA256 = digest(r.Run)
+	of := func(student string, n int) Request {
+		r := round(fmt.Sprint(student, n), 0, 1e3)
+		r.SpecSHA256, r.Requester = digest(r.Run), student
 		return r
 	}
-	noted := func() int {
+	noted := func(want int, why string) {
+		t.Helper()
 		status, err := g.Status()
 		testkit.Must(t, err)
-		return len(status.Runs)
+		if len(status.Runs) != want {
+			t.Fatalf("%d runs are in the ledger %s, want %d", len(status.Runs), why, want)
+		}
 	}
-	for n := range maxUndecided + 5 {
-		r := named("refused", n)
+	full := func(r Request) {
+		t.Helper()
+		says := refusedBy(t, g.Ask(r), RuleApproval)
+		if says.Waiting || !strings.Contains(says.Leaving(), "ask its people to deny some") ||
+			!strings.Contains(says.Error(), "`teacher deny` makes room") {
+			t.Fatalf("refused with %q, waiting %v", says, says.Waiting)
+		}
+	}
+	waits := func(r Request) {
+		t.Helper()
+		if says := refusedBy(t, g.Ask(r), RuleApproval); !says.Waiting {
+			t.Fatalf("refused with %q", says)
+		}
+	}
+	for n := range maxUndecidedOfOne + 5 {
+		r := of("eve", n)
 		r.Spec.Pipeline = "gpate"
 		refusedBy(t, g.Ask(r), RulePipeline)
 	}
-	if n := noted(); n != maxUndecided {
-		t.Fatalf("%d runs that are refused are in the ledger, want %d", n, maxUndecided)
-	}
-	// An honest run is answered, and is in the ledger once it is charged.
-	testkit.Must(t, g.Ask(named("honest", 0)))
-	_, err := g.Charge(named("honest", 0))
+	noted(maxUndecidedOfOne, "once eve was refused more")
+	// A run that is answered needs no room: it is there once it is charged.
+	testkit.Must(t, g.Ask(of("eve", 500)))
+	_, err := g.Charge(of("eve", 500))
 	testkit.Must(t, err)
-	if n := noted(); n != maxUndecided+1 {
-		t.Fatalf("%d runs are in the ledger, want one more than %d", n, maxUndecided)
-	}
-	// What waits for a person has to be there to be decided about: when what was refused has ended.
+	noted(maxUndecidedOfOne+1, "with one that is charged")
+
 	s.write(strings.Replace(allowing, "automatic", "by-hand", 1))
-	says := refusedBy(t, g.Ask(named("waits", 0)), RuleApproval)
-	if says.Waiting || !strings.Contains(says.Leaving(), "too many runs wait") {
-		t.Errorf("refused with %q, waiting %v", says.Leaving(), says.Waiting)
+	full(of("eve", 600))
+	waits(of("lab", 0))
+	noted(maxUndecidedOfOne+2, "as another student's waits")
+	testkit.Must(t, g.End("eve0", "eve1")) // the end of a run makes no room: its entry stays
+	full(of("eve", 600))
+	_, err = g.Decide("eve0", "", false, "ann")
+	testkit.Must(t, err)
+	waits(of("eve", 600))
+	full(of("eve", 601))
+
+	for student := range maxUndecided/maxUndecidedOfOne + 1 {
+		for n := range maxUndecidedOfOne {
+			_ = g.Ask(of(fmt.Sprint("student", student, "-"), n))
+		}
 	}
-	testkit.Must(t, g.End("refused0"))
-	if says := refusedBy(t, g.Ask(named("waits", 0)), RuleApproval); !says.Waiting {
-		t.Errorf("refused with %q", says.Leaving())
-	}
-	if n := noted(); n != maxUndecided+2 {
-		t.Errorf("%d runs are in the ledger, want two more than %d", n, maxUndecided)
-	}
+	noted(maxUndecided+2, "of many students, with one that is charged and one that is denied")
+	full(of("another", 0))
 }

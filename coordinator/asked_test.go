@@ -34,8 +34,7 @@ func TestAskedIsCharged(t *testing.T) {
 		t.Helper()
 		paid := testCharge("first", round, "answer")
 		paid.Digest = digest
-		_, _, err := c.store.Charge(ctx, c.lead, paid)
-		testkit.Must(t, err)
+		mustCharge(t, c.store, c.lead, paid)
 	}
 	want := func(of ...string) {
 		t.Helper()
@@ -70,8 +69,7 @@ func TestAskedIsCharged(t *testing.T) {
 	testkit.Must(t, c.store.OpenDataset(ctx, c.lead, testDataset))
 	ask(2, "a")
 	want("release", "abandoned", "abandoned", "abandoned", "release")
-	_, err := c.store.CloseRun(ctx, c.lead, "first")
-	testkit.Must(t, err)
+	mustClose(t, c.store, c.lead, "first")
 	want("release", "abandoned", "abandoned", "abandoned", "release", "abandoned", "close")
 	testkit.Must(t, c.store.OpenDataset(ctx, c.lead, testDataset))
 	if err := c.store.Ask(ctx, c.lead, testQuestion("first", 2, "a")); !errors.Is(err, ErrRunClosed) {
@@ -85,8 +83,7 @@ func TestAskedTakesRoom(t *testing.T) {
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	for _, name := range []string{"second", "third"} {
-		_, err := c.store.OpenRun(ctx, c.lead, testRun(name))
-		testkit.Must(t, err)
+		mustOpen(t, c.store, c.lead, testRun(name))
 	}
 	dear := func(run, digest string) error {
 		q := testQuestion(run, 0, digest)
@@ -129,8 +126,7 @@ func TestAskedTakesRoom(t *testing.T) {
 	}
 	// The run's end charges what is open, and always fits.
 	for _, run := range []string{"first", "second", "third"} {
-		_, err := c.store.CloseRun(ctx, c.lead, run)
-		testkit.Must(t, err)
+		mustClose(t, c.store, c.lead, run)
 	}
 	if _, v = ledgerOf(t, c.store); v.Events[0].Count != votes {
 		t.Errorf("%+v are spent in the end, %d votes were asked", v.Events, votes)

@@ -39,9 +39,7 @@ func TestWhoLooksSeesWhatEtcdHas(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	store, requests := counting(t, c)
-	if _, err := store.OpenRun(testkit.Within(t), c.lead, testRun("second")); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, store, c.lead, testRun("second"))
 	charge := func(run string, round uint64) func() error {
 		return func() error {
 			_, _, err := store.Charge(testkit.Within(t), c.lead, testCharge(run, round, "answer"))
@@ -102,9 +100,7 @@ func TestWhoLooksMustLead(t *testing.T) {
 	c := newCluster(t)
 	store, requests := counting(t, c)
 	lead := leadAs(t, store, "agg")
-	if _, _, err := store.Charge(testkit.Within(t), lead, testCharge("first", 0, "answer")); err != nil {
-		t.Fatal(err)
-	}
+	mustCharge(t, store, lead, testCharge("first", 0, "answer"))
 	reads := func(lead *Leadership) int64 {
 		before := requests.Load()
 		look(t, store, lead, "first", 1)

@@ -32,9 +32,7 @@ func TestChargesTakeTurns(t *testing.T) {
 	store, requests := counting(t, c)
 	names := []string{"first", "second", "third"}
 	for _, name := range names[1:] {
-		if _, err := store.OpenRun(testkit.Within(t), c.lead, testRun(name)); err != nil {
-			t.Fatal(err)
-		}
+		mustOpen(t, store, c.lead, testRun(name))
 	}
 	const rounds = 10
 	charge := func(from, to uint64) {
@@ -76,21 +74,15 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T) (c *cluster, other *Store) {
 		c = newCluster(t)
-		if _, err := c.store.OpenRun(testkit.Within(t), c.lead, testRun("second")); err != nil {
-			t.Fatal(err)
-		}
+		mustOpen(t, c.store, c.lead, testRun("second"))
 		for _, run := range []string{"first", "second"} {
-			if _, _, err := c.store.Charge(testkit.Within(t), c.lead, testCharge(run, 0, "answer")); err != nil {
-				t.Fatal(err)
-			}
+			mustCharge(t, c.store, c.lead, testCharge(run, 0, "answer"))
 		}
 		return c, openStore(t, Config{Endpoints: c.etcd.Endpoints()})
 	}
 	t.Run("another run was charged", func(t *testing.T) {
 		c, other := begin(t)
-		if _, _, err := other.Charge(testkit.Within(t), c.lead, testCharge("second", 1, "other")); err != nil {
-			t.Fatal(err)
-		}
+		mustCharge(t, other, c.lead, testCharge("second", 1, "other"))
 		if release, entry, err := c.store.Charge(testkit.Within(t), c.lead,
 			testCharge("first", 1, "answer")); err != nil || string(release) != "answer" || entry.Seq != 7 {
 			t.Fatalf("%q, entry %d, %v", release, entry.Seq, err)
@@ -110,9 +102,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 	})
 	t.Run("the round was charged", func(t *testing.T) {
 		c, other := begin(t)
-		if _, _, err := other.Charge(testkit.Within(t), c.lead, testCharge("first", 1, "answer")); err != nil {
-			t.Fatal(err)
-		}
+		mustCharge(t, other, c.lead, testCharge("first", 1, "answer"))
 		if release, _, err := c.store.Charge(testkit.Within(t), c.lead,
 			testCharge("first", 1, "another answer")); err != nil || string(release) != "answer" {
 			t.Errorf("%q, %v", release, err)
@@ -129,9 +119,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 			if here {
 				other = c.store
 			}
-			if _, err := other.CloseRun(testkit.Within(t), c.lead, "first"); err != nil {
-				t.Fatal(err)
-			}
+			mustClose(t, other, c.lead, "first")
 			if _, _, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", 1, "answer")); !errors.Is(err,
 				ErrRunClosed) {
 				t.Errorf("error %v", err)
@@ -142,9 +130,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 		c, other := begin(t)
 		costly := testCharge("first", 1, "answer")
 		costly.Use = votes(12, 4)
-		if _, _, err := other.Charge(testkit.Within(t), c.lead, costly); err != nil {
-			t.Fatal(err)
-		}
+		mustCharge(t, other, c.lead, costly)
 		costly.Round = 2
 		if _, _, err := c.store.Charge(testkit.Within(t), c.lead, costly); !errors.Is(err, privacy.ErrOverBudget) {
 			t.Errorf("error %v", err)
@@ -157,9 +143,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 			ErrNotLeader) {
 			t.Errorf("error %v", err)
 		}
-		if _, _, err := other.Charge(testkit.Within(t), lead, testCharge("first", 1, "other")); err != nil {
-			t.Fatal(err)
-		}
+		mustCharge(t, other, lead, testCharge("first", 1, "other"))
 		again := leadAs(t, c.store, "agg")
 		if release, _, err := c.store.Charge(testkit.Within(t), again,
 			testCharge("first", 1, "answer")); err != nil || string(release) != "other" {

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -39,16 +38,12 @@ func TestChargeOnce(t *testing.T) {
 	if err != nil || string(again) != "answer" {
 		t.Errorf("asked again: %q, %v", again, err)
 	}
-	if diff := cmp.Diff(entry, second); diff != "" {
-		t.Errorf("entry of the second asking:\n%s", diff)
-	}
+	testkit.Same(t, "entry of the second asking", entry, second)
 	stored, third, found, err := c.store.Release(ctx, "first", 0)
 	if err != nil || !found || string(stored) != "answer" {
 		t.Errorf("stored: %q, %v, %v", stored, found, err)
 	}
-	if diff := cmp.Diff(entry, third); diff != "" {
-		t.Errorf("stored entry:\n%s", diff)
-	}
+	testkit.Same(t, "stored entry", entry, third)
 	if _, _, found, err := c.store.Release(ctx, "first", 1); found || err != nil {
 		t.Errorf("round 1: found %v, %v", found, err)
 	}
@@ -56,9 +51,7 @@ func TestChargeOnce(t *testing.T) {
 	run, dataset, err := spending(c.store, "first")
 	testkit.Must(t, err)
 	for _, spent := range [][]privacy.Event{run.Spent, dataset.Spent} {
-		if diff := cmp.Diff(costOf(testCharge("", 0, "")), spent); diff != "" {
-			t.Errorf("spent:\n%s", diff)
-		}
+		testkit.Same(t, "spent", costOf(testCharge("", 0, "")), spent)
 	}
 	if entries, _ := ledgerOf(t, c.store); len(entries) != 3 {
 		t.Errorf("%d entries, want open, run, release", len(entries))
@@ -71,9 +64,7 @@ func TestConcurrentCharges(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
-	if _, err := c.store.OpenRun(ctx, c.lead, testRun("second")); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, c.store, c.lead, testRun("second"))
 	stores := []*Store{c.store, openStore(t, Config{Endpoints: c.etcd.Endpoints()})}
 	const rounds, askers = 6, 4
 
@@ -141,9 +132,7 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 		if !errors.As(err, &over) || over.Budget != budget {
 			t.Errorf("got %v, want a refusal by %+v", err, budget)
 		}
-		if diff := cmp.Diff(before, everything(t, c.store)); diff != "" {
-			t.Errorf("a refusal wrote:\n%s", diff)
-		}
+		testkit.Same(t, "a refusal wrote", before, everything(t, c.store))
 	}
 	charge := testCharge("first", 0, "answer")
 	charge.Use = votes(1, 4)
@@ -153,9 +142,7 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 	charge.Use = votes(6, 1)
 	// They are all opened while there is room for each of them.
 	for i := range 30 {
-		if _, err := c.store.OpenRun(ctx, c.lead, testRun(fmt.Sprintf("run-%d", i))); err != nil {
-			t.Fatal(err)
-		}
+		mustOpen(t, c.store, c.lead, testRun(fmt.Sprintf("run-%d", i)))
 	}
 	for i := range 30 {
 		charge.Run = fmt.Sprintf("run-%d", i)
@@ -169,9 +156,7 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 				over.Budget != testDataset.Budget {
 				t.Errorf("a run that could not end was opened: %v", err)
 			}
-			if diff := cmp.Diff(before, everything(t, c.store)); diff != "" {
-				t.Errorf("a refusal wrote:\n%s", diff)
-			}
+			testkit.Same(t, "a refusal wrote", before, everything(t, c.store))
 			ledgerOf(t, c.store)
 			return
 		}
@@ -225,9 +210,7 @@ func TestChargeRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
 		}
 	}
-	if diff := cmp.Diff(before, everything(t, c.store)); diff != "" {
-		t.Errorf("refusals wrote:\n%s", diff)
-	}
+	testkit.Same(t, "refusals wrote", before, everything(t, c.store))
 	largest := testCharge("first", 0, "")
 	largest.Release = bytes.Repeat([]byte{0xff}, MaxRelease)
 	if _, _, err := c.store.Charge(ctx, c.lead, largest); err != nil {

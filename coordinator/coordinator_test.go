@@ -117,6 +117,24 @@ func newCluster(t testing.TB) *cluster {
 	return c
 }
 
+func mustOpen(t testing.TB, s *Store, lead *Leadership, r Run) {
+	t.Helper()
+	_, err := s.OpenRun(testkit.Within(t), lead, r)
+	testkit.Must(t, err)
+}
+
+func mustClose(t testing.TB, s *Store, lead *Leadership, run string) {
+	t.Helper()
+	_, err := s.CloseRun(testkit.Within(t), lead, run)
+	testkit.Must(t, err)
+}
+
+func mustCharge(t testing.TB, s *Store, lead *Leadership, c Charge) {
+	t.Helper()
+	_, _, err := s.Charge(testkit.Within(t), lead, c)
+	testkit.Must(t, err)
+}
+
 // ledgerOf returns the entries after they passed the auditor's check.
 func ledgerOf(t testing.TB, s *Store) ([]ledger.Entry, ledger.Verification) {
 	t.Helper()

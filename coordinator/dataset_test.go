@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -43,9 +42,7 @@ func TestOpenDataset(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if diff := cmp.Diff(before, everything(t, c.store)); diff != "" {
-		t.Errorf("refusals wrote:\n%s", diff)
-	}
+	testkit.Same(t, "refusals wrote", before, everything(t, c.store))
 	if _, err := c.store.Ledger(ctx, "nowhere"); !errors.Is(err, ErrNoDataset) {
 		t.Errorf("ledger of no dataset: %v", err)
 	}
@@ -57,9 +54,7 @@ func TestOpenDatasetFindsDamage(t *testing.T) {
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	for round := range uint64(2) {
-		if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", round, "answer")); err != nil {
-			t.Fatal(err)
-		}
+		mustCharge(t, c.store, c.lead, testCharge("first", round, "answer"))
 	}
 	s := c.store
 	for name, damage := range map[string]struct {
@@ -99,17 +94,13 @@ func TestOpenDatasetFindsDamage(t *testing.T) {
 		if err := s.OpenDataset(ctx, c.lead, testDataset); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v, want ErrCorrupt", name, err)
 		}
-		if _, err := s.client.Put(ctx, damage.key, old); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, second(s.client.Put(ctx, damage.key, old)))
 		if err := s.OpenDataset(ctx, c.lead, testDataset); err != nil {
 			t.Fatalf("%s, fixed: %v", name, err)
 		}
 	}
 	key := s.releaseKey("first", 0)
-	if _, err := s.client.Put(ctx, key, `{"dataset":"flchain","seq":3,"release":"b3RoZXI="}`); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, second(s.client.Put(ctx, key, `{"dataset":"flchain","seq":3,"release":"b3RoZXI="}`)))
 	if _, _, _, err := s.Release(ctx, "first", 0); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("another release: %v, want ErrCorrupt", err)
 	}
@@ -154,9 +145,7 @@ func TestRuns(t *testing.T) {
 	testkit.Must(t, err)
 	head, err := c.store.CloseRun(ctx, c.lead, "first")
 	testkit.Must(t, err)
-	if _, err := c.store.OpenRun(ctx, c.lead, testRun("second")); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, c.store, c.lead, testRun("second"))
 	before := everything(t, c.store)
 	if again, err := c.store.CloseRun(ctx, c.lead, "first"); err != nil || again != head {
 		t.Errorf("closed again: %s, %v; want %s", again, err, head)
@@ -168,9 +157,7 @@ func TestRuns(t *testing.T) {
 		string(release) != "answer" {
 		t.Errorf("stored round of a closed run: %q, %v", release, err)
 	}
-	if diff := cmp.Diff(before, everything(t, c.store)); diff != "" {
-		t.Errorf("a closed run wrote:\n%s", diff)
-	}
+	testkit.Same(t, "a closed run wrote", before, everything(t, c.store))
 	got, err := c.store.Run(ctx, "first")
 	testkit.Must(t, err)
 	want := testRun("first")
@@ -183,9 +170,7 @@ func TestRuns(t *testing.T) {
 			entries[2].Day)
 	}
 	want.Opened = got.Opened
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("run:\n%s", diff)
-	}
+	testkit.Same(t, "run", want, got)
 	if !v.Runs["first"].Closed || v.Runs["second"].Closed || entries[3].Hash != head {
 		t.Errorf("ledger: %+v", v.Runs)
 	}

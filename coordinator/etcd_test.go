@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -30,9 +29,7 @@ func TestEmbeddedRestartKeepsAll(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
-	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
-		t.Fatal(err)
-	}
+	mustCharge(t, c.store, c.lead, testCharge("first", 0, "answer"))
 	testkit.Must(t, c.store.AdmitNode(ctx, c.lead, testNode()))
 	before, _ := ledgerOf(t, c.store)
 	if err := c.etcd.Close(); err != nil { // with the store still open
@@ -42,9 +39,7 @@ func TestEmbeddedRestartKeepsAll(t *testing.T) {
 
 	// The store finds the server again, and the lease survived.
 	after, _ := ledgerOf(t, c.store)
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("ledger:\n%s", diff)
-	}
+	testkit.Same(t, "ledger", before, after)
 	release, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "other"))
 	if err != nil || string(release) != "answer" {
 		t.Errorf("stored round: %q, %v", release, err)
@@ -138,9 +133,7 @@ func TestAnotherProcess(t *testing.T) {
 
 	var hash string
 	for round := range 5 { // the refused start must not have hurt it
-		if _, err := fmt.Fprintf(stdin, "answer %d\n", round); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, second(fmt.Fprintf(stdin, "answer %d\n", round)))
 		hash = next()
 	}
 	testkit.Must(t, cmd.Process.Kill())
@@ -267,9 +260,7 @@ func TestEtcdAway(t *testing.T) {
 	l := leadAs(t, s, "agg")
 	ctx := testkit.Within(t)
 	testkit.Must(t, s.OpenDataset(ctx, l, testDataset))
-	if _, err := s.OpenRun(ctx, l, testRun("first")); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, s, l, testRun("first"))
 	testkit.Must(t, etcd.Close())
 	start := time.Now()
 	_, _, err := s.Charge(ctx, l, testCharge("first", 0, "answer"))

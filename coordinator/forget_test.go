@@ -15,18 +15,14 @@ func TestForget(t *testing.T) {
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	// A run whose name begins with the other's, to see that only one forgets.
-	if _, err := c.store.OpenRun(ctx, c.lead, testRun("first-b")); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, c.store, c.lead, testRun("first-b"))
 	for round := range uint64(6) {
 		for _, run := range []string{"first", "first-b"} {
 			charge := testCharge(run, round, fmt.Sprintf("answer %d of %s", round, run))
 			if run == "first" && round >= 3 {
 				charge.Forget = round - 1
 			}
-			if _, _, err := c.store.Charge(ctx, c.lead, charge); err != nil {
-				t.Fatal(err)
-			}
+			mustCharge(t, c.store, c.lead, charge)
 		}
 	}
 	check := func(s *Store) {
@@ -79,9 +75,7 @@ func TestForget(t *testing.T) {
 	testkit.Must(t, s.OpenDataset(ctx, lead, testDataset))
 	check(s)
 	charged(s, lead)
-	if _, err := s.CloseRun(ctx, lead, "first"); err != nil {
-		t.Fatal(err)
-	}
+	mustClose(t, s, lead, "first")
 	charged(s, lead)
 }
 
@@ -95,9 +89,7 @@ func TestForgetAtMostWhatCameBefore(t *testing.T) {
 		t.Errorf("a round that forgets itself: %v", err)
 	}
 	charge.Forget = 0
-	if _, _, err := c.store.Charge(ctx, c.lead, charge); err != nil {
-		t.Fatal(err)
-	}
+	mustCharge(t, c.store, c.lead, charge)
 	// A refused charge forgets nothing, and a later one that asks for less does not
 	// bring anything back.
 	charge = testCharge("first", 1, "answer 1")
@@ -111,9 +103,7 @@ func TestForgetAtMostWhatCameBefore(t *testing.T) {
 	for round, forget := range []uint64{0, 1, 0} {
 		charge = testCharge("first", uint64(round), fmt.Sprint("answer ", round))
 		charge.Forget = forget
-		if _, _, err := c.store.Charge(ctx, c.lead, charge); err != nil {
-			t.Fatal(err)
-		}
+		mustCharge(t, c.store, c.lead, charge)
 	}
 	run, err := c.store.Run(ctx, "first")
 	if err != nil || run.Forgotten != 1 || run.Releases != 3 {

@@ -35,19 +35,14 @@ func TestInProcessAndThroughTheSocket(t *testing.T) {
 		if round%2 == 1 {
 			store = c.store
 		}
-		if _, _,
-			err := store.Charge(testkit.Within(t), lead, testCharge("first", round, fmt.Sprint(round))); err != nil {
-			t.Fatal(err)
-		}
+		mustCharge(t, store, lead, testCharge("first", round, fmt.Sprint(round)))
 	}
 	within, _ := ledgerOf(t, inside)
 	without, v := ledgerOf(t, c.store)
 	if diff := cmp.Diff(without, within); diff != "" || v.Runs["first"].Releases != 6 {
 		t.Errorf("%d releases\n%s", v.Runs["first"].Releases, diff)
 	}
-	if diff := cmp.Diff(everything(t, c.store), everything(t, inside)); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", everything(t, c.store), everything(t, inside))
 	mu.Lock()
 	defer mu.Unlock()
 	for _, method := range []string{etcdserverpb.KV_Txn_FullMethodName, etcdserverpb.KV_Range_FullMethodName,

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
@@ -48,9 +47,7 @@ func TestFencedOffLeaderWritesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
-	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
-		t.Fatal(err)
-	}
+	mustCharge(t, c.store, c.lead, testCharge("first", 0, "answer"))
 	leadAs(t, openStore(t, Config{Endpoints: c.etcd.Endpoints()}), "agg")
 	before := everything(t, c.store)
 	for name, write := range map[string]func(*Leadership) error{
@@ -79,9 +76,7 @@ func TestFencedOffLeaderWritesNothing(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(before, everything(t, c.store)); diff != "" {
-		t.Errorf("a deposed leader wrote:\n%s", diff)
-	}
+	testkit.Same(t, "a deposed leader wrote", before, everything(t, c.store))
 	// What is released is released: repeating it gives nothing new away.
 	release, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "other"))
 	if err != nil || string(release) != "answer" {

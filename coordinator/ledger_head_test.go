@@ -89,14 +89,10 @@ func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
 		testkit.Must(t, charge(round))
 	}
 	for _, kv := range old {
-		if _, err := c.store.client.Put(testkit.Within(t), kv[0], kv[1]); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, second(c.store.client.Put(testkit.Within(t), kv[0], kv[1])))
 	}
 	for round := uint64(2); round < 5; round++ {
-		if _, err := c.store.client.Delete(testkit.Within(t), c.store.releaseKey("first", round)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, second(c.store.client.Delete(testkit.Within(t), c.store.releaseKey("first", round))))
 	}
 	for name, do := range map[string]func() error{
 		"charge": func() error { return charge(2) },

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
@@ -61,9 +60,7 @@ func TestAdmitNode(t *testing.T) {
 	}
 	got, err := c.store.Nodes(ctx, "flchain")
 	testkit.Must(t, err)
-	if diff := cmp.Diff([]Node{testNode(), south}, got); diff != "" {
-		t.Errorf("nodes:\n%s", diff)
-	}
+	testkit.Same(t, "nodes", []Node{testNode(), south}, got)
 }
 
 func TestLiveNodes(t *testing.T) {
@@ -77,9 +74,7 @@ func TestLiveNodes(t *testing.T) {
 		return nodes
 	}
 	testkit.Must(t, c.store.MarkLive(ctx, c.lead, testNode()))
-	if diff := cmp.Diff([]Node{testNode()}, live()); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Same(t, "", []Node{testNode()}, live())
 	testkit.Must(t, c.store.MarkGone(ctx, c.lead, testNode()))
 	if nodes := live(); len(nodes) != 0 {
 		t.Errorf("gone, but live: %v", nodes)

@@ -17,9 +17,7 @@ import (
 func TestOpenDatasetTellsDamageFromTheNextLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	if _, _, err := c.store.Charge(testkit.Within(t), c.lead, testCharge("first", 0, "answer")); err != nil {
-		t.Fatal(err)
-	}
+	mustCharge(t, c.store, c.lead, testCharge("first", 0, "answer"))
 	// slowly opens the dataset as a leader of its own, and calls then after a request of that.
 	slowly := func(ctx context.Context, request int, then func()) error {
 		var opening atomic.Bool

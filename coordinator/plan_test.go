@@ -86,12 +86,8 @@ func TestPlannedRun(t *testing.T) {
 			!strings.Contains(err.Error(), "the plan is used up") {
 			t.Errorf("past the plan: %v", err)
 		}
-		if diff := cmp.Diff(before, everything(t, s)); diff != "" {
-			t.Errorf("a refusal wrote:\n%s", diff)
-		}
-		if _, err := s.CloseRun(ctx, lead, "one"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Same(t, "a refusal wrote", before, everything(t, s))
+		mustClose(t, s, lead, "one")
 		ofRun, ofDataset, err := spending(s, "one")
 		if err != nil || !cmp.Equal(ofRun.Spent, plan.Events()) || !cmp.Equal(ofDataset.Spent, plan.Events()) ||
 			!cmp.Equal(ofRun.Used, []int64{1, 6}) {
@@ -146,9 +142,7 @@ func TestOpenRunRefusesPlans(t *testing.T) {
 			if err == nil || tc.want != nil && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.message) {
 				t.Errorf("error %v, want %q", err, tc.message)
 			}
-			if diff := cmp.Diff(before, everything(t, s)); diff != "" {
-				t.Errorf("a refusal wrote:\n%s", diff)
-			}
+			testkit.Same(t, "a refusal wrote", before, everything(t, s))
 		})
 	}
 }
@@ -159,9 +153,7 @@ func TestOneRunOnADatasetByPLD(t *testing.T) {
 	t.Parallel()
 	s, lead, d := plannedStore(t, byPLD)
 	ctx := testkit.Within(t)
-	if _, err := s.OpenRun(ctx, lead, plannedRun("one")); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, s, lead, plannedRun("one"))
 	second := plannedRun("two")
 	second.Plan = plan[:1]
 	for range 2 {
@@ -169,9 +161,7 @@ func TestOneRunOnADatasetByPLD(t *testing.T) {
 			!strings.Contains(err.Error(), "has one run") {
 			t.Errorf("a second run: %v", err)
 		}
-		if _, err := s.CloseRun(ctx, lead, "one"); err != nil {
-			t.Fatal(err)
-		}
+		mustClose(t, s, lead, "one")
 	}
 	if existing, err := s.OpenRun(ctx, lead, plannedRun("one")); err != nil || !existing {
 		t.Errorf("the first run again: %v, %v", existing, err)
@@ -186,9 +176,7 @@ func TestAuditFindsAnotherPlan(t *testing.T) {
 	t.Parallel()
 	s, lead, d := plannedStore(t, byPLD)
 	ctx := testkit.Within(t)
-	if _, err := s.OpenRun(ctx, lead, plannedRun("one")); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, s, lead, plannedRun("one"))
 	good, err := s.Run(ctx, "one")
 	testkit.Must(t, err)
 	more := good
@@ -200,9 +188,7 @@ func TestAuditFindsAnotherPlan(t *testing.T) {
 	for _, bad := range []Run{more, cheaper, used} {
 		value, err := encode(bad)
 		testkit.Must(t, err)
-		if _, err := s.client.Put(ctx, s.runKey("one"), value); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, second(s.client.Put(ctx, s.runKey("one"), value)))
 		if err := s.OpenDataset(ctx, lead, d); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%+v: %v", bad, err)
 		}

@@ -71,8 +71,7 @@ func TestReleasesInParts(t *testing.T) {
 	}
 	small := testCharge("first", 1, "answer")
 	small.Forget = 1
-	_, _, err = c.store.Charge(ctx, c.lead, small)
-	testkit.Must(t, err)
+	mustCharge(t, c.store, c.lead, small)
 	if n := parts(t, c.store, "first"); n != 0 {
 		t.Errorf("%d parts of a release that was dropped", n)
 	}
@@ -80,8 +79,7 @@ func TestReleasesInParts(t *testing.T) {
 		t.Errorf("%d releases", v.Runs["first"].Releases)
 	}
 	// A part that is gone or damaged is found.
-	_, _, err = c.store.Charge(ctx, c.lead, largeCharge(2, 3))
-	testkit.Must(t, err)
+	mustCharge(t, c.store, c.lead, largeCharge(2, 3))
 	key := partKey(c.store.releaseKey("first", 2), 1)
 	for _, damage := range []clientv3.Op{clientv3.OpPut(key, "damage"), clientv3.OpDelete(key)} {
 		_, err := c.store.client.Do(ctx, damage)
@@ -212,8 +210,7 @@ func TestClosingDropsUnchargedParts(t *testing.T) {
 	if n := parts(t, c.store, "first"); n != 2 {
 		t.Fatalf("%d parts are left", n)
 	}
-	_, err := c.store.CloseRun(testkit.Within(t), c.lead, "first")
-	testkit.Must(t, err)
+	mustClose(t, c.store, c.lead, "first")
 	if n := parts(t, c.store, "first"); n != 0 {
 		t.Errorf("%d parts are left", n)
 	}

@@ -47,9 +47,7 @@ func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
 	// A run whose own record takes much of a request.
 	wide := testRun("wide")
 	wide.Spec = bytes.Repeat([]byte{1}, 900<<10)
-	if _, err := c.store.OpenRun(ctx, c.lead, wide); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, c.store, c.lead, wide)
 	if err := checkRoom(c, "wide", MaxRelease); !errors.Is(err, ErrTooLarge) ||
 		!strings.Contains(err.Error(), "fewer queries") {
 		t.Errorf("beside a large record: %v", err)

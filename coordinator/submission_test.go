@@ -47,9 +47,7 @@ func TestTheQueueIsInTheOrderOfSubmission(t *testing.T) {
 		submit(t, c, name)
 	}
 	claim(t, c, "zebra", "c1") // changes do not move it
-	if _, err := c.store.GiveBack(ctx, c.lead, "zebra", "c1", "its worker stops"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, second(c.store.GiveBack(ctx, c.lead, "zebra", "c1", "its worker stops")))
 	all, err := c.store.Submissions(ctx)
 	testkit.Must(t, err)
 	var names []string
@@ -123,9 +121,7 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	if _, err := c.store.OpenRun(ctx, c.lead, testRun("a")); !errors.Is(err, ErrQueue) {
 		t.Errorf("a run that waits was opened: %v", err)
 	}
-	if _, err := c.store.Finish(ctx, c.lead, "a", End{State: Cancelled, Reason: "by lab"}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, second(c.store.Finish(ctx, c.lead, "a", End{State: Cancelled, Reason: "by lab"})))
 	if _, err := c.store.OpenRun(ctx, c.lead, testRun("a")); !errors.Is(err, ErrRunExists) {
 		t.Errorf("a run that was cancelled before it began was opened: %v", err)
 	}
@@ -151,13 +147,9 @@ func TestARunThatOpensMeanwhileCountsOnce(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		r := testRun(name)
 		r.Claim = "c-" + name
-		if _, err := c.store.OpenRun(ctx, c.lead, r); err != nil {
-			t.Fatal(err)
-		}
+		mustOpen(t, c.store, c.lead, r)
 	}
-	if _, err := c.store.Finish(ctx, c.lead, "b", End{State: Done, Claim: "c-b"}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, second(c.store.Finish(ctx, c.lead, "b", End{State: Done, Claim: "c-b"})))
 	room, err := c.store.Room(ctx, "flchain")
 	if err != nil || len(room.Open) != 2 {
 		t.Fatalf("%+v, %v", room, err)
@@ -207,9 +199,7 @@ func TestOnlyTheClaimHolds(t *testing.T) {
 	if _, err := c.store.Lose(ctx, c.lead, "a", "c0", "gone", 0); !errors.Is(err, ErrQueue) {
 		t.Errorf("lost by another claim: %v", err)
 	}
-	if _, err := c.store.Lose(ctx, c.lead, "a", "c1", "gone", 0); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, second(c.store.Lose(ctx, c.lead, "a", "c1", "gone", 0)))
 	q, err := c.store.Claim(ctx, c.lead, "a", Holder{Worker: "v", By: "lab", Claim: "c2"})
 	if err != nil || q.Claims != 2 || q.Worker != "v" {
 		t.Fatalf("%+v, %v", q, err)
@@ -256,15 +246,9 @@ func TestTheEndClosesTheLedger(t *testing.T) {
 	claim(t, c, "a", "c1")
 	r := testRun("a")
 	r.Claim = "c1"
-	if _, err := c.store.OpenRun(ctx, c.lead, r); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("a", 0, "answer")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.store.Finish(ctx, c.lead, "a", End{State: Cancelled, Reason: "by lab"}); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, c.store, c.lead, r)
+	mustCharge(t, c.store, c.lead, testCharge("a", 0, "answer"))
+	testkit.Must(t, second(c.store.Finish(ctx, c.lead, "a", End{State: Cancelled, Reason: "by lab"})))
 	stored, err := c.store.Run(ctx, "a")
 	if err != nil || !stored.Closed || stored.Head == "" {
 		t.Fatalf("%+v, %v", stored, err)
@@ -288,12 +272,8 @@ func TestTheEndClosesTheLedger(t *testing.T) {
 	claim(t, c, "b", "c2")
 	r = testRun("b")
 	r.Claim = "c2"
-	if _, err := c.store.OpenRun(ctx, c.lead, r); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.store.CloseRun(ctx, c.lead, "b"); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, c.store, c.lead, r)
+	mustClose(t, c.store, c.lead, "b")
 	if _, err := c.store.Finish(ctx, c.lead, "b", End{State: Done, Claim: "c2"}); err != nil {
 		t.Error(err)
 	}
@@ -355,9 +335,7 @@ func TestRoomCountsOpenRuns(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t) // has the run "first" of epsilon 1 open, of 3
 	ctx := testkit.Within(t)
-	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
-		t.Fatal(err)
-	}
+	mustCharge(t, c.store, c.lead, testCharge("first", 0, "answer"))
 	room, err := c.store.Room(ctx, "flchain")
 	if err != nil || len(room.Open) != 1 || room.Budget != testDataset.Budget {
 		t.Fatalf("%+v, %v", room, err)
@@ -372,9 +350,7 @@ func TestRoomCountsOpenRuns(t *testing.T) {
 	if err := room.Budget.RoomBeside(reserved, big.Budget, nil); !errors.Is(err, privacy.ErrOverBudget) {
 		t.Errorf("beside a run that may spend 1 of 3: %v", err)
 	}
-	if _, err := c.store.CloseRun(ctx, c.lead, "first"); err != nil {
-		t.Fatal(err)
-	}
+	mustClose(t, c.store, c.lead, "first")
 	if room, err = c.store.Room(ctx, "flchain"); err != nil || len(room.Open) != 0 {
 		t.Fatalf("%+v, %v", room, err)
 	}

@@ -18,9 +18,7 @@ func TestLeaderAndSpent(t *testing.T) {
 	if name, err := c.store.Leader(ctx); err != nil || name != "agg" {
 		t.Errorf("%q leads, %v", name, err)
 	}
-	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer")); err != nil {
-		t.Fatal(err)
-	}
+	mustCharge(t, c.store, c.lead, testCharge("first", 0, "answer"))
 	spending, err := c.store.Spent(ctx, testDataset.Name)
 	if err != nil || spending.Budget != testDataset.Budget {
 		t.Fatalf("%+v, %v", spending, err)

@@ -3,17 +3,17 @@ package e2e
 import (
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
+	"time"
 )
 
 // dataset is the name of the dataset of all these clusters, siteTeachers the
@@ -41,34 +41,9 @@ func newCluster(t *testing.T) *cluster {
 	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return &cluster{
-		t: t, dir: dir, address: freeAddress(t),
+		t: t, dir: dir, address: clustertest.FreeAddress(t, "127.0.0.1"),
 		etcd: fmt.Sprintf("{embedded: true, dir: %s}", filepath.Join(dir, "etcd")),
 	}
-}
-
-var ports = struct {
-	sync.Mutex
-	next int
-}{next: 12000 + os.Getpid()%1000*16}
-
-// freeAddress returns an address of this machine that nobody listens on and
-// that no other test gets. It is below the ports that systems give to outgoing
-// connections, so that it stays free while the aggregator that listens on it is
-// away.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ports.Lock()
-	defer ports.Unlock()
-	for range 1000 {
-		ports.next++
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.next))
-		if l, err := net.Listen("tcp", address); err == nil {
-			l.Close()
-			return address
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 // settings are the fields of a YAML file, values written as YAML.
@@ -95,12 +70,8 @@ func (c *cluster) write(name string, fields settings, changes ...settings) strin
 	return path
 }
 
-func tlsOf(f certs.Files) string {
-	return fmt.Sprintf("{ca: %s, cert: %s, key: %s}", f.CA, f.Cert, f.Key)
-}
-
 func issued(role certs.Role, name string) string {
-	return tlsOf(certs.IssuedFiles(built.certs, role, name))
+	return clustertest.TLS(certs.IssuedFiles(built.certs, role, name))
 }
 
 func (c *cluster) aggregatorFile(changes ...settings) string {
@@ -211,5 +182,22 @@ func (c *cluster) startSites() (north, south *process) {
 // awaitRound waits until the aggregator has released a round.
 func awaitRound(aggregator *process, round uint64) {
 	aggregator.t.Helper()
-	aggregator.awaitLog("released", func(l logLine) bool { return l.Round >= round })
+	aggregator.awaitLog("released", func(l clustertest.Line) bool { return l.Round >= round })
+}
+
+// pace is how long a message between a student and an aggregator takes in a cluster whose
+// runs shall last.
+const pace = 40 * time.Millisecond
+
+// slowDown has the students whose files are written from now on reach the aggregators over
+// a slow line, so that a run is not over before a test has done what it does in its middle.
+func (c *cluster) slowDown() {
+	c.t.Helper()
+	var paced []string
+	for _, address := range strings.Split(strings.Trim(c.address, "'"), ", ") {
+		line := clustertest.NewProxy(c.t, "", "127.0.0.1:0", address)
+		line.Set(func(p *clustertest.Proxy) { p.Pace = pace })
+		paced = append(paced, line.Addr())
+	}
+	c.paced = "'" + strings.Join(paced, ", ") + "'"
 }

@@ -4,11 +4,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // An aggregator that dies between charge and answer has charged a round whose
@@ -17,96 +17,32 @@ import (
 func TestAggregatorDiesAroundCharge(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	file, marks := c.aggregatorFile(), filepath.Join(c.dir, "marks")
-	testkit.Must(t, os.Mkdir(marks, 0o700))
-	const plan = "after:0,before:2,after:3,before:4,after:4,after:6"
-	deaths := []string{"after:0", "after:3", "after:4", "after:6", "before:2", "before:4"}
-	startAggregator := func() *process {
-		return startWith(t, "crashing aggregator", []string{helperVariable + "=crashing aggregator"}, os.Args[0], file,
-			plan, marks)
-	}
+	file, traps := c.aggregatorFile(), filepath.Join(c.dir, "traps")
+	testkit.Must(t, os.Mkdir(traps, 0o700))
+	startAggregator := func() *process { return startRole(t, clustertest.Trapped, file, traps) }
+	deaths := []string{"after", "before", "after", "before", "after", "after"} // from the very first charge on
+	testkit.Must(t, clustertest.Trap(traps, deaths[0], "kill"))
 	aggregator := startAggregator()
-	_, audited := audit(t, c.embeddedEndpoint())
+	_, audited := c.audit(c.embeddedEndpoint())
 	north, south := c.startSites()
 	j := job{name: "around-charge", rounds: 6, quorum: 0.9}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out))
-
-	for restarts := 0; !student.ended(); {
-		select {
-		case <-student.done:
-		case <-aggregator.done:
-			if !aggregator.killed() {
-				t.Fatalf("the aggregator ended otherwise than by its plan: %v", aggregator.cmd.ProcessState)
-			}
-			if restarts++; restarts > len(deaths) {
-				t.Fatalf("the aggregator died %d times, planned were %v", restarts, deaths)
-			}
-			aggregator = startAggregator()
-		case <-time.After(testkit.Patience):
-			t.Fatal("the run stands still")
+	for i := range deaths {
+		testkit.Receive(t, aggregator.Done)
+		if !aggregator.killed() || student.ended() {
+			t.Fatalf("before death %d the aggregator ended with %v, the run is over: %v", i+1,
+				aggregator.Cmd.ProcessState, student.ended())
 		}
-	}
-	var died []string
-	entries, err := os.ReadDir(marks)
-	testkit.Must(t, err)
-	for _, e := range entries {
-		died = append(died, e.Name())
-	}
-	if !slices.Equal(died, deaths) {
-		t.Errorf("the aggregator died at %v, planned were %v", died, deaths)
+		if i+1 < len(deaths) {
+			testkit.Must(t, clustertest.Trap(traps, deaths[i+1], "kill"))
+		}
+		aggregator = startAggregator()
 	}
 	finish(t, student, out, j)
 	c.repeat(runFile, out, j)
 	audited(j.rounds + 1)
 	stop(north, south, aggregator)
-}
-
-// The same with the program as it is shipped: when etcd has charged a round, and
-// its outcome is still on the way to the aggregator, the aggregator is killed.
-func TestAggregatorKilledBetweenChargeAndAnswer(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	etcd := newExternalEtcd(c, "60s")
-	between := freeAddress(t)
-	proxy := newChargeProxy(t, between, etcd.address)
-	file := c.aggregatorFile(settings{"etcd": "{endpoints: ['http://" + between + "']}"})
-	aggregator := c.startAggregator(file)
-	aggregator.awaitLog("listening", nil)
-	auditor, audited := audit(t, etcd.endpoint())
-	north, south := c.startSites()
-	c.slowDown()
-	j := job{name: "between", rounds: 16, quorum: 0.9}
-	runFile, out := c.runFile(j), c.out(j.name)
-
-	var student *process
-	for death := range 3 {
-		held := proxy.arm()
-		if death == 0 { // at the very first charge
-			student = c.startStudent(c.studentFile(runFile, out))
-		}
-		var round uint64
-		aggregator.await("a charge", func() bool {
-			select {
-			case round = <-held:
-				return true
-			default:
-				return false
-			}
-		})
-		aggregator.await("the charge in etcd", func() bool { return auditor.charged() == int(round)+1 })
-		aggregator.kill()
-		if slices.ContainsFunc(aggregator.logged("released"), func(l logLine) bool { return l.Round >= round }) {
-			t.Errorf("the aggregator had heard of the charge of round %d", round)
-		}
-		proxy.reset()
-		aggregator = c.startAggregator(file)
-		awaitRound(aggregator, round+2)
-	}
-	finish(t, student, out, j)
-	c.repeat(runFile, out, j)
-	audited(j.rounds + 1)
-	stop(north, south, aggregator, etcd.process)
 }
 
 // The aggregator is killed at random moments, during its start as well as in
@@ -129,7 +65,7 @@ func TestAggregatorKilledAtRandomMoments(t *testing.T) {
 	c := newCluster(t)
 	file := c.aggregatorFile()
 	aggregator := c.startAggregator(file)
-	auditor, audited := audit(t, c.embeddedEndpoint())
+	auditor, audited := c.audit(c.embeddedEndpoint())
 	north, south := c.startSites()
 	c.slowDown()
 	j := job{name: "random-kills", rounds: 2*kills + 4, quorum: 0.9}
@@ -144,12 +80,12 @@ func TestAggregatorKilledAtRandomMoments(t *testing.T) {
 		// the whole run; some end while the aggregator still starts.
 		if moments.IntN(4) > 0 {
 			student.await("the run to go on", func() bool {
-				return aggregator.ended() || auditor.charged() > 2*i
+				return aggregator.ended() || auditor.Released() > 2*i
 			})
 		}
 		time.Sleep(time.Duration(moments.IntN(250)) * time.Millisecond) // the random moment
 		if aggregator.ended() {
-			t.Fatalf("the aggregator ended before kill %d: %v", i+1, aggregator.cmd.ProcessState)
+			t.Fatalf("the aggregator ended before kill %d: %v", i+1, aggregator.Cmd.ProcessState)
 		}
 		if student.ended() {
 			t.Fatalf("the run was over before kill %d", i+1)

@@ -2,15 +2,17 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // externalEtcd is an etcd in a process of its own, over TCP.
 type externalEtcd struct {
 	c       *cluster
 	address string
+	peers   string // where it listens for other members, of which there are none
 	process *process
 }
 
@@ -18,7 +20,8 @@ type externalEtcd struct {
 // a leader that is silent for as long as lease says.
 func newExternalEtcd(c *cluster, lease string) *externalEtcd {
 	c.t.Helper()
-	e := &externalEtcd{c: c, address: freeAddress(c.t)}
+	e := &externalEtcd{c: c, address: clustertest.FreeAddress(c.t, "127.0.0.1"),
+		peers: clustertest.FreeAddress(c.t, "127.0.0.1")}
 	c.etcd = e.settings(lease)
 	e.start()
 	return e
@@ -33,8 +36,8 @@ func (e *externalEtcd) endpoint() string { return "http://" + e.address }
 
 func (e *externalEtcd) start() {
 	e.c.t.Helper()
-	e.process = startWith(e.c.t, "etcd", []string{helperVariable + "=etcd"}, os.Args[0],
-		filepath.Join(e.c.dir, "member"), e.address)
+	e.process = startRole(e.c.t, clustertest.Etcd, filepath.Join(e.c.dir, "member"), e.address+","+e.peers,
+		"member=http://"+e.peers)
 	e.process.awaitLog("ready", nil)
 }
 
@@ -47,7 +50,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	etcd := newExternalEtcd(c, "3s")
 	first := c.startAggregator(c.aggregatorFile(settings{"name": "first"}))
 	first.awaitLog("listening", nil)
-	_, audited := audit(t, etcd.endpoint())
+	_, audited := c.audit(etcd.endpoint())
 	north, south := c.startSites()
 	// It listens only when it leads, so that both can have one address here.
 	standby := c.startAggregator(c.aggregatorFile(settings{"name": "second"}))

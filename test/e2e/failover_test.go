@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 var (
@@ -27,8 +28,8 @@ func TestFailover(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	etcd := newExternalEtcd(c, "10s") // the default
-	_, audited := audit(t, etcd.endpoint())
-	addresses := [2]string{freeAddress(t), freeAddress(t)}
+	_, audited := c.audit(etcd.endpoint())
+	addresses := [2]string{clustertest.FreeAddress(t, "127.0.0.1"), clustertest.FreeAddress(t, "127.0.0.1")}
 	type member struct {
 		*process
 		address string
@@ -85,7 +86,7 @@ func TestFailover(t *testing.T) {
 		t.Errorf("%v, want at most %v: %v", longest, *failoverLimit, took)
 	}
 	select { // what is left of many rounds may take longer than other waits
-	case <-student.done:
+	case <-student.Done:
 	case <-time.After(testkit.Patience + time.Duration(*failovers)*10*time.Second):
 	}
 	finish(t, student, out, j)
@@ -97,7 +98,7 @@ func TestFailover(t *testing.T) {
 // timeline says when a leader did what, counted from a moment, up to its first release.
 func timeline(leader *process, from time.Time) string {
 	var steps []string
-	for _, l := range leader.stderr.all() {
+	for _, l := range leader.Stderr.All() {
 		switch l.Message {
 		case "listening", "node joined", "run opened", "released":
 			steps = append(steps, fmt.Sprintf("%s %v", l.Message, l.Time.Sub(from).Round(time.Millisecond)))

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // seed chooses the random moments of kills.
@@ -35,8 +35,8 @@ var built struct {
 }
 
 func TestMain(m *testing.M) {
-	if helper := os.Getenv(helperVariable); helper != "" {
-		os.Exit(help(helper))
+	if role := os.Getenv(clustertest.RoleVariable); role != "" {
+		os.Exit(clustertest.Play(role, nil))
 	}
 	flag.Parse()
 	testkit.WaitTogether()
@@ -67,7 +67,7 @@ func prepare(dir string) error {
 	}
 	built.certs, built.foreign = filepath.Join(dir, "certs"), filepath.Join(dir, "foreign")
 	for _, folder := range []string{built.certs, built.foreign} {
-		if err := issueAll(folder); err != nil {
+		if err := clustertest.Certificates(folder, []string{"127.0.0.1", "localhost"}, "north", "south"); err != nil {
 			return err
 		}
 	}
@@ -90,24 +90,6 @@ func prepare(dir string) error {
 	}
 	built.both = filepath.Join(dir, "both.crt")
 	return os.WriteFile(built.both, bundle, 0o600)
-}
-
-// issueAll makes an authority and its certificates as an operator does.
-func issueAll(folder string) error {
-	commands := [][]string{
-		{"certs", "ca", "--dir", folder},
-		{"certs", "issue", "--dir", folder, "--role", "aggregator", "--name", "aggregator", "--hosts",
-			"127.0.0.1,localhost"},
-		{"certs", "issue", "--dir", folder, "--role", "node", "--name", "north", "--days", "1"},
-		{"certs", "issue", "--dir", folder, "--role", "node", "--name", "south", "--days", "1"},
-		{"certs", "issue", "--dir", folder, "--role", "student", "--name", "lab", "--days", "1"},
-	}
-	for _, args := range commands {
-		if out, err := exec.Command(binary("conclave"), args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("conclave %v: %w\n%s", args, err, out)
-		}
-	}
-	return nil
 }
 
 // splitExample gives each half of the example's rows to a site.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // probe asks the monitoring port of a process; status 0 is no answer.
@@ -63,7 +64,7 @@ func TestLeaderAndNodeAreStoppedInTheMiddleOfARun(t *testing.T) {
 	etcd := newExternalEtcd(c, "300s") // longer than any wait of this test
 	watched := map[string]string{}
 	watch := func(name string) settings {
-		watched[name] = freeAddress(t)
+		watched[name] = clustertest.FreeAddress(t, "127.0.0.1")
 		return settings{"http": "{listen: '" + watched[name] + "'}",
 			"audit_log": filepath.Join(c.dir, "audit-"+name+".jsonl")}
 	}
@@ -79,7 +80,7 @@ func TestLeaderAndNodeAreStoppedInTheMiddleOfARun(t *testing.T) {
 	first := startAggregator("first")
 	first.awaitLog("listening", nil)
 	awaitState(first, "first", "leader")
-	_, audited := audit(t, etcd.endpoint())
+	_, audited := c.audit(etcd.endpoint())
 	second := startAggregator("second")
 	awaitState(second, "second", "standby of first")
 	north, south := c.startNode("north", watch("north")), c.startNode("south", watch("south"))
@@ -102,10 +103,7 @@ func TestLeaderAndNodeAreStoppedInTheMiddleOfARun(t *testing.T) {
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out))
 	first.await("some rounds", func() bool { return len(releases("audit-first.jsonl")) > 3 })
-	if err := os.Rename(filepath.Join(c.dir, "audit-first.jsonl"),
-		filepath.Join(c.dir, "audit-first-1.jsonl")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(filepath.Join(c.dir, "audit-first.jsonl"), filepath.Join(c.dir, "audit-first-1.jsonl")))
 	first.signal(syscall.SIGHUP)
 	first.await("the audit log to be reopened", func() bool {
 		_, err := os.Stat(filepath.Join(c.dir, "audit-first.jsonl"))

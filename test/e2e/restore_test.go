@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // put makes a folder what another one is.
@@ -83,9 +84,9 @@ func TestAnOldBackupOfTheLedger(t *testing.T) {
 	for _, site := range []string{"north", "south"} {
 		node := c.startNode(site)
 		refused(t, node, "the ledger went back", "teacher accept-ledger")
-		end := regexp.MustCompile(`ends with entry (\d+) \(([0-9a-f]{64})\)`).FindStringSubmatch(node.stderr.text())
+		end := regexp.MustCompile(`ends with entry (\d+) \(([0-9a-f]{64})\)`).FindStringSubmatch(node.Stderr.Text())
 		if end == nil {
-			t.Fatalf("the refusal does not name the ledger's end:\n%s", node.stderr.tail(20))
+			t.Fatalf("the refusal does not name the ledger's end:\n%s", node.Stderr.Tail(20))
 		}
 		accept := []string{"accept-ledger", "--config", c.nodeFile(site), "--seq", end[1], "--hash"}
 		if _, stderr, code := run(t, binary("teacher"), append(accept, "abc")...); code != 2 {
@@ -115,7 +116,7 @@ func TestAnOldBackupUnderTheLeader(t *testing.T) {
 	put(t, old, folder)
 	etcd.start()
 	c.perform("since")
-	aggregator.awaitLog("run closed", func(l logLine) bool { return l.Run == "since" })
+	aggregator.awaitLog("run closed", func(l clustertest.Line) bool { return l.Run == "since" })
 	released := len(aggregator.logged("released"))
 
 	etcd.process.kill()

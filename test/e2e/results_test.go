@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
@@ -45,7 +43,7 @@ func finish(t *testing.T, student *process, out string, j job) result {
 	if code := student.wait(); code != 0 {
 		t.Fatalf("the student ended with exit code %d", code)
 	}
-	r := parseResult(t, student.stdout.Bytes())
+	r := parseResult(t, student.Stdout.Bytes())
 	rounds := j.rounds + 1 // round 0 asks for the class shares
 	want := result{
 		Name: j.name, Pipeline: "pategan", Epsilon: 10, Delta: 1e-5, Guarantee: "data-independent",
@@ -58,9 +56,7 @@ func finish(t *testing.T, student *process, out string, j job) result {
 			"report_json": filepath.Join(out, "report.json"),
 		},
 	}
-	if diff := cmp.Diff(want, r); diff != "" {
-		t.Errorf("the student's result (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, "the student's result", want, r)
 	if r.EpsilonSpent <= 9 || r.EpsilonSpent > 10 {
 		t.Errorf("the student says it spent epsilon %v", r.EpsilonSpent)
 	}
@@ -87,9 +83,7 @@ func parseResult(t *testing.T, stdout []byte) result {
 		"answered", "delta", "epsilon", "epsilon_spent", "guarantee", "name", "outputs", "pipeline", "queries",
 		"rounds", "rows", "teachers",
 	}
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(fields))); diff != "" {
-		t.Errorf("the result's fields (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, "the result's fields", want, slices.Sorted(maps.Keys(fields)))
 	var r result
 	testkit.Must(t, json.Unmarshal(last, &r))
 	return r
@@ -151,9 +145,7 @@ func checkLedger(t *testing.T, path, run string, rounds int) {
 		want = append(want, "release "+run+" votes")
 	}
 	want = append(want, "close "+run)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the ledger's entries (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, "the ledger's entries", want, got)
 }
 
 func parseLedger(t *testing.T, raw []byte) []ledger.Entry {

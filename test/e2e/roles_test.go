@@ -26,7 +26,7 @@ func TestRolesWithEmbeddedEtcd(t *testing.T) {
 	student := c.startStudent(c.studentFile(runFile, out))
 	r := finish(t, student, out, j)
 
-	if text := student.stdout.String(); !strings.Contains(text, `"utility_not_private":[{`) {
+	if text := student.Stdout.String(); !strings.Contains(text, `"utility_not_private":[{`) {
 		t.Errorf("a run with real test rows reports no utility: %s", text)
 	}
 	for _, l := range aggregator.logged("released") {

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // policyFile writes a site's policy and returns the setting that names it.
@@ -54,12 +55,12 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 	out := c.out(j.name)
 	student := c.startStudent(c.studentFile(c.runFile(j), out))
 
-	north.awaitLog("answered", func(l logLine) bool { return l.Round >= 2 })
+	north.awaitLog("answered", func(l clustertest.Line) bool { return l.Round >= 2 })
 	north.kill()
 	file := c.nodeFile("north", policy)
 	before := siteStatus(t, file)
 	north = start(t, "teacher north", binary("teacher"), "--config", file)
-	north.awaitLog("round refused", func(l logLine) bool {
+	north.awaitLog("round refused", func(l clustertest.Line) bool {
 		return strings.Contains(l.Text, "own limit on dataset "+dataset)
 	})
 	r := finish(t, student, out, j)
@@ -177,7 +178,7 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 
 	denied := job{name: "unwanted", rounds: 3, quorum: 1}
 	student = c.startStudent(c.studentFile(c.runFile(denied), c.out(denied.name)))
-	north.awaitLog("round waits for this site", func(l logLine) bool { return l.Run == denied.name })
+	north.awaitLog("round waits for this site", func(l clustertest.Line) bool { return l.Run == denied.name })
 	teacher("deny", "--config", file, denied.name)
 	if code := student.wait(); code != 1 || !student.said("run unwanted was denied by the site") {
 		t.Errorf("the student of a run that was denied ended with %d", code)

@@ -95,7 +95,7 @@ func TestCertificatesAreRenewedInTheMiddleOfARun(t *testing.T) {
 		c.startNode("south", a.tls(certs.RoleNode, "south"))
 	awaitJoins(north, 1)
 	awaitJoins(south, 1)
-	_, audited := audit(t, c.embeddedEndpoint())
+	_, audited := c.audit(c.embeddedEndpoint())
 	c.slowDown()
 	j := job{name: "renewed", rounds: 40, quorum: 1}
 	runFile, out := c.runFile(j), c.out(j.name)

@@ -12,7 +12,7 @@ func TestStudentKilled(t *testing.T) {
 	c := newCluster(t)
 	aggregator := c.startAggregator(c.aggregatorFile())
 	aggregator.awaitLog("listening", nil)
-	_, audited := audit(t, c.embeddedEndpoint())
+	_, audited := c.audit(c.embeddedEndpoint())
 	north, south := c.startSites()
 	c.slowDown()
 	j := job{name: "student-killed", rounds: 24, quorum: 0.9}

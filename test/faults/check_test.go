@@ -15,34 +15,26 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"errors"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // check is what must hold at the end, when all faults are over and all runs ended, besides
 // what the auditor saw meanwhile.
-func (c *cluster) check(ctx context.Context, a *auditor) error {
-	if err := a.again(ctx); err != nil {
-		return err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err := c.checkMembers(ctx, a); err != nil {
+func (c *cluster) check(ctx context.Context, auditor *clustertest.Auditor) error {
+	a, err := auditor.End(ctx)
+	if err != nil {
 		return err
 	}
 	c.checkLeaders(a)
-	if err := c.checkAuditLogs(a); err != nil {
-		return err
-	}
-	if err := c.checkReaders(a); err != nil {
-		return err
-	}
-	return c.checkVotes(a)
+	return errors.Join(c.checkMembers(ctx, a), c.checkAuditLogs(a), c.checkReaders(a), c.checkVotes(a))
 }
 
 // checkMembers compares all that etcd's members hold at one revision, and counts keys: an
 // entry for each number of a ledger, a release for each round.
-func (c *cluster) checkMembers(ctx context.Context, a *auditor) error {
+func (c *cluster) checkMembers(ctx context.Context, a clustertest.Found) error {
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints(), DialTimeout: 5 * time.Second,
 		Logger: zap.NewNop()})
 	if err != nil {
@@ -53,18 +45,18 @@ func (c *cluster) checkMembers(ctx context.Context, a *auditor) error {
 	if err != nil {
 		return err
 	}
-	if int(releases.Count) != len(a.releases)-a.forgotten {
+	if int(releases.Count) != len(a.Releases)-a.Forgotten {
 		c.told.blame("etcd holds %d releases, the ledgers have %d of which %d were dropped", releases.Count,
-			len(a.releases), a.forgotten)
+			len(a.Releases), a.Forgotten)
 	}
-	for dataset, s := range a.ledgers {
+	for dataset, s := range a.Ledgers {
 		entries, err := client.Get(ctx, "/conclave/ledger/"+dataset+"/", clientv3.WithPrefix(),
 			clientv3.WithCountOnly())
 		if err != nil {
 			return err
 		}
-		if int(entries.Count) != len(s.entries) {
-			c.told.blame("etcd holds %d entries of %s, read were %d", entries.Count, dataset, len(s.entries))
+		if int(entries.Count) != len(s) {
+			c.told.blame("etcd holds %d entries of %s, read were %d", entries.Count, dataset, len(s))
 		}
 	}
 	var hashes []uint32
@@ -90,12 +82,12 @@ func (c *cluster) checkMembers(ctx context.Context, a *auditor) error {
 // checkLeaders checks who released what: the fence of an entry is that of the process that
 // says it released the round, and of a ledger's entries the fences only grow, so that every
 // leader has one stretch of it.
-func (c *cluster) checkLeaders(a *auditor) {
+func (c *cluster) checkLeaders(a clustertest.Found) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for dataset, s := range a.ledgers {
+	for dataset, s := range a.Ledgers {
 		last := int64(0)
-		for _, e := range s.entries {
+		for _, e := range s {
 			if e.Fence < last {
 				c.told.blame("entry %d of %s has fence %d after %d: two leaders wrote at the same time", e.Seq, dataset,
 					e.Fence, last)
@@ -103,16 +95,16 @@ func (c *cluster) checkLeaders(a *auditor) {
 			last = e.Fence
 		}
 	}
-	by := map[releaseKey]string{}
+	by := map[clustertest.ReleaseKey]string{}
 	for _, p := range c.posted {
-		key := releaseKey{p.run, p.round}
-		r, ok := a.releases[key]
+		key := clustertest.ReleaseKey{Run: p.run, Round: p.round}
+		r, ok := a.Releases[key]
 		switch {
-		case !ok || r.entry.Seq != p.seq:
+		case !ok || r.Entry.Seq != p.seq:
 			c.told.blame("%s says that it released %v with entry %d, which is not in the ledger", p.who, key, p.seq)
-		case p.fence != r.entry.Fence:
+		case p.fence != r.Entry.Fence:
 			c.told.blame("%s leads with fence %d and released %v, whose entry has fence %d", p.who, p.fence, key,
-				r.entry.Fence)
+				r.Entry.Fence)
 		case by[key] != "":
 			c.told.blame("both %s and %s released %v", by[key], p.who, key)
 		}
@@ -123,8 +115,8 @@ func (c *cluster) checkLeaders(a *auditor) {
 }
 
 // checkAuditLogs compares what the aggregators wrote down with the ledger.
-func (c *cluster) checkAuditLogs(a *auditor) error {
-	released := map[releaseKey]string{}
+func (c *cluster) checkAuditLogs(a clustertest.Found) error {
+	released := map[clustertest.ReleaseKey]string{}
 	for i := range replicas {
 		name := fmt.Sprintf("agg%d", i)
 		err := eachLine(c.path("audit-"+name+".jsonl"), func(line string) {
@@ -132,20 +124,20 @@ func (c *cluster) checkAuditLogs(a *auditor) error {
 			if json.Unmarshal([]byte(line), &e) != nil || e.Round == nil {
 				return // a line that a kill cut off, or one about something else
 			}
-			key := releaseKey{e.Run, *e.Round}
+			key := clustertest.ReleaseKey{Run: e.Run, Round: *e.Round}
 			switch e.Event {
 			case auditlog.Released:
 				if before := released[key]; before != "" {
 					c.told.blame("the audit logs of %s and %s both say that they released %v", before, name, key)
 				}
 				released[key] = name
-				if r := a.releases[key].entry; r.Seq != e.LedgerSeq || r.Hash != e.LedgerHash {
+				if r := a.Releases[key].Entry; r.Seq != e.LedgerSeq || r.Hash != e.LedgerHash {
 					c.told.blame("the audit log of %s has %v with entry %d, the ledger with %d", name, key, e.LedgerSeq,
 						r.Seq)
 				}
 			case auditlog.Repeated:
 				c.told.count("answers handed out again", 1)
-				if a.releases[key].entry.Hash != e.LedgerHash {
+				if a.Releases[key].Entry.Hash != e.LedgerHash {
 					c.told.blame("%s handed out %v with another entry than the ledger's", name, key)
 				}
 			}
@@ -159,24 +151,24 @@ func (c *cluster) checkAuditLogs(a *auditor) error {
 }
 
 // checkReaders compares every answer that any reader ever got.
-func (c *cluster) checkReaders(a *auditor) error {
+func (c *cluster) checkReaders(a clustertest.Found) error {
 	files, err := filepath.Glob(c.path("read-*.txt"))
 	if err != nil {
 		return err
 	}
-	answers := map[releaseKey]string{}
+	answers := map[clustertest.ReleaseKey]string{}
 	for _, file := range files {
 		err := eachLine(file, func(line string) {
-			var key releaseKey
+			var key clustertest.ReleaseKey
 			var sum string
-			if _, err := fmt.Sscan(line, &key.run, &key.round, &sum); err != nil || len(sum) != 64 {
+			if _, err := fmt.Sscan(line, &key.Run, &key.Round, &sum); err != nil || len(sum) != 64 {
 				return // cut off by a kill
 			}
 			c.told.count("answers that readers compared", 1)
 			if before := answers[key]; before != "" && before != sum {
 				c.told.blame("two readers have two answers to %v", key)
 			}
-			if _, ok := a.releases[key]; !ok {
+			if _, ok := a.Releases[key]; !ok {
 				c.told.blame("a reader has an answer to %v, which was never charged", key)
 			}
 			answers[key] = sum
@@ -190,7 +182,7 @@ func (c *cluster) checkReaders(a *auditor) error {
 
 // checkVotes compares the votes that aggregators with hooks counted with the teachers that
 // the release names: each voted once on every query, or was asked and too slow.
-func (c *cluster) checkVotes(a *auditor) error {
+func (c *cluster) checkVotes(a clustertest.Found) error {
 	for i := 1; i < replicas; i++ {
 		if err := c.checkVotesOf(a, i); err != nil && !os.IsNotExist(err) {
 			return err
@@ -199,12 +191,12 @@ func (c *cluster) checkVotes(a *auditor) error {
 	return nil
 }
 
-func (c *cluster) checkVotesOf(a *auditor, i int) error {
-	counted := map[releaseKey][]uint32{}
+func (c *cluster) checkVotesOf(a clustertest.Found, i int) error {
+	counted := map[clustertest.ReleaseKey][]uint32{}
 	err := eachLine(filepath.Join(c.traps(i), "counted"), func(line string) {
-		var key releaseKey
+		var key clustertest.ReleaseKey
 		var low, high uint32
-		if n, _ := fmt.Sscan(line, &key.run, &key.round, &low, &high); n != 4 {
+		if n, _ := fmt.Sscan(line, &key.Run, &key.Round, &low, &high); n != 4 {
 			return
 		}
 		if low != high {
@@ -216,14 +208,14 @@ func (c *cluster) checkVotesOf(a *auditor, i int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.posted {
-		key := releaseKey{p.run, p.round}
-		n, release := counted[key], a.releases[key]
+		key := clustertest.ReleaseKey{Run: p.run, Round: p.round}
+		n, release := counted[key], a.Releases[key]
 		if len(n) == 0 || !strings.HasPrefix(p.who, c.aggregators[i].name) {
 			continue
 		}
 		// A round that was not charged was counted again.
-		if slices.Min(n) > release.teachers || int(slices.Max(n)) > c.teachers(release.entry.Dataset) {
-			c.told.blame("%v names %d teachers, counted were the votes of %v", key, release.teachers, n)
+		if slices.Min(n) > release.Teachers || int(slices.Max(n)) > c.teachers(release.Entry.Dataset) {
+			c.told.blame("%v names %d teachers, counted were the votes of %v", key, release.Teachers, n)
 		}
 	}
 	return err

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // replicas is the number of aggregators and that of etcd's members.
@@ -70,7 +71,7 @@ type servers struct {
 	addresses                 []string // of the aggregators themselves
 	labs                      string   // where students reach them
 	clients                   []string // of etcd's members
-	proxies                   []*proxy
+	proxies                   []*clustertest.Proxy
 }
 
 // posting is a line of an aggregator's log: it released a round while it led with a fence.
@@ -142,7 +143,7 @@ func (c *cluster) prepare() {
 	schema, err := partition.LoadSchema(c.path("schema.yaml"))
 	if err == nil {
 		c.schema = schema
-		err = issueAll(c.path("certs"), hosts)
+		err = clustertest.Certificates(c.path("certs"), hosts, sites[:]...)
 	}
 	if err != nil {
 		c.t.Fatal(err)
@@ -162,8 +163,7 @@ func (c *cluster) write(name, text string) string {
 }
 
 func (c *cluster) tls(role certs.Role, name string) string {
-	f := certs.IssuedFiles(c.path("certs"), role, name)
-	return fmt.Sprintf("{ca: %s, cert: %s, key: %s}", f.CA, f.Cert, f.Key)
+	return clustertest.TLS(certs.IssuedFiles(c.path("certs"), role, name))
 }
 
 // process makes one that runs at a place.
@@ -176,23 +176,23 @@ func (c *cluster) process(name, place string, environment []string, command ...s
 
 // between puts a proxy in front of an address and returns where it listens.
 func (c *cluster) between(name, target string) string {
-	p := newProxy(c.t, name, net.JoinHostPort(c.net.host(""), "0"), target)
+	p := clustertest.NewProxy(c.t, name, net.JoinHostPort(c.net.host(""), "0"), target)
 	c.proxies = append(c.proxies, p)
-	return p.listener.Addr().String()
+	return p.Addr()
 }
 
 func (c *cluster) startEtcd(ctx context.Context) {
 	var at, members []string
 	for i := range replicas {
 		host := c.net.host(fmt.Sprintf("etcd%d", i))
-		client, peer := freeAddress(c.t, host), freeAddress(c.t, host)
+		client, peer := clustertest.FreeAddress(c.t, host), clustertest.FreeAddress(c.t, host)
 		c.clients = append(c.clients, client)
 		at = append(at, client+","+peer)
 		members = append(members, fmt.Sprintf("member%d=http://%s", i, peer))
 	}
 	for i := range replicas {
 		name := fmt.Sprintf("etcd%d", i)
-		p := c.process(name, name, []string{roleVariable + "=" + etcdRole}, executable(c.t),
+		p := c.process(name, name, []string{clustertest.RoleVariable + "=" + clustertest.Etcd}, executable(c.t),
 			c.path(fmt.Sprintf("member%d", i)), at[i], strings.Join(members, ","))
 		// A member that loses its disk's lock or its ports for a moment ends; etcd is built for that.
 		p.failed = func(int, string) bool { c.told.count("etcd members that ended by themselves", 1); return false }
@@ -217,7 +217,7 @@ func (c *cluster) startAggregators(ctx context.Context) {
 				c.t.Fatal(err)
 			}
 			command, environment = []string{executable(c.t), file, c.traps(i)},
-				[]string{roleVariable + "=" + trappedRole}
+				[]string{clustertest.RoleVariable + "=" + clustertest.Trapped}
 		}
 		p := c.process(name, name, environment, command...)
 		p.failed = func(_ int, said string) bool {
@@ -231,7 +231,7 @@ func (c *cluster) startAggregators(ctx context.Context) {
 			}
 			return false
 		}
-		p.line = func(start int, l logLine) { c.heard(name, start, l) }
+		p.line = func(start int, l clustertest.Line) { c.heard(name, start, l) }
 		c.aggregators = append(c.aggregators, p)
 		p.supervise(ctx)
 	}
@@ -243,7 +243,7 @@ func (c *cluster) traps(i int) string { return c.path(fmt.Sprintf("traps-agg%d",
 
 func (c *cluster) aggregatorFile(i int) string {
 	name := fmt.Sprintf("agg%d", i)
-	address := freeAddress(c.t, c.net.host(name))
+	address := clustertest.FreeAddress(c.t, c.net.host(name))
 	c.addresses = append(c.addresses, address)
 	var endpoints, datasets []string
 	for j, client := range c.clients {
@@ -266,7 +266,7 @@ log: {format: json}
 }
 
 // heard takes down when an aggregator leads, and what it releases.
-func (c *cluster) heard(name string, start int, l logLine) {
+func (c *cluster) heard(name string, start int, l clustertest.Line) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	who := fmt.Sprintf("%s, start %d", name, start)
@@ -360,4 +360,10 @@ func (c *cluster) endpoints() []string {
 		urls[i] = "http://" + address
 	}
 	return urls
+}
+
+// audit starts an auditor of both datasets.
+func (c *cluster) audit() *clustertest.Auditor {
+	return clustertest.Audit(c.t, c.endpoints(), map[string]int{wide: c.teachers(wide), tight: c.teachers(tight)},
+		c.told.blame)
 }

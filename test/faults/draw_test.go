@@ -14,6 +14,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // drawer draws faults and commits them.
@@ -198,7 +200,7 @@ func (d *drawer) trap(when, how string) *committed {
 	}
 	file := filepath.Join(d.c.traps(leader), when)
 	p.expect()
-	if err := os.WriteFile(file+".new", []byte(how), 0o600); err != nil || os.Rename(file+".new", file) != nil {
+	if err := clustertest.Trap(d.c.traps(leader), when, how); err != nil {
 		d.c.told.blame("set a trap: %v", err)
 	}
 	succeeded := func() bool {
@@ -224,32 +226,34 @@ func (d *drawer) trap(when, how string) *committed {
 }
 
 // lines are connections to do something to: those of one proxy, or of all between two roles.
-func (d *drawer) lines() []*proxy {
+func (d *drawer) lines() []*clustertest.Proxy {
 	p := d.c.proxies[d.IntN(len(d.c.proxies))]
 	if d.IntN(3) > 0 {
-		return []*proxy{p}
+		return []*clustertest.Proxy{p}
 	}
-	from, to, _ := strings.Cut(p.name, " to ")
+	from, to, _ := strings.Cut(p.Name, " to ")
 	return d.c.proxiesWhere(func(f, t string) bool { return f == from || t == to && !strings.HasPrefix(to, "etcd") })
 }
 
 // disturb changes what happens to some connections, until it ends.
-func (d *drawer) disturb(change func(*proxy)) *committed { return d.disturbAll(d.lines(), change) }
+func (d *drawer) disturb(change func(*clustertest.Proxy)) *committed {
+	return d.disturbAll(d.lines(), change)
+}
 
-func (d *drawer) disturbAll(of []*proxy, change func(*proxy)) *committed {
+func (d *drawer) disturbAll(of []*clustertest.Proxy, change func(*clustertest.Proxy)) *committed {
 	var on []string
 	for _, p := range of {
-		on = append(on, p.name)
+		on = append(on, p.Name)
 	}
 	if !d.take(on) {
 		return nil
 	}
 	for _, p := range of {
-		p.set(change)
+		p.Set(change)
 	}
 	return &committed{on, func() {
 		for _, p := range of {
-			p.heal()
+			p.Heal()
 		}
 	}}
 }
@@ -363,39 +367,39 @@ func kinds() []fault {
 		}},
 
 		{"connections cut", 2, 0, 0.2, false, func(d *drawer) *committed {
-			m := d.disturb(func(*proxy) {})
+			m := d.disturb(func(*clustertest.Proxy) {})
 			if m != nil {
 				for _, p := range d.c.proxies {
-					if slices.Contains(m.on, p.name) {
-						p.cut()
+					if slices.Contains(m.on, p.Name) {
+						p.Cut()
 					}
 				}
 			}
 			return m
 		}},
 		{"connections cut in the middle of a message", 2, 0.5, 2, false, func(d *drawer) *committed {
-			return d.disturb(func(p *proxy) { p.tear = true })
+			return d.disturb(func(p *clustertest.Proxy) { p.Tear = true })
 		}},
 		{"connections refused", 1, 0.5, 3, false, func(d *drawer) *committed {
-			return d.disturb(func(p *proxy) { p.refuse = true })
+			return d.disturb(func(p *clustertest.Proxy) { p.Refuse = true })
 		}},
 		{"connections that fall silent", 2, 0.5, 6, false, func(d *drawer) *committed {
-			return d.disturb(func(p *proxy) { p.stalled = [2]bool{true, true} })
+			return d.disturb(func(p *clustertest.Proxy) { p.Stalled = [2]bool{true, true} })
 		}},
 		{"connections that fall silent in one direction", 2, 0.5, 6, false, func(d *drawer) *committed {
 			side := d.IntN(2)
-			return d.disturb(func(p *proxy) { p.stalled[side] = true })
+			return d.disturb(func(p *clustertest.Proxy) { p.Stalled[side] = true })
 		}},
 		{"connections that fall silent for longer than anybody waits", 1, 12, 25, false, func(d *drawer) *committed {
 			of := d.lines()
 			if site := sites[d.IntN(len(sites))]; d.short { // so that the others go on meanwhile
 				of = d.c.proxiesWhere(func(from, _ string) bool { return from == site })
 			}
-			return d.disturbAll(of, func(p *proxy) { p.stalled = [2]bool{true, true} })
+			return d.disturbAll(of, func(p *clustertest.Proxy) { p.Stalled = [2]bool{true, true} })
 		}},
 		{"connections delayed", 2, 1, 4, false, func(d *drawer) *committed {
 			delay := d.seconds(0.01, 0.3)
-			return d.disturb(func(p *proxy) { p.delay = delay })
+			return d.disturb(func(p *clustertest.Proxy) { p.Delay = delay })
 		}},
 
 		{"the leading aggregator parted from all", 1, 0.5, 6, true, func(d *drawer) *committed {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 const (
@@ -36,7 +36,7 @@ func TestFaults(t *testing.T) {
 	c := newCluster(t, nodes, "3s", true, true)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	auditor := newAuditor(ctx, c)
+	auditor := c.audit()
 	d, err := newDrawer(ctx, c, drawFrom(t))
 	testkit.Must(t, err)
 	defer d.etcd.Close()
@@ -88,17 +88,19 @@ func TestFaults(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("%6d  %s", n, name))
 	}
 	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a[8:], b[8:]) })
+	found := auditor.Found()
 	t.Logf("%d aggregators, %d members of etcd, %d nodes with %d teachers. Faults:\n%6d  in all\n%s\nWhat came of "+
 		"them:\n%s\n%6d  releases charged, in %d ledger entries, read %d times; %v the longest time without one",
 		replicas, replicas, nodes, nodes*nodeTeachers, faults, strings.Join(lines, "\n"), c.told.summary(),
-		auditor.released(), auditor.entries(), auditor.reads, auditor.longest.Round(time.Second/10))
+		len(found.Releases), len(found.Ledgers[wide])+len(found.Ledgers[tight]), found.Reads,
+		found.Longest.Round(time.Second/10))
 	if faults < 200 {
 		t.Log("the long variant: go test ./test/faults -run Faults -faults=200 -timeout 60m -v")
 	}
 }
 
 // commit draws and commits faults, some at the same time, and counts them by kind.
-func (d *drawer) commit(faults int, a *auditor) map[string]int {
+func (d *drawer) commit(faults int, a *clustertest.Auditor) map[string]int {
 	counts := map[string]int{}
 	began := time.Now()
 	var under sync.WaitGroup
@@ -125,7 +127,7 @@ func (d *drawer) commit(faults int, a *auditor) map[string]int {
 		}
 		n++
 		counts[f.name]++
-		d.c.t.Logf("%6.1fs  %3d releases  %3d: %s: %s, %v", time.Since(began).Seconds(), a.released(), n, f.name,
+		d.c.t.Logf("%6.1fs  %3d releases  %3d: %s: %s, %v", time.Since(began).Seconds(), a.Released(), n, f.name,
 			strings.Join(m.on, ", "), lasts.Round(time.Millisecond))
 		over := make(chan struct{})
 		under.Go(func() {
@@ -153,11 +155,11 @@ func (d *drawer) commit(faults int, a *auditor) map[string]int {
 }
 
 // awaitReleases waits until so many more rounds are released.
-func (c *cluster) awaitReleases(a *auditor, more int) {
+func (c *cluster) awaitReleases(a *clustertest.Auditor, more int) {
 	c.t.Helper()
-	want := a.released() + more
-	for end := time.Now().Add(testkit.Patience); a.released() < want; time.Sleep(50 * time.Millisecond) {
-		if len(c.told.blamed()) > 0 || len(c.running()) == 0 && a.released() > 0 {
+	want := a.Released() + more
+	for end := time.Now().Add(testkit.Patience); a.Released() < want; time.Sleep(50 * time.Millisecond) {
+		if len(c.told.blamed()) > 0 || len(c.running()) == 0 && a.Released() > 0 {
 			return
 		}
 		if time.Now().After(end) {
@@ -182,14 +184,4 @@ func (c *cluster) showLogs() {
 		}
 		c.t.Logf("%s (start %d) said at last:\n    %s", p.name, p.started(), strings.Join(lines, "\n    "))
 	}
-}
-
-// entries is the number of entries of all ledgers.
-func (a *auditor) entries() (n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for s := range maps.Values(a.ledgers) {
-		n += len(s.entries)
-	}
-	return n
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // A leader falls asleep right before a charge, noise drawn and budget not yet asked, and
@@ -20,7 +21,7 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 	c := newCluster(t, 4, "3s", true, false)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	auditor := newAuditor(ctx, c)
+	auditor := c.audit()
 	d, err := newDrawer(ctx, c, 1)
 	testkit.Must(t, err)
 	defer d.etcd.Close()
@@ -50,23 +51,21 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 	testkit.Must(t, os.WriteFile(filepath.Join(traps, "before"), []byte("stop"), 0o600))
 	testkit.Eventually(t, "the leader to fall asleep", func() bool { return leader.state() == 'T' })
 	raw, err := os.ReadFile(filepath.Join(traps, "trapped"))
-	var asleep releaseKey
-	if _, serr := fmt.Sscan(string(raw), &asleep.run, &asleep.round); err != nil || serr != nil {
+	var asleep clustertest.ReleaseKey
+	if _, serr := fmt.Sscan(string(raw), &asleep.Run, &asleep.Round); err != nil || serr != nil {
 		t.Fatal(err, serr)
 	}
-	students[asleep.run].signal(syscall.SIGSTOP)
+	students[asleep.Run].signal(syscall.SIGSTOP)
 	found := c.lose(leader)
-	before := auditor.released()
+	before := auditor.Released()
 	testkit.Eventually(t, "rounds of the other run by the next leader", func() bool {
-		return auditor.released() >= before+2
+		return auditor.Released() >= before+2
 	})
 
 	found()
 	leader.signal(syscall.SIGCONT)
-	charged := func() (released, bool) {
-		auditor.mu.Lock()
-		defer auditor.mu.Unlock()
-		r, ok := auditor.releases[asleep]
+	charged := func() (clustertest.Release, bool) {
+		r, ok := auditor.Found().Releases[asleep]
 		return r, ok
 	}
 	testkit.Eventually(t, "the old leader to end", func() bool {
@@ -75,9 +74,9 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 	})
 	c.awaitReleases(auditor, 1)
 	if r, ok := charged(); ok {
-		t.Errorf("%v was charged by a leader that was over: entry %d with fence %d", asleep, r.entry.Seq, r.entry.Fence)
+		t.Errorf("%v was charged by a leader that was over: entry %d with fence %d", asleep, r.Entry.Seq, r.Entry.Fence)
 	}
-	students[asleep.run].signal(syscall.SIGCONT)
+	students[asleep.Run].signal(syscall.SIGCONT)
 	c.paceStudents(0)
 	for name, p := range students {
 		select {

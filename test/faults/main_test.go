@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-dp/conclave/internal/certs"
-	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"context"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 var (
@@ -22,13 +22,13 @@ var (
 	keep       = flag.String("keep", "", "folder in which everything is left, for a look afterwards")
 )
 
-// Variables by which the test binary tells itself what to play.
 const (
-	roleVariable = "FAULTS_ROLE"
-	dirVariable  = "FAULTS_DIR"
-	// enclosed is the role of the tests themselves in namespaces of their own; other
-	// roles are in roles_test.go.
+	// readerRole is that of a reader; see readOverAndOver.
+	readerRole = "reader"
+	// enclosed is the role of the tests themselves in namespaces of their own.
 	enclosed = "enclosed"
+	// dirVariable tells them where the programs are.
+	dirVariable = "FAULTS_DIR"
 )
 
 // built is the folder with the programs and certificates.
@@ -38,9 +38,9 @@ var built string
 var open string
 
 func TestMain(m *testing.M) {
-	role := os.Getenv(roleVariable)
+	role := os.Getenv(clustertest.RoleVariable)
 	if role != "" && role != enclosed {
-		os.Exit(play(role))
+		os.Exit(clustertest.Play(role, map[string]func(context.Context) error{readerRole: readOverAndOver}))
 	}
 	flag.Parse()
 	testkit.WaitTogether()
@@ -77,29 +77,6 @@ func prepare(m *testing.M) int {
 		open = err.Error()
 	}
 	return m.Run()
-}
-
-// issueAll makes an authority, and certificates for all that a cluster has.
-func issueAll(dir string, hosts []string) error {
-	if err := authority.Create(dir); err != nil {
-		return err
-	}
-	for _, c := range []struct {
-		role certs.Role
-		name string
-	}{
-		{certs.RoleAggregator, "aggregator"}, {certs.RoleStudent, "lab"},
-		{certs.RoleNode, sites[0]}, {certs.RoleNode, sites[1]}, {certs.RoleNode, sites[2]}, {certs.RoleNode, sites[3]},
-	} {
-		var at []string
-		if c.role == certs.RoleAggregator {
-			at = hosts
-		}
-		if err := authority.Issue(dir, c.role, c.name, at, 24*time.Hour); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // drawFrom is the seed that a test uses.

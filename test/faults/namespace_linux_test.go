@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // tryVariable asks an enclosed process to find out whether namespaces can be had.
@@ -37,7 +39,7 @@ func runEnclosed(dir string) (code int, err error) {
 
 func enclosedCommand(dir string, environment ...string) *exec.Cmd {
 	c := exec.Command("/proc/self/exe", os.Args[1:]...)
-	c.Env = append(os.Environ(), roleVariable+"="+enclosed, dirVariable+"="+dir)
+	c.Env = append(os.Environ(), clustertest.RoleVariable+"="+enclosed, dirVariable+"="+dir)
 	c.Env = append(c.Env, environment...)
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,

@@ -2,12 +2,9 @@ package faults
 
 import (
 	"fmt"
-	"net"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
-	"testing"
 )
 
 // network0 is the address of the test itself, of its proxies and of students.
@@ -103,30 +100,4 @@ func (n *network) block(from, address string) error {
 
 func (n *network) unblock(from, address string) error {
 	return ip("-n", from, "neigh", "del", address, "dev", "eth0")
-}
-
-var ports = struct {
-	sync.Mutex
-	next int
-}{next: 28000 + os.Getpid()%200*16}
-
-// freeAddress is an address of a host that nobody listens on, below the ports that systems
-// give to outgoing connections, so that it stays free while who listens there is away.
-func freeAddress(t *testing.T, host string) string {
-	t.Helper()
-	ports.Lock()
-	defer ports.Unlock()
-	for ports.next < 32000 {
-		ports.next++
-		address := net.JoinHostPort(host, fmt.Sprint(ports.next))
-		if host != "127.0.0.1" {
-			return address // nobody else is in that namespace
-		}
-		if l, err := net.Listen("tcp", address); err == nil {
-			l.Close()
-			return address
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }

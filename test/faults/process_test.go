@@ -3,16 +3,15 @@ package faults
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // process is a program under a supervisor that starts it again whenever it ends.
@@ -21,15 +20,13 @@ type process struct {
 	log  string // file that gets what it writes to standard error
 	told *happenings
 
-	// command is what is started next.
 	mu      sync.Mutex
-	command []string
-	extra   []string // environment
-	cmd     *exec.Cmd
-	down    time.Time // not started again before
-	ours    bool      // it was ended by the test
+	command []string             // what is started next
+	extra   []string             // environment
+	program *clustertest.Program // that runs now, or was the last
+	down    time.Time            // not started again before
+	ours    bool                 // it was ended by the test
 	starts  int
-	said    map[string]int // messages of the last start
 
 	supervision
 	cancel context.CancelFunc
@@ -43,18 +40,8 @@ type supervision struct {
 	// is set, decides about another code: true ends the supervision.
 	once   bool
 	failed func(code int, said string) bool
-	// line is told every line of standard error that is JSON, with the number of the start.
-	line func(start int, l logLine)
-}
-
-// logLine is what the checks need of a line of a log.
-type logLine struct {
-	Message  string `json:"msg"`
-	Fence    int64  `json:"fence"`
-	Run      string `json:"run"`
-	Round    uint64 `json:"round"`
-	Seq      uint64 `json:"ledger_seq"`
-	Teachers uint32 `json:"teachers"`
+	// line is told every line of standard error, with the number of the start.
+	line func(start int, l clustertest.Line)
 }
 
 // happenings collects what processes did by themselves, for the counts at the end.
@@ -100,22 +87,21 @@ func (p *process) supervise(ctx context.Context) {
 // once1 runs the program once, and waits until it may start again. It returns true when it
 // shall not.
 func (p *process) once1(ctx context.Context) (over bool) {
-	tail, err := p.start()
+	program, err := p.start()
 	if err != nil {
 		p.told.blame("%s does not start: %v", p.name, err)
 		return true
 	}
-	defer context.AfterFunc(ctx, func() { _ = p.cmd.Process.Kill() })()
-	err = p.cmd.Wait()
-	tail.file.Close()
+	defer context.AfterFunc(ctx, func() { _ = program.Cmd.Process.Kill() })()
+	<-program.Done
 	p.mu.Lock()
-	ours, code := p.ours, p.cmd.ProcessState.ExitCode()
+	ours, code := p.ours, program.Cmd.ProcessState.ExitCode()
 	p.mu.Unlock()
-	said := tail.last()
+	said := program.Stderr.Tail(40)
 	switch {
 	case ctx.Err() != nil:
 		return true
-	case strings.Contains(said, "panic:") || strings.Contains(said, "goroutine 1 ["):
+	case program.Stderr.Panicked():
 		p.told.blame("%s panicked; see %s", p.name, p.log)
 		return true
 	case p.once && code == 0:
@@ -124,20 +110,25 @@ func (p *process) once1(ctx context.Context) (over bool) {
 		p.code = code
 		return true
 	case !ours && p.failed == nil:
-		p.told.blame("%s ended by itself: %v: %s", p.name, err, said)
+		p.told.blame("%s ended by itself: %v: %s", p.name, program.Cmd.ProcessState, said)
 	}
 	p.mu.Lock()
 	wait := max(time.Until(p.down), 100*time.Millisecond)
 	p.mu.Unlock()
+	return pause(ctx, wait)
+}
+
+// pause waits, and says whether ctx has ended.
+func pause(ctx context.Context, d time.Duration) (over bool) {
 	select {
-	case <-time.After(wait):
+	case <-time.After(d):
 		return false
 	case <-ctx.Done():
 		return true
 	}
 }
 
-func (p *process) start() (*tail, error) {
+func (p *process) start() (*clustertest.Program, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	file, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -146,29 +137,29 @@ func (p *process) start() (*tail, error) {
 	}
 	p.starts++
 	p.ours = false
-	p.said = map[string]int{}
-	t := &tail{file: file, start: p.starts, tell: p.hear}
-	p.cmd = exec.Command(p.command[0], p.command[1:]...)
-	p.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "CONCLAVE_") || strings.HasPrefix(v, roleVariable) ||
-			strings.HasPrefix(v, dirVariable)
-	}), p.extra...)
+	start := p.starts
+	tell := func(l clustertest.Line) {
+		_, _ = fmt.Fprintln(file, l.Text)
+		if p.line != nil {
+			p.line(start, l)
+		}
+	}
 	// Memory is short where many processes share a machine.
-	p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=2", "GOGC=50")
-	p.cmd.Stderr = t
-	if err := p.cmd.Start(); err != nil {
+	p.program, err = clustertest.Start(append(p.extra, "GOMAXPROCS=2", "GOGC=50"), tell, p.command...)
+	if err != nil {
 		file.Close()
 		return nil, err
 	}
-	return t, nil
+	go func() { <-p.program.Done; file.Close() }()
+	return p.program, nil
 }
 
 // signal sends a signal to the program, if it runs.
 func (p *process) signal(s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd != nil && p.cmd.Process != nil {
-		_ = p.cmd.Process.Signal(s)
+	if p.program != nil {
+		_ = p.program.Cmd.Process.Signal(s)
 	}
 }
 
@@ -189,21 +180,14 @@ func (p *process) expect() {
 	p.ours = true
 }
 
-// hear takes a line of the log in.
-func (p *process) hear(start int, l logLine) {
-	p.mu.Lock()
-	p.said[l.Message]++
-	p.mu.Unlock()
-	if p.line != nil {
-		p.line(start, l)
-	}
-}
-
 // logged says how often the program that runs now logged a message.
 func (p *process) logged(message string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.said[message]
+	if p.program == nil {
+		return 0
+	}
+	return len(p.program.Stderr.Logged(message))
 }
 
 // replace ends the program with a signal and has another one started in its place.
@@ -225,7 +209,7 @@ func (p *process) started() int {
 func (p *process) state() byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	raw, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(p.cmd.Process.Pid), "stat"))
+	raw, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(p.program.Cmd.Process.Pid), "stat"))
 	if i := bytes.LastIndexByte(raw, ')'); err == nil && i > 0 && i+2 < len(raw) {
 		return raw[i+2]
 	}
@@ -239,45 +223,4 @@ func (p *process) close() {
 	}
 	p.cancel()
 	<-p.done
-}
-
-// tail passes on what a process writes, line by line, and keeps the last lines.
-type tail struct {
-	file  *os.File
-	start int
-	tell  func(int, logLine)
-
-	mu      sync.Mutex
-	partial []byte
-	lines   []string
-}
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, _ = t.file.Write(b)
-	t.partial = append(t.partial, b...)
-	for {
-		i := bytes.IndexByte(t.partial, '\n')
-		if i < 0 {
-			return len(b), nil
-		}
-		text := t.partial[:i]
-		var l logLine
-		if json.Unmarshal(text, &l) == nil {
-			t.tell(t.start, l)
-		}
-		t.lines = append(t.lines, string(text[:min(len(text), 600)]))
-		if len(t.lines) > 40 {
-			t.lines = slices.Delete(t.lines, 0, 20)
-		}
-		t.partial = t.partial[i+1:]
-	}
-}
-
-// last is what the process said at last, the end of a panic included.
-func (t *tail) last() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.Join(append(t.lines, string(t.partial)), "\n")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // kind is a sort of run. pipeline is the part of its run.yaml that says what it does.
@@ -142,7 +143,7 @@ func (c *cluster) student(k kind, name, who string) *process {
 			c.told.blame("%v", err)
 		}
 		command = []string{executable(c.t), file, c.write(name+"-"+who+".json", string(raw))}
-		environment = []string{roleVariable + "=" + readerRole}
+		environment = []string{clustertest.RoleVariable + "=" + readerRole}
 	}
 	// Both write the same file.
 	c.write(name+".yaml", fmt.Sprintf("name: %s\nschema: %s\nprivacy: {epsilon: %v, delta: 1e-5}\nteachers: "+

@@ -1,4 +1,4 @@
-package faults
+package clustertest
 
 import (
 	"context"
@@ -17,29 +17,34 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/conclave-dp/conclave/internal/aggregator"
-	questions "github.com/conclave-dp/conclave/internal/kinds"
+	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/logging"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Roles that the test binary plays, as processes of their own.
+// RoleVariable makes a test binary play a role: what a test needs as a process and what is no
+// product of Conclave.
+const RoleVariable = "CLUSTERTEST_ROLE"
+
+// Roles that every test binary can play that calls [Play].
 const (
-	etcdRole    = "etcd"
-	trappedRole = "aggregator with traps"
-	readerRole  = "reader"
+	Etcd    = "etcd"                  // folder, addresses, members; see serveEtcd
+	Trapped = "aggregator with traps" // configuration, folder of traps; see serveTrapped
 )
 
-func play(role string) int {
+// Play plays a role until it ends or the process is told to stop, and returns its exit code.
+// own are the roles that only this binary has.
+func Play(role string, own map[string]func(context.Context) error) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	var err error
-	switch role {
-	case etcdRole:
+	switch {
+	case own[role] != nil:
+		err = own[role](ctx)
+	case role == Etcd:
 		err = serveEtcd(ctx, os.Args[1], os.Args[2], os.Args[3])
-	case trappedRole:
+	case role == Trapped:
 		err = serveTrapped(ctx, os.Args[1], os.Args[2])
-	case readerRole:
-		err = readOverAndOver(ctx, os.Args[1], os.Args[2])
 	default:
 		err = fmt.Errorf("no role %q", role)
 	}
@@ -50,38 +55,28 @@ func play(role string) int {
 	return 0
 }
 
-// etcdURLs reads "host:port,host:port", where a member answers clients and peers.
-func etcdURLs(at string) (client, peer string) {
-	hosts := strings.Split(at, ",")
-	return "http://" + hosts[0], "http://" + hosts[1]
-}
-
 // serveEtcd is a member of an etcd: folder is its name too, at is where clients and where
-// peers reach it, cluster names all members with their peers' addresses.
+// peers reach it, as "host:port,host:port", and cluster names all members with their peers'
+// addresses. It logs "ready" once the members serve.
 func serveEtcd(ctx context.Context, folder, at, cluster string) error {
 	c := embed.NewConfig()
 	c.Name, c.Dir, c.InitialCluster = filepath.Base(folder), folder, cluster
-	client, peer := etcdURLs(at)
-	for _, set := range []struct {
-		to      *[]url.URL
-		address string
-	}{{&c.ListenClientUrls, client}, {&c.AdvertiseClientUrls, client}, {&c.ListenPeerUrls, peer},
-		{&c.AdvertisePeerUrls, peer}} {
-		u, err := url.Parse(set.address)
-		if err != nil {
-			return err
-		}
-		*set.to = []url.URL{*u}
-	}
+	clients, peers, _ := strings.Cut(at, ",")
+	client, peer := url.URL{Scheme: "http", Host: clients}, url.URL{Scheme: "http", Host: peers}
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	c.TickMs, c.ElectionMs = 50, 500
-	level := zap.NewAtomicLevelAt(zapcore.ErrorLevel)
-	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(os.Stderr),
-		level))
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(os.Stderr),
+		zapcore.ErrorLevel)
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(core))
 	server, err := embed.StartEtcd(c)
 	if err != nil {
 		return err
 	}
+	go func() {
+		<-server.Server.ReadyNotify()
+		fmt.Fprintln(os.Stderr, `{"msg":"ready"}`)
+	}()
 	select {
 	case <-ctx.Done():
 		return nil // Close would wait for all who watch
@@ -90,7 +85,7 @@ func serveEtcd(ctx context.Context, folder, at, cluster string) error {
 	}
 }
 
-// serveTrapped is the aggregator as its program is, with two hooks. Before and after a charge
+// serveTrapped is the aggregator as its program is, with hooks. Before and after a charge
 // it looks for a file before or after in traps, which tells it to stop or kill itself there, takes the
 // file away, and names the round in a file trapped. And it writes down how many votes it
 // counted for each query of a round, which no release tells.
@@ -131,7 +126,7 @@ func serveTrapped(ctx context.Context, path, traps string) error {
 			fmt.Fprintf(counted, "%s %d %d %d\n", run, round, low, high)
 		},
 	}
-	options := aggregator.Options{Logger: log, Level: &level, Reducers: questions.Reducers(), Hooks: hooks}
+	options := aggregator.Options{Logger: log, Level: &level, Reducers: kinds.Reducers(), Hooks: hooks}
 	server, err := aggregator.New(ctx, config, options)
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
 		return nil
@@ -140,6 +135,12 @@ func serveTrapped(ctx context.Context, path, traps string) error {
 		return err
 	}
 	return errors.Join(server.Serve(ctx), server.Close())
+}
+
+// Trap has an aggregator that plays [Trapped] stop or kill itself before or after its next charge.
+func Trap(traps, when, how string) error {
+	file := filepath.Join(traps, when)
+	return errors.Join(os.WriteFile(file+".new", []byte(how), 0o600), os.Rename(file+".new", file))
 }
 
 // votesOf adds the counts of each query up, and returns the smallest and the largest sum. Each is

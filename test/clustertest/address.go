@@ -1,0 +1,36 @@
+package clustertest
+
+import (
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+var ports = struct {
+	sync.Mutex
+	next int
+}{next: 12000 + os.Getpid()%250*64}
+
+// FreeAddress is an address of a host that nobody listens on and that no other test gets. It is
+// below the ports that systems give to outgoing connections, so that it stays free while who
+// listens there is away.
+func FreeAddress(t testing.TB, host string) string {
+	t.Helper()
+	ports.Lock()
+	defer ports.Unlock()
+	for range 1000 {
+		ports.next++
+		address := net.JoinHostPort(host, strconv.Itoa(ports.next))
+		if host != "127.0.0.1" {
+			return address // of a namespace with nobody else in it
+		}
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}

@@ -1,0 +1,81 @@
+package clustertest
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+// A proxy does what its faults say and loses nothing of what it passes on.
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	echo, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	defer echo.Close()
+	go func() {
+		for {
+			c, err := echo.Accept()
+			if err != nil {
+				return
+			}
+			go func() { defer c.Close(); _, _ = io.Copy(c, c) }()
+		}
+	}()
+	p := NewProxy(t, "echo", "127.0.0.1:0", echo.Addr().String())
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", p.Addr())
+		testkit.Must(t, err)
+		return c
+	}
+	// said sends a text and returns what came back within a while.
+	said := func(c net.Conn, text string, within time.Duration) string {
+		if _, err := c.Write([]byte(text)); err != nil {
+			return "error"
+		}
+		_ = c.SetReadDeadline(time.Now().Add(within))
+		got := make([]byte, len(text))
+		n, _ := io.ReadFull(c, got)
+		return string(got[:n])
+	}
+	c := dial()
+	if got := said(c, "hello", 5*time.Second); got != "hello" {
+		t.Errorf("an echo of hello is %q", got)
+	}
+	p.Set(func(p *Proxy) { p.Stalled[1] = true })
+	if got := said(c, "held", 200*time.Millisecond); got != "" {
+		t.Errorf("a stalled connection says %q", got)
+	}
+	p.Heal()
+	if got := said(c, "", 0) + said(c, "back", 5*time.Second); got != "held" {
+		t.Errorf("after a stall comes %q, want what was held back", got)
+	}
+	p.Set(func(p *Proxy) { p.Tear = true })
+	// Four bytes are left of before, so that half of these are not enough.
+	if got := said(c, "torn-torn", 5*time.Second); len(got) == len("torn-torn") {
+		t.Errorf("a torn connection says %q", got)
+	}
+	if got := said(c, "x", time.Second); got != "" && got != "error" {
+		t.Errorf("a torn connection lives: %q", got)
+	}
+	c.Close()
+	p.Set(func(p *Proxy) { p.Refuse = true })
+	if c = dial(); said(c, "x", 5*time.Second) == "x" {
+		t.Error("a refused connection answers")
+	}
+	c.Close()
+	p.Heal()
+	c = dial()
+	defer c.Close()
+	p.Set(func(p *Proxy) { p.Delay = 100 * time.Millisecond })
+	began := time.Now()
+	if got := said(c, "late", 5*time.Second); got != "late" || time.Since(began) < 200*time.Millisecond {
+		t.Errorf("a delayed echo is %q after %v", got, time.Since(began))
+	}
+	p.Cut()
+	if got := said(c, "x", 5*time.Second); got == "x" {
+		t.Error("a connection that was cut answers")
+	}
+}

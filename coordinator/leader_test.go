@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 

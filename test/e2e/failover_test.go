@@ -24,6 +24,8 @@ var (
 // long that takes: lease, pauses, keepalives. Each time the other aggregator, at an address of
 // its own, goes on with the run. The times from the kill to the next released round are
 // printed; by default no time is asserted but one that only the end of the lease could bring.
+// At last etcd is away for longer than the lease: the leader ends with an error, and the run goes on
+// where it was once both are back.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -52,10 +54,14 @@ func TestFailover(t *testing.T) {
 	north.awaitLog("joined", nil)
 	south.awaitLog("joined", nil)
 	c.slowDown()
-	j := job{name: "failover", rounds: 15 + 6**failovers, quorum: 1}
+	j := job{name: "failover", rounds: 20 + 6**failovers, quorum: 1}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out, defaults))
 
+	leader.awaitLog("released", nil)
+	if n := len(standby.logged("listening")); n != 0 {
+		t.Error("the standby listens beside the leader")
+	}
 	var took []time.Duration
 	var slowest string
 	for len(took) < *failovers {
@@ -85,6 +91,14 @@ func TestFailover(t *testing.T) {
 	if longest := took[len(took)-1]; longest > *failoverLimit {
 		t.Errorf("%v, want at most %v: %v", longest, *failoverLimit, took)
 	}
+	standby.stop()
+	etcd.process.kill()
+	refused(t, leader.process, "aggregator: ", "leadership lost", "etcd")
+	if student.ended() {
+		t.Error("the run was over before etcd was away")
+	}
+	etcd.start()
+	leader = begin(leader.address)
 	select { // what is left of many rounds may take longer than other waits
 	case <-student.Done:
 	case <-time.After(testkit.Patience + time.Duration(*failovers)*10*time.Second):
@@ -92,7 +106,7 @@ func TestFailover(t *testing.T) {
 	finish(t, student, out, j)
 	c.repeat(runFile, out, j)
 	audited(j.rounds + 1)
-	stop(north, south, leader.process, standby.process, etcd.process)
+	stop(north, south, leader.process, etcd.process)
 }
 
 // timeline says when a leader did what, counted from a moment, up to its first release.

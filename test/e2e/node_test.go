@@ -58,18 +58,33 @@ func (c *cluster) checkRejoined(site string, j job, before teachersState, back *
 	}
 }
 
-func TestNodeKilledWithQuorumLeft(t *testing.T) {
+// With a quorum left, a run goes on without a node. One that hangs without losing its connection
+// holds each round up to its deadline and no longer, and takes part again when it wakes; one that is
+// killed goes on with its teachers when it is back.
+func TestNodeStallsAndIsKilledWithQuorumLeft(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	aggregator := c.startAggregator(c.aggregatorFile())
+	aggregator := c.startAggregator(c.aggregatorFile(settings{"least_deadline": "1s"}))
 	aggregator.awaitLog("listening", nil)
 	north, south := c.startSites()
 	c.slowDown()
-	j := job{name: "quorum-left", rounds: 30, quorum: 0.5}
+	j := job{name: "quorum-left", rounds: 30, quorum: 0.5, deadline: 2}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out))
 
-	south.awaitLog("answered", func(l clustertest.Line) bool { return l.Round >= 3 })
+	awaitRound(aggregator, 2)
+	south.signal(syscall.SIGSTOP)
+	last := lastRound(south, "answered")
+	// Who hangs is not told: its teachers are there.
+	alone := aggregator.awaitLog("released", func(l clustertest.Line) bool { return l.Round > last+1 })
+	if alone.Teachers != allTeachers {
+		t.Errorf("round %d is said to have been answered by %d teachers while a node hung, want %d",
+			alone.Round, alone.Teachers, allTeachers)
+	}
+	south.signal(syscall.SIGCONT)
+	south.awaitLog("round went on without this node", nil)
+
+	south.awaitLog("answered", func(l clustertest.Line) bool { return l.Round > alone.Round+1 })
 	south.kill()
 	before := c.teachersState("south", j)
 	// The run goes on without it: rounds asked after its death.
@@ -100,9 +115,10 @@ func TestNodeKilledWithQuorumLeft(t *testing.T) {
 	stop(north, south, aggregator)
 }
 
-// The node dies in the middle of a round: the other one has answered, and alone
-// it is no quorum.
-func TestNodeKilledWithoutQuorum(t *testing.T) {
+// A student that is killed goes on from its checkpoint. A node then dies in the middle of a round: the
+// other one has answered, and alone it is no quorum. The result is the one of a student that was
+// never killed, so that not even a random number is lost.
+func TestStudentAndNodeKilledWithoutQuorum(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	aggregator := c.startAggregator(c.aggregatorFile())
@@ -110,11 +126,33 @@ func TestNodeKilledWithoutQuorum(t *testing.T) {
 	_, audited := c.audit(c.embeddedEndpoint())
 	north, south := c.startSites()
 	c.slowDown()
-	j := job{name: "no-quorum", rounds: 30, quorum: 0.9}
+	j := job{name: "no-quorum", rounds: 40, quorum: 0.9}
 	runFile, out := c.runFile(j), c.out(j.name)
-	student := c.startStudent(c.studentFile(runFile, out))
+	file := c.studentFile(runFile, out)
+	student := c.startStudent(file)
 
-	awaitRound(aggregator, 3)
+	// Around its first checkpoint and later; each time as soon as a round is
+	// charged, while the answer is on its way or being learned from.
+	for i, round := range []uint64{0, 2, 9} {
+		awaitRound(aggregator, round)
+		student.kill()
+		student = c.startStudent(file)
+		if open := student.awaitLog("run open", nil); open.Released < round+1 {
+			t.Errorf("start %d: the student found %d rounds released, want at least %d", i+2, open.Released, round+1)
+		}
+		if round > 0 {
+			student.awaitLog("going on from the checkpoint", nil)
+		}
+	}
+	// Told to stop, it says so and how it goes on.
+	student.signal(syscall.SIGTERM)
+	if code := student.wait(); code != 1 || !student.said("stopped; start it again") {
+		t.Errorf("exit code %d after SIGTERM, want 1 and what helps", code)
+	}
+	student = c.startStudent(file)
+	student.awaitLog("going on from the checkpoint", nil)
+
+	awaitRound(aggregator, lastRound(aggregator, "released")+3)
 	south.signal(syscall.SIGSTOP)
 	stopped := time.Now()
 	south.await("a round that only the other node has answered", func() bool {
@@ -138,38 +176,6 @@ func TestNodeKilledWithoutQuorum(t *testing.T) {
 	}
 	c.repeat(runFile, out, j)
 	audited(j.rounds + 1)
-	stop(north, south, aggregator)
-}
-
-// A node that hangs without losing its connection holds each round up to its
-// deadline and no longer, and takes part again when it wakes.
-func TestNodeStalls(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	aggregator := c.startAggregator(c.aggregatorFile(settings{"least_deadline": "500ms"}))
-	aggregator.awaitLog("listening", nil)
-	north, south := c.startSites()
-	c.slowDown()
-	j := job{name: "stall", rounds: 12, quorum: 0.5, deadline: 0.5}
-	runFile, out := c.runFile(j), c.out(j.name)
-	student := c.startStudent(c.studentFile(runFile, out))
-
-	awaitRound(aggregator, 2)
-	south.signal(syscall.SIGSTOP)
-	last := lastRound(south, "answered")
-	// Who hangs is not told: its teachers are there.
-	alone := aggregator.awaitLog("released", func(l clustertest.Line) bool { return l.Round > last+1 })
-	if alone.Teachers != allTeachers {
-		t.Errorf("round %d is said to have been answered by %d teachers while a node hung, want %d",
-			alone.Round, alone.Teachers, allTeachers)
-	}
-	south.signal(syscall.SIGCONT)
-	south.awaitLog("round went on without this node", nil)
-	finish(t, student, out, j)
-	released := aggregator.logged("released")
-	if end := released[len(released)-1]; end.Teachers != allTeachers {
-		t.Errorf("the last round was answered by %d teachers; the node that woke takes no part", end.Teachers)
-	}
 	stop(north, south, aggregator)
 }
 

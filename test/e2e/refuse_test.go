@@ -93,7 +93,6 @@ func mixed(role certs.Role, name string) string {
 
 func refusedNodes(t *testing.T, c *cluster) {
 	otherSchema := changed(t, c, built.schema, "schema.yaml", "name: flchain", "name: other")
-	outside := changed(t, c, built.north, "outside.csv", "\n97,F,1997,", "\n297,F,1997,")
 	for _, test := range []struct {
 		name string
 		// stateful cases come with the state of the node that was admitted, the
@@ -131,8 +130,6 @@ func refusedNodes(t *testing.T, c *cluster) {
 			[]string{"north/0", "schema", "use the same schema file everywhere"}},
 		{"dataset that is not served", false, settings{"dataset": "unknown"},
 			[]string{`"unknown"`, "add it to the aggregator's datasets"}},
-		{"value out of bounds", false, settings{"data": outside},
-			[]string{"outside.csv", "row 1", `"age"`}},
 		{"missing data", false, settings{"data": filepath.Join(c.dir, "missing.csv")},
 			[]string{"missing.csv"}},
 		{"more teachers than records", false, settings{"teachers": "5000"},
@@ -180,10 +177,6 @@ func refusedStudents(t *testing.T, c *cluster) {
 	}{
 		{"expired certificate", settings{"tls": issued(certs.RoleStudent, "expired")}, nil,
 			[]string{"student-expired.crt", "expired", "issue a new one"}},
-		{"foreign authority", settings{"tls": foreign(certs.RoleStudent, "lab")}, nil,
-			[]string{"another authority", "use files of one authority on both sides"}},
-		{"foreign certificate that the aggregator sees", settings{"tls": trusting(certs.RoleStudent, "lab")}, nil,
-			[]string{"not accepted by the other side", "ask the aggregator's operator"}},
 		{"node's certificate", settings{"tls": issued(certs.RoleNode, "north")}, nil,
 			[]string{`node "north"`, "role student"}},
 		{"other schema", nil, settings{"schema": otherSchema},
@@ -192,10 +185,6 @@ func refusedStudents(t *testing.T, c *cluster) {
 			[]string{`"unknown"`, "add it to the aggregator's datasets"}},
 		{"more than the dataset's budget", nil, settings{"privacy": "{epsilon: 30, delta: 1e-4}"},
 			[]string{"epsilon 30", "20", "lower the run's epsilon"}},
-		{"epsilon of 0", nil, settings{"privacy": "{epsilon: 0, delta: 1e-5}"},
-			[]string{"epsilon"}},
-		{"delta of 1", nil, settings{"privacy": "{epsilon: 1, delta: 1}"},
-			[]string{"delta"}},
 		{"pipeline that is not there", nil, settings{"pipeline": "magic"},
 			[]string{`"magic"`, "use pategan"}},
 		{"missing test rows", nil, settings{"evaluate": "{test: missing.csv}"},
@@ -288,9 +277,6 @@ func TestAggregatorsRefused(t *testing.T) {
 			{"missing schema", settings{"datasets": "[{name: d, schema: missing.yaml, budget: {epsilon: 1, " +
 				"delta: 1e-5}}]"},
 				[]string{`"d"`, "missing.yaml"}},
-			{"budget of 0", settings{"datasets": "[{name: d, schema: " + built.schema +
-				", budget: {epsilon: 0, delta: 1e-5}}]"},
-				[]string{`"d"`, "budget", "epsilon"}},
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
@@ -328,13 +314,6 @@ func TestAggregatorsRefused(t *testing.T) {
 					if !p.said(want) {
 						t.Errorf("does not say %q:\n%s", want, p.Stderr.Text())
 					}
-				}
-			})
-			t.Run("no configuration/"+role, func(t *testing.T) {
-				t.Parallel()
-				_, stderr, code := run(t, binary(role))
-				if code != 2 || !strings.HasPrefix(stderr, role+": --config: name the ") {
-					t.Errorf("without flags: exit code %d, says %q", code, stderr)
 				}
 			})
 		}

@@ -181,8 +181,7 @@ func TestHostileAnswers(t *testing.T) {
 				q.open = func(s *conclavev1.RunSpec) { s.Quorum = 1 }
 			}
 			s := w.scene(t, q)
-			m := join(t, w.dial(t, certs.RoleNode, "mallory"),
-				helloOf(s.spec.GetDataset(), "mallory", "m", hostileTeachers))
+			m := s.mallory(t)
 			before := w.rejections(t)
 			over := s.ask(t, 0)
 			a, first := m.next(t), s.honest.next(t)
@@ -234,19 +233,17 @@ func TestHostileAnswers(t *testing.T) {
 func TestLateAnswers(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
-	m := join(t, w.dial(t, certs.RoleNode, "mallory"), helloOf(s.spec.GetDataset(), "mallory", "m", hostileTeachers))
+	m := s.mallory(t)
 	before := w.rejections(t)
 	for round := range uint64(3) {
 		s.answer(t, s.ask(t, round))
-		if got := w.countsOf(s.spec.GetName()); !slices.Equal(got, s.q.counts) {
-			t.Errorf("round %d: the histogram is %v, want %v", round, got, s.q.counts)
-		}
+		s.exact(t)
 		a := m.next(t)
 		m.say(good(a))
 		m.say(good(a))
 	}
 	for kind, n := range map[string]float64{"late": 3, "duplicate": 3} {
-		testkit.Eventually(t, kind, func() bool { return w.rejections(t)[kind]-before[kind] == n })
+		w.awaitRejections(t, before, kind, n)
 	}
 }
 
@@ -254,7 +251,7 @@ func TestLateAnswers(t *testing.T) {
 func TestAnswersToAnOldAttempt(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
-	m := join(t, w.dial(t, certs.RoleNode, "mallory"), helloOf(s.spec.GetDataset(), "mallory", "m", hostileTeachers))
+	m := s.mallory(t)
 	before := w.rejections(t)
 	first, gone := s.asking(t, 0)
 	old := m.next(t)
@@ -281,12 +278,10 @@ func TestAnswersToAnOldAttempt(t *testing.T) {
 		t.Errorf("both are attempt %d", old.attempt)
 	}
 	m.say(good(old))
-	testkit.Eventually(t, "a stale answer", func() bool { return w.rejections(t)["stale"]-before["stale"] == 1 })
+	w.awaitRejections(t, before, "stale", 1)
 	s.honest.say(s.q.honest(honest))
 	s.answer(t, over)
-	if got := w.countsOf(s.spec.GetName()); !slices.Equal(got, s.q.counts) {
-		t.Errorf("the histogram is %v, want %v", got, s.q.counts)
-	}
+	s.exact(t)
 }
 
 // A node answers for its own dataset alone, also with the run, round and attempt of another
@@ -300,22 +295,16 @@ func TestAnswersToAnotherDataset(t *testing.T) {
 	before := w.rejections(t)
 	early := asked{s.q.round(s.spec.GetName(), 0), 1}
 	m.say(good(early))
-	testkit.Eventually(t, "an answer before the question", func() bool {
-		return w.rejections(t)["foreign"]-before["foreign"] == 1
-	})
+	w.awaitRejections(t, before, "foreign", 1)
 	over, overThere := s.ask(t, 0), elsewhere.ask(t, 0)
 	seen := spy.next(t)
 	testkit.Receive(t, m.rounds)
 	m.say(good(seen))
-	testkit.Eventually(t, "an answer to another dataset", func() bool {
-		return w.rejections(t)["foreign"]-before["foreign"] == 2
-	})
+	w.awaitRejections(t, before, "foreign", 2)
 	s.answer(t, over)
 	elsewhere.answer(t, overThere)
 	for _, of := range []*scene{s, elsewhere} {
-		if got := w.countsOf(of.spec.GetName()); !slices.Equal(got, of.q.counts) {
-			t.Errorf("the histogram is %v, want %v", got, of.q.counts)
-		}
+		of.exact(t)
 	}
 }
 
@@ -332,9 +321,7 @@ func TestTwoStreamsUnderOneName(t *testing.T) {
 	a := first.next(t)
 	first.say(good(a))
 	first.say(good(a))
-	testkit.Eventually(t, "the first answer", func() bool {
-		return w.rejections(t)["duplicate"]-before["duplicate"] == 1
-	})
+	w.awaitRejections(t, before, "duplicate", 1)
 	second := join(t, w.dial(t, certs.RoleNode, "mallory"), h)
 	if err := first.over(t); status.Code(err) != codes.Aborted {
 		t.Errorf("the first stream ended with %v", err)
@@ -398,7 +385,7 @@ func TestBannedNodesStayOut(t *testing.T) {
 func TestRefusalsThatReachAStudent(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
-	m := join(t, w.dial(t, certs.RoleNode, "mallory"), helloOf(s.spec.GetDataset(), "mallory", "m", hostileTeachers))
+	m := s.mallory(t)
 	over := s.ask(t, 0)
 	m.say(refusalOf(m.next(t), "first\nlevel=error \x00\x1b[31m"+strings.Repeat("é", 1<<20)))
 	s.honest.say(refusalOf(s.honest.next(t), "no"))
@@ -492,9 +479,7 @@ func TestHostileHellos(t *testing.T) {
 		t.Errorf("%v nodes are connected", nodes)
 	}
 	s.answer(t, s.ask(t, 0))
-	if got := w.countsOf(s.spec.GetName()); !slices.Equal(got, s.q.counts) {
-		t.Errorf("the histogram is %v, want %v", got, s.q.counts)
-	}
+	s.exact(t)
 }
 
 // What is no message of the protocol ends the stream, before a hello and after one.
@@ -539,15 +524,11 @@ func TestHostileBytes(t *testing.T) {
 			if err := drained(stream); status.Code(err) != c.code || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("the stream ended with %v, want %v and %q", err, c.code, c.says)
 			}
-			testkit.Eventually(t, "one more "+c.kind, func() bool {
-				return w.rejections(t)[c.kind]-before[c.kind] == 1
-			})
+			w.awaitRejections(t, before, c.kind, 1)
 		})
 	}
 	s.answer(t, s.ask(t, 0))
-	if got := w.countsOf(s.spec.GetName()); !slices.Equal(got, s.q.counts) {
-		t.Errorf("the histogram is %v, want %v", got, s.q.counts)
-	}
+	s.exact(t)
 }
 
 // asking asks a round and gives up when told.

@@ -270,6 +270,14 @@ func (w *world) rejections(t testing.TB) map[string]float64 {
 	return all
 }
 
+// awaitRejections waits until a kind of rejection was counted n times more than before.
+func (w *world) awaitRejections(t testing.TB, before map[string]float64, kind string, n float64) {
+	t.Helper()
+	testkit.Eventually(t, fmt.Sprintf("%v more of kind %s", n, kind), func() bool {
+		return w.rejections(t)[kind]-before[kind] == n
+	})
+}
+
 // heap is what the process holds when all that is not needed is gone.
 func heap() (bytes int64, goroutines int) {
 	var m runtime.MemStats

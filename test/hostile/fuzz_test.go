@@ -83,20 +83,12 @@ func ready(t testing.TB) {
 
 // lasting is a scene that outlives the test in which it begins.
 func (w *world) lasting(t testing.TB, q question) *scene {
-	spec := specOf(w.dataset(false))
-	q.open(spec)
-	s := &scene{w: w, spec: spec, q: q, student: w.student(t)}
-	_, err := s.student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
+	s := w.openScene(t, q)
+	var err error
+	s.honest, err = begin(w.honest(t, certs.RoleNode, "north"), permitted)
 	testkit.Must(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	stream, err := conclavev1.NewTeacherServiceClient(w.honest(t, certs.RoleNode, "north")).Work(ctx)
-	testkit.Must(t, err)
-	s.honest = &party{stream: stream, cancel: cancel, welcomed: make(chan struct{}), rounds: make(chan asked, 1000),
-		permit: permitted, ended: make(chan struct{})}
-	go s.honest.read()
-	s.honest.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: helloOf(spec.GetDataset(),
-		"north", "a", fuzzTeachers)}})
 	w.closers = append(w.closers, s.honest.leave)
+	s.honest.join(t, helloOf(s.spec.GetDataset(), "north", "a", fuzzTeachers))
 	return s
 }
 

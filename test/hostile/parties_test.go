@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"slices"
 )
 
 // asked is a round as a node gets it.
@@ -50,17 +51,24 @@ func workWith(
 	t testing.TB, conn *grpc.ClientConn, permit func(*conclavev1.WorkResponse) []*conclavev1.WorkRequest,
 ) *party {
 	t.Helper()
+	p, err := begin(conn, permit)
+	testkit.Must(t, err)
+	t.Cleanup(p.leave)
+	return p
+}
+
+// begin begins a node that outlives its test.
+func begin(conn *grpc.ClientConn, permit func(*conclavev1.WorkResponse) []*conclavev1.WorkRequest) (*party, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
 	if err != nil {
 		cancel()
-		t.Fatal(err)
+		return nil, err
 	}
 	p := &party{stream: stream, cancel: cancel, welcomed: make(chan struct{}), rounds: make(chan asked, 1000),
 		permit: permit, ended: make(chan struct{})}
 	go p.read()
-	t.Cleanup(p.leave)
-	return p
+	return p, nil
 }
 
 func (p *party) leave() {
@@ -243,6 +251,14 @@ type scene struct {
 
 func (w *world) scene(t testing.TB, q question) *scene {
 	t.Helper()
+	s := w.openScene(t, q)
+	s.honest = join(t, w.honest(t, certs.RoleNode, "north"), helloOf(s.spec.GetDataset(), "north", "a", honestTeachers))
+	return s
+}
+
+// openScene is a scene without its node.
+func (w *world) openScene(t testing.TB, q question) *scene {
+	t.Helper()
 	spec := specOf(w.dataset(q.planned))
 	if q.open != nil {
 		q.open(spec)
@@ -250,8 +266,22 @@ func (w *world) scene(t testing.TB, q question) *scene {
 	s := &scene{w: w, spec: spec, q: q, student: w.student(t)}
 	_, err := s.student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
 	testkit.Must(t, err)
-	s.honest = join(t, w.honest(t, certs.RoleNode, "north"), helloOf(spec.GetDataset(), "north", "a", honestTeachers))
 	return s
+}
+
+// mallory is the hostile node of the scene.
+func (s *scene) mallory(t testing.TB) *party {
+	t.Helper()
+	return join(t, s.w.dial(t, certs.RoleNode, "mallory"),
+		helloOf(s.spec.GetDataset(), "mallory", "m", hostileTeachers))
+}
+
+// exact checks that the last histogram is that of the honest node alone.
+func (s *scene) exact(t testing.TB) {
+	t.Helper()
+	if got := s.w.countsOf(s.spec.GetName()); !slices.Equal(got, s.q.counts) {
+		t.Errorf("the histogram is %v, want %v", got, s.q.counts)
+	}
 }
 
 // ask asks a round of the scene's run.

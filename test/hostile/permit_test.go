@@ -69,7 +69,7 @@ func TestHostilePermits(t *testing.T) {
 				}
 			}
 			for kind, n := range c.counted {
-				testkit.Eventually(t, kind, func() bool { return w.rejections(t)[kind]-before[kind] == n })
+				w.awaitRejections(t, before, kind, n)
 			}
 			s.honest.say(s.q.honest(first))
 			release := s.answer(t, over)
@@ -94,16 +94,14 @@ func (s *scene) close(t *testing.T) {
 func TestAPermitIsNoAnswer(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
-	m := join(t, w.dial(t, certs.RoleNode, "mallory"), helloOf(s.spec.GetDataset(), "mallory", "m", hostileTeachers))
+	m := s.mallory(t)
 	before := w.rejections(t)
 	over := s.ask(t, 0)
 	a, first := m.next(t), s.honest.next(t)
 	m.say(&conclavev1.WorkRequest{Attempt: a.attempt, Message: &conclavev1.WorkRequest_Permitted{
 		Permitted: &conclavev1.Permitted{Run: a.round.GetRun(), Round: a.round.GetNumber()},
 	}})
-	testkit.Eventually(t, "a malformed answer", func() bool {
-		return w.rejections(t)["malformed"]-before["malformed"] == 1
-	})
+	w.awaitRejections(t, before, "malformed", 1)
 	s.honest.say(s.q.honest(first))
 	if release := s.answer(t, over); release.GetTeachers() != honestTeachers {
 		t.Errorf("%d teachers took part", release.GetTeachers())

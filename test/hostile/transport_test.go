@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -25,9 +24,7 @@ func (w *world) calm(t testing.TB, s *scene, number uint64) {
 	if r := s.answer(t, s.ask(t, number)); r.GetTeachers() != honestTeachers {
 		t.Errorf("%d teachers took part", r.GetTeachers())
 	}
-	if got := w.countsOf(s.spec.GetName()); !slices.Equal(got, s.q.counts) {
-		t.Errorf("the histogram is %v, want %v", got, s.q.counts)
-	}
+	s.exact(t)
 }
 
 // ends waits until the goroutines of an attack are gone.
@@ -230,9 +227,7 @@ func TestHostileFrames(t *testing.T) {
 				t.Errorf("%d frames of data came back", n)
 			}
 			if c.kind != "" {
-				testkit.Eventually(t, "one more "+c.kind, func() bool {
-					return w.rejections(t)[c.kind]-before[c.kind] == 1
-				})
+				w.awaitRejections(t, before, c.kind, 1)
 			}
 		})
 	}

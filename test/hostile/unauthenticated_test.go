@@ -325,7 +325,7 @@ func TestAStormOfStrangersClosesItsOwn(t *testing.T) {
 	}
 	held, _ := heap()
 	w.calm(t, s, 1)
-	join(t, w.dial(t, certs.RoleNode, "mallory"), helloOf(s.spec.GetDataset(), "mallory", "m", hostileTeachers)).leave()
+	s.mallory(t).leave()
 	for _, c := range conns {
 		c.Close()
 	}

@@ -2,8 +2,6 @@ package worker
 
 import (
 	"bytes"
-	"io"
-	"net"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,7 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/conclave-dp/conclave/internal/student"
-	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // journal is a log as JSON.
@@ -67,74 +65,14 @@ func (j *journal) saysOfNoEnd(t *testing.T) {
 	}
 }
 
-// link is a network between a worker and the aggregator that can be cut.
-type link struct {
-	net.Listener
-	to string
-
-	mu    sync.Mutex
-	cut   bool
-	conns []net.Conn
-	work  sync.WaitGroup
-}
-
-func newLink(t *testing.T, to string) *link {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	l := &link{Listener: listener, to: to}
-	l.work.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			l.join(conn)
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		l.set(true)
-		l.work.Wait()
-	})
-	return l
-}
-
-func (l *link) join(near net.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cut {
-		near.Close()
-		return
-	}
-	far, err := net.Dial("tcp", l.to)
-	if err != nil {
-		near.Close()
-		return
-	}
-	l.conns = append(l.conns, near, far)
-	for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
-		l.work.Go(func() {
-			_, _ = io.Copy(pair[0], pair[1])
-			pair[0].Close()
-		})
-	}
-}
-
-// set cuts the link, or fixes it.
-func (l *link) set(cut bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cut = cut
-	for _, conn := range l.conns {
-		conn.Close()
-	}
-	l.conns = nil
+// newLink is a line between a worker and the aggregator.
+func (c *cluster) newLink() *clustertest.Proxy {
+	return clustertest.NewProxy(c.t, "worker to aggregator", "127.0.0.1:0", c.config.Aggregator)
 }
 
 // through is the configuration of a worker of another name behind the link.
-func (c *cluster) through(l *link) student.Config {
+func (c *cluster) through(l *clustertest.Proxy) student.Config {
 	away := c.config
-	away.Aggregator, away.Worker, away.Out = l.Addr().String(), "away", filepath.Join(c.dir, "away")
+	away.Aggregator, away.Worker, away.Out = l.Addr(), "away", filepath.Join(c.dir, "away")
 	return away
 }

@@ -30,16 +30,16 @@ import (
 func TestAWorkerThatWasCutOffSaysSo(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	wire, log := newLink(t, c.config.Aggregator), c.journal()
+	wire, log := c.newLink(), c.journal()
 	c.submit("a", same)
 	stopAway, _ := c.work(c.through(wire))
 	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetOpened() && r.GetWorker() == "away" })
-	wire.set(true)
+	wire.Sever()
 	c.await("a", in(conclavev1.RunState_RUN_STATE_WAITING))
 	c.log = zap.NewNop()
 	stop, _ := c.work(c.config)
 	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetWorker() == "w" })
-	wire.set(false)
+	wire.Heal()
 	testkit.Eventually(t, "the worker hears of it", func() bool {
 		return log.has("run left", "no longer this worker's")
 	})
@@ -124,11 +124,11 @@ func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
 func TestAWorkerThatIsStoppedWhileTheAggregatorIsAway(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	wire, log := newLink(t, c.config.Aggregator), c.journal()
+	wire, log := c.newLink(), c.journal()
 	c.submit("a", same)
 	stop, _ := c.work(c.through(wire))
 	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetOpened() })
-	wire.set(true)
+	wire.Sever()
 	testkit.Must(t, stop())
 	if !log.has("run left: told to stop", "could not be told", "worker_grace") || log.has("given back") {
 		t.Errorf("the log is\n%s", strings.Join(log.lines(), "\n"))

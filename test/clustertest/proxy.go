@@ -69,13 +69,6 @@ func (p *Proxy) close() {
 
 // join connects to the target and passes on until a side closes.
 func (p *Proxy) join(dialled net.Conn) {
-	p.mu.Lock()
-	refuse := p.Refuse || p.closed
-	p.mu.Unlock()
-	if refuse {
-		dialled.Close()
-		return
-	}
 	target, err := net.DialTimeout("tcp", p.target, 3*time.Second)
 	if err != nil {
 		dialled.Close()
@@ -83,8 +76,16 @@ func (p *Proxy) join(dialled net.Conn) {
 	}
 	l := &link{[2]net.Conn{dialled, target}}
 	p.mu.Lock()
-	p.links[l] = true
+	refuse := p.Refuse || p.closed
+	if !refuse {
+		p.links[l] = true
+	}
 	p.mu.Unlock()
+	if refuse {
+		dialled.Close()
+		target.Close()
+		return
+	}
 	var both sync.WaitGroup
 	for side := range 2 {
 		both.Go(func() { p.pass(l, side) })
@@ -171,6 +172,12 @@ func (p *Proxy) Set(change func(*Proxy)) {
 	defer p.mu.Unlock()
 	change(p)
 	p.changed.Broadcast()
+}
+
+// Sever ends all connections and refuses new ones, until [Proxy.Heal].
+func (p *Proxy) Sever() {
+	p.Set(func(p *Proxy) { p.Refuse = true })
+	p.Cut()
 }
 
 // Heal ends all faults.

@@ -30,8 +30,7 @@ func (c *cluster) proxiesWhere(holds func(from, to string) bool) (of []*clustert
 func (c *cluster) lose(aggregator *process) (found func()) {
 	of := c.proxiesWhere(func(_, to string) bool { return to == aggregator.name })
 	for _, p := range of {
-		p.Set(func(p *clustertest.Proxy) { p.Refuse = true })
-		p.Cut()
+		p.Sever()
 	}
 	return func() {
 		for _, p := range of {

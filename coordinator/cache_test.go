@@ -103,14 +103,8 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 	t.Run("the round was charged", func(t *testing.T) {
 		c, other := begin(t)
 		mustCharge(t, other, c.lead, testCharge("first", 1, "answer"))
-		if release, _, err := c.store.Charge(testkit.Within(t), c.lead,
-			testCharge("first", 1, "another answer")); err != nil || string(release) != "answer" {
-			t.Errorf("%q, %v", release, err)
-		}
-		if release, _, err := c.store.Charge(testkit.Within(t), c.lead,
-			testCharge("first", 0, "another answer")); err != nil || string(release) != "answer" {
-			t.Errorf("an earlier round: %q, %v", release, err)
-		}
+		wantAnswer(t, c.store, c.lead, testCharge("first", 1, "another answer"), "answer")
+		wantAnswer(t, c.store, c.lead, testCharge("first", 0, "another answer"), "answer")
 		ledgerOf(t, c.store)
 	})
 	t.Run("the run was closed", func(t *testing.T) {
@@ -145,10 +139,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 		}
 		mustCharge(t, other, lead, testCharge("first", 1, "other"))
 		again := leadAs(t, c.store, "agg")
-		if release, _, err := c.store.Charge(testkit.Within(t), again,
-			testCharge("first", 1, "answer")); err != nil || string(release) != "other" {
-			t.Errorf("%q, %v", release, err)
-		}
+		wantAnswer(t, c.store, again, testCharge("first", 1, "answer"), "other")
 		if _, entry, err := c.store.Charge(testkit.Within(t), again,
 			testCharge("first", 2, "answer")); err != nil || entry.Fence != again.Fence() {
 			t.Errorf("%+v, %v", entry, err)

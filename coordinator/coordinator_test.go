@@ -135,6 +135,15 @@ func mustCharge(t testing.TB, s *Store, lead *Leadership, c Charge) {
 	testkit.Must(t, err)
 }
 
+// wantAnswer charges a round and checks which release is handed out for it.
+func wantAnswer(t testing.TB, s *Store, lead *Leadership, c Charge, want string) {
+	t.Helper()
+	release, _, err := s.Charge(testkit.Within(t), lead, c)
+	if err != nil || string(release) != want {
+		t.Errorf("round %d of run %s: %q, %v; want %q", c.Round, c.Run, release, err, want)
+	}
+}
+
 // ledgerOf returns the entries after they passed the auditor's check.
 func ledgerOf(t testing.TB, s *Store) ([]ledger.Entry, ledger.Verification) {
 	t.Helper()

@@ -152,10 +152,7 @@ func TestRuns(t *testing.T) {
 	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 1, "more")); !errors.Is(err, ErrRunClosed) {
 		t.Errorf("charge a closed run: %v", err)
 	}
-	if release, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "more")); err != nil ||
-		string(release) != "answer" {
-		t.Errorf("stored round of a closed run: %q, %v", release, err)
-	}
+	wantAnswer(t, c.store, c.lead, testCharge("first", 0, "more"), "answer")
 	testkit.Same(t, "a closed run wrote", before, everything(t, c.store))
 	got, err := c.store.Run(ctx, "first")
 	testkit.Must(t, err)

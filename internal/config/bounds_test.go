@@ -20,6 +20,7 @@ func bombs() map[string]string {
 	}
 	return map[string]string{
 		"aliases":               laughs.String(),
+		"a later document":      "a: 1\n---\n" + laughs.String(),
 		"a merged alias":        "a: &a {b: 1}\nc:\n  <<: *a\n",
 		"an anchor alone":       "name: &x y\n",
 		"brackets":              strings.Repeat("[", 60_000),

@@ -95,6 +95,9 @@ func (c *h2) read() {
 		}
 		c.frames = append(c.frames, f)
 		c.mu.Unlock()
+		if f.kind == framePing && f.flags&flagAck == 0 { // else a slow machine takes it for dead
+			c.write(rawFrame(framePing, flagAck, 0, f.payload))
+		}
 	}
 }
 

@@ -50,11 +50,11 @@ func TestHalfSentMessagesAreBounded(t *testing.T) {
 		connections, streams int
 		call                 func(stream uint32) []byte
 	}{
-		"a student's 100 rounds": {certs.RoleStudent, "eve", 1, 100,
+		"a student's 80 rounds": {certs.RoleStudent, "eve", 1, 80,
 			func(stream uint32) []byte { return half(stream, askMethod) }},
-		"a node's 120 streams": {certs.RoleNode, "mallory", 1, 120,
+		"a node's 80 streams": {certs.RoleNode, "mallory", 1, 80,
 			func(stream uint32) []byte { return half(stream, workMethod) }},
-		"on many connections": {certs.RoleNode, "mallory", 20, 5,
+		"on many connections": {certs.RoleNode, "mallory", 20, 4,
 			func(stream uint32) []byte { return half(stream, workMethod) }},
 		// Of the honest student's certificate, whose own connection holds little and stays.
 		"whole messages behind rounds": {certs.RoleStudent, "lab", 10, 20,

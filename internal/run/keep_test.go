@@ -11,17 +11,17 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// steps is a student of which only the number of its rounds is asked.
-type steps struct {
+// counted is a student of which only the number of its rounds is asked.
+type counted struct {
 	pipeline.Student
 	done int
 }
 
-func (s *steps) Rounds() int { return s.done }
+func (s *counted) Rounds() int { return s.done }
 
 // keeperOf is a keeper that counts what it saves.
-func keeperOf(rate float64, last int) (k *keeper, learner *steps, saves *int) {
-	learner, saves = &steps{}, new(int)
+func keeperOf(rate float64, last int) (k *keeper, learner *counted, saves *int) {
+	learner, saves = &counted{}, new(int)
 	planned := &plan.Plan{Rounds: last, Training: privacy.Planned{Mechanism: privacy.Event{Kind: privacy.Gaussian}}}
 	if rate > 0 {
 		planned.Training.Mechanism = privacy.Event{Kind: privacy.SubsampledGaussian, Rate: rate}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/internal/pipeline/embed"
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 const schemaText = `name: tiny
@@ -19,11 +19,35 @@ columns:
   - {name: patient, kind: categorical, categories: [a, b], role: unit}
 `
 
+const wideText, imageSchema = partitiontest.Wide, partitiontest.Bars
+
+// unlabelled and single are schemas without a label, and of one column.
+const (
+	unlabelled = "name: u\ncolumns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n  - {name: c, kind: " +
+		"categorical, categories: [x, y, z]}\n"
+	single = "name: s\ncolumns:\n  - {name: a, kind: continuous, lower: 0, upper: 1}\n"
+)
+
 const good = `name: r1
 schema: schema.yaml
 privacy: {epsilon: 1, delta: 1e-5}
 teachers: 1000
 `
+
+// Runs of pipelines whose numbers are set by hand, without a warm start.
+const (
+	votes     = "pipeline: pategan\nwarm_start: {embed: 0}\n"
+	gradients = "pipeline: gpate\nteachers: 400\ngpate: {rounds: 5, records: 12, class_epsilon: 0.05, bins: 10}\n"
+	steps     = "pipeline: dpgan\nteachers: 40\nwarm_start: {embed: 0}\n" +
+		"dpgan: {steps: 30, rate: 0.1, class_epsilon: 0.05}\n"
+	embedding = "pipeline: embed\nteachers: 40\nembed: {features: {waves: 30, bins: 6}}\n"
+)
+
+// Runs of G-PATE in which teachers vote on gradients.
+const (
+	histograms = "gpate: {answers: histogram, mechanism: gnmax, directions: 3}\n"
+	winners    = "gpate: {answers: winner, mechanism: confident-gnmax, directions: 3}\n"
+)
 
 // write puts files in a folder of their own and returns it.
 func write(t *testing.T, files map[string]string) string {
@@ -51,26 +75,13 @@ func replaced(t *testing.T, text, old, new string) string {
 	return strings.Replace(text, old, new, 1)
 }
 
-// voteSpec is a spec of teachers' votes that begins with the class shares.
-func voteSpec() *runfile.Spec {
-	s := runfile.DefaultSpec()
-	s.Pipeline, runfile.Section[embed.WarmStart](s).Embed = "pategan", 0
-	return s
-}
-
-// checkRefusal has Load or Prepare refuse the run of files with an error that says want, or take
-// it where want is empty. Neither may write anything.
-func checkRefusal(t *testing.T, files map[string]string, want string) {
+// runOf is a run of epsilon 1 with lines of a run.yaml over the defaults, each text over those before.
+func runOf(t *testing.T, texts ...string) *runfile.Spec {
 	t.Helper()
-	dir := write(t, files)
-	s, err := runfile.Load(filepath.Join(dir, "run.yaml"))
-	if err == nil {
-		_, err = Prepare(s)
+	s := runfile.DefaultSpec()
+	s.Name, s.Privacy.Epsilon, s.Privacy.Delta = "r1", 1, 1e-5
+	for _, text := range texts {
+		testkit.Must(t, s.Parse(text))
 	}
-	if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want %q", err, want)
-	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != len(files) {
-		t.Errorf("%d files after it (%v)", len(entries), err)
-	}
+	return s
 }

@@ -43,20 +43,17 @@ func TestLargeImages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
-	rng := rand.New(rand.NewPCG(2, 2))
-	noise := func(each, classes int) (*idx.Images, *partition.Schema) {
-		text := strings.NewReplacer("height: 4, width: 4, channels: 1", "height: 240, width: 180, channels: 1",
-			"repeat: 16", "repeat: 43200",
-			"[left, right]", "[a"+numbered(classes)+"]").Replace(partitiontest.Bars)
-		schema := partitiontest.Schema(t, text)
-		x := &idx.Images{Shape: *schema.Image}
+	random := rand.NewChaCha8([32]byte{2})
+	noise := func(each, classes int) (*idx.Images, *partition.Schema) { // of the schema only its classes matter
+		x := &idx.Images{Shape: partition.Image{Height: 240, Width: 180, Channels: 1}}
 		for i := range each * classes {
 			x.Classes = append(x.Classes, i%classes)
-			for range x.Shape.Size() {
-				x.Pixels = append(x.Pixels, byte(rng.Uint32()))
-			}
 		}
-		return x, schema
+		x.Pixels = make([]byte, x.Shape.Size()*len(x.Classes))
+		_, err := random.Read(x.Pixels)
+		testkit.Must(t, err)
+		text := strings.Replace(partitiontest.Bars, "[left, right]", "[a"+numbered(classes)+"]", 1)
+		return x, partitiontest.Schema(t, text)
 	}
 	x, schema := noise(10, 12)
 	sheet, err := samplesOf(x, schema)
@@ -98,6 +95,28 @@ func TestFillPageOfImages(t *testing.T) {
 	r := imageUtility(&evaluate.Evaluation{Images: &evaluate.ImageQuality{AccuracySynthetic: 0}})
 	if raw, err := json.Marshal(r); err != nil || string(raw) != `{"classifier":"cnn","synthetic_accuracy":0}` {
 		t.Errorf("%s (%v)", raw, err)
+	}
+}
+
+// Real images that cannot be compared with are refused before anything is started.
+func TestRealImagesThatCannotBe(t *testing.T) {
+	images, labels, err := idx.Encode(idxtest.Bars(3), false)
+	testkit.Must(t, err)
+	dir := write(t, map[string]string{"few-images": string(images), "few-labels": string(labels)})
+	few := filepath.Join(dir, "few-images")
+	for _, c := range []struct {
+		e    Evaluate
+		says string
+	}{
+		{Evaluate{Test: few}, "fewer than 4 images"},
+		{Evaluate{Test: few, Train: few}, ""},
+		{Evaluate{Test: filepath.Join(dir, "none-images")}, "images for the report: "},
+		{Evaluate{Test: few, Train: few, CoinFlips: filepath.Join(dir, "schema.yaml")}, `no "images"`},
+	} {
+		if _, err := LoadReal(c.e, partitiontest.Schema(t, partitiontest.Bars)); (err == nil) != (c.says == "") ||
+			err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: error %v, want %q", c.e, err, c.says)
+		}
 	}
 }
 

@@ -1,11 +1,13 @@
 package runfile
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -62,6 +64,38 @@ type Release struct {
 	// Private marks the release as one that is given away: methods that are NOT PRIVATE are
 	// refused. Default: true. Without it there is no certificate.
 	Private bool `yaml:"private"`
+}
+
+// Privacy is the budget and what it protects.
+type Privacy struct {
+	Epsilon float64 `yaml:"epsilon"`
+	Delta   float64 `yaml:"delta"`
+	// Unit: record (default), or the schema's unit column.
+	Unit string `yaml:"unit"`
+	// Guarantee: data-independent.
+	Guarantee string `yaml:"guarantee"`
+	// Dataset is what this and all later runs in the folder of a local run may spend
+	// together; elsewhere the aggregator's operator sets it. Default: this run's budget, so
+	// that nothing is left for stages that are added later.
+	Dataset *DatasetBudget `yaml:"dataset"`
+}
+
+// DatasetBudget is the budget of a local run's dataset.
+type DatasetBudget struct {
+	Epsilon float64 `yaml:"epsilon"`
+	// Delta. Default: that of the run.
+	Delta float64 `yaml:"delta"`
+}
+
+// DatasetBudget is the budget of a local run's dataset. One for several runs counts by Rényi
+// divergences, which suit samples too: plans are for one run.
+func (p Privacy) DatasetBudget(filter privacy.Filter) privacy.Budget {
+	b := privacy.Budget{Epsilon: p.Epsilon, Delta: p.Delta, Filter: filter}
+	if p.Dataset == nil {
+		return b
+	}
+	return privacy.Budget{Epsilon: p.Dataset.Epsilon, Delta: cmp.Or(p.Dataset.Delta, p.Delta),
+		Filter: privacy.FilterRDP}
 }
 
 // DefaultSpec returns the defaults named at each field.
@@ -130,26 +164,4 @@ func (s *Spec) Resolve(path string) {
 	for _, p := range []*string{&s.Schema, &s.Evaluate.Test, &s.Evaluate.Train, &s.Evaluate.CoinFlips} {
 		*p = config.Resolve(path, *p)
 	}
-}
-
-// LoadSchema reads the spec's schema and checks the spec against it.
-func (s *Spec) LoadSchema() (*partition.Schema, error) {
-	schema, err := partition.LoadSchema(s.Schema)
-	if err != nil {
-		return nil, err
-	}
-	if err := schema.CheckUnit(s.Privacy.Unit); err != nil {
-		return nil, fmt.Errorf("%s: privacy.unit: %w", s.Path, err)
-	}
-	if schema.SiteColumn() < 0 {
-		if err := s.checkShares(); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.Path, err)
-		}
-	}
-	if schema.Image != nil {
-		if err := s.checkImages(schema); err != nil {
-			return nil, err
-		}
-	}
-	return schema, s.CheckStages(schema)
 }

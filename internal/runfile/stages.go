@@ -1,7 +1,6 @@
 package runfile
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,18 +82,4 @@ func (s *Spec) validateStages() (errs []error) {
 		}
 	}
 	return errs
-}
-
-// CheckStages refuses stages, and a pipeline, that the schema does not allow, before anything is spent.
-func (s *Spec) CheckStages(schema *partition.Schema) error {
-	errs := []error{s.checkConstraints(schema)}
-	for _, stage := range pipelines.Stages {
-		if stage.Check == nil {
-			continue
-		}
-		for _, err := range stage.Check(s.Sections[stage.Name], s.Followed(schema)) {
-			errs = append(errs, fmt.Errorf("%s: %w", s.Path, err))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -2,9 +2,7 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -20,11 +18,8 @@ func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*r
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	certificate := filepath.Join(o.Out, "certificate.json")
-	if _, err := os.Stat(certificate); err == nil {
-		return nil, fmt.Errorf("%s: %w; name another with --out", o.Out, ErrFinished)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("look into the output folder: %w; name a folder with --out", err)
+	if err := checkUnfinished(o.Out); err != nil {
+		return nil, err
 	}
 	if later.Free() {
 		return later.Execute(ctx, run.Options{Out: o.Out, Log: o.Log, Watch: o.Watch})
@@ -43,7 +38,5 @@ func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*r
 		return nil, err
 	}
 	o.Coin = later.Coin()
-	return cluster(ctx, first, sites, state, o, func(ctx context.Context, address string) (*results.Result, error) {
-		return executeStudent(ctx, first.Spec.Path, later, address, state, o)
-	})
+	return cluster(ctx, first, later, sites, state, o)
 }

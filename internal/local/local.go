@@ -69,11 +69,8 @@ func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Re
 	if len(spec.Data) == 0 {
 		return nil, fmt.Errorf("%s: data: a local run needs the sites' files; name at least one", spec.Path)
 	}
-	certificate := filepath.Join(o.Out, "certificate.json")
-	if _, err := os.Stat(certificate); err == nil {
-		return nil, fmt.Errorf("%s: %w; name another with --out", o.Out, ErrFinished)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("look into the output folder: %w; name a folder with --out", err)
+	if err := checkUnfinished(o.Out); err != nil {
+		return nil, err
 	}
 	// Everything that can be wrong with the spec and its files is found before
 	// anything is written or started.
@@ -107,14 +104,27 @@ func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Re
 		return nil, err
 	}
 
-	return cluster(ctx, job, sites, state, o, func(ctx context.Context, address string) (*results.Result, error) {
-		return executeStudent(ctx, spec.Path, job, address, state, o)
-	})
+	return cluster(ctx, job, job, sites, state, o)
 }
 
-// cluster starts the roles on a state folder, lets a student work, and ends them.
-func cluster(ctx context.Context, job *run.Job, sites []*node.Site, state string, o Options,
-	work func(ctx context.Context, address string) (*results.Result, error)) (result *results.Result, err error) {
+// checkUnfinished refuses a folder with a finished run.
+func checkUnfinished(out string) error {
+	if _, err := os.Stat(filepath.Join(out, "certificate.json")); err == nil {
+		return fmt.Errorf("%s: %w; name another with --out", out, ErrFinished)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look into the output folder: %w; name a folder with --out", err)
+	}
+	return nil
+}
+
+// executor is a job, or stages that follow one.
+type executor interface {
+	Execute(ctx context.Context, o run.Options) (*results.Result, error)
+}
+
+// cluster starts the roles of a job on a state folder, lets a student work, and ends them.
+func cluster(ctx context.Context, job *run.Job, work executor, sites []*node.Site, state string,
+	o Options) (result *results.Result, err error) {
 	server, err := startAggregator(ctx, job, state, o)
 	if err != nil {
 		return nil, err
@@ -133,8 +143,8 @@ func cluster(ctx context.Context, job *run.Job, sites []*node.Site, state string
 	}
 	group.Go(func() error {
 		defer cancel() // the student's end is the cluster's
-		r, err := work(ctx, server.Addr().String())
-		result = r
+		var err error
+		result, err = executeStudent(ctx, job.Spec.Path, work, server.Addr().String(), state, o)
 		return err
 	})
 	// The first error is the reason why the others ended.
@@ -173,13 +183,8 @@ func makeFolders(out, state string) error {
 	return nil
 }
 
-// executor is a job, or stages that follow one.
-type executor interface {
-	Execute(ctx context.Context, o run.Options) (*results.Result, error)
-}
-
 // executeStudent executes what was made of a run.yaml.
-func executeStudent(ctx context.Context, path string, job executor, address, state string,
+func executeStudent(ctx context.Context, path string, work executor, address, state string,
 	o Options) (*results.Result, error) {
 	c := student.DefaultConfig()
 	c.Aggregator, c.Dataset, c.Run, c.Out = address, dataset, path, o.Out
@@ -190,7 +195,7 @@ func executeStudent(ctx context.Context, path string, job executor, address, sta
 		return nil, err
 	}
 	defer client.Close()
-	return job.Execute(ctx, run.Options{
+	return work.Execute(ctx, run.Options{
 		Client: client, Dataset: dataset, Out: o.Out, Coin: o.Coin, Log: log, Watch: o.Watch,
 	})
 }
@@ -229,24 +234,23 @@ const validity = 30 * 24 * time.Hour
 // issueCertificates makes an authority and a certificate for each role, or keeps
 // those of an interrupted run.
 func issueCertificates(dir string, spec *runfile.Spec) error {
-	exists := func(err error) error {
-		if errors.Is(err, certs.ErrExists) {
-			return nil
-		}
-		return err
+	type holder struct {
+		role  certs.Role
+		name  string
+		hosts []string
 	}
-	if err := exists(authority.Create(dir)); err != nil {
-		return err
-	}
-	if err := exists(authority.Issue(dir, certs.RoleAggregator, "local", []string{"127.0.0.1", "localhost"},
-		validity)); err != nil {
-		return err
-	}
-	if err := exists(authority.Issue(dir, certs.RoleStudent, studentName, nil, validity)); err != nil {
-		return err
+	holders := []holder{
+		{certs.RoleAggregator, "local", []string{"127.0.0.1", "localhost"}}, {certs.RoleStudent, studentName, nil},
 	}
 	for _, d := range spec.Data {
-		if err := exists(authority.Issue(dir, certs.RoleNode, d.Site, nil, validity)); err != nil {
+		holders = append(holders, holder{certs.RoleNode, d.Site, nil})
+	}
+	if err := authority.Create(dir); err != nil && !errors.Is(err, certs.ErrExists) {
+		return err
+	}
+	for _, h := range holders {
+		err := authority.Issue(dir, h.role, h.name, h.hosts, validity)
+		if err != nil && !errors.Is(err, certs.ErrExists) {
 			return err
 		}
 	}

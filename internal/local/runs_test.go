@@ -18,6 +18,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
@@ -81,7 +82,7 @@ func TestRunsEndToEnd(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec, _, out := begin(t, runOn("table.csv", c.lines))
+			spec, dir, out := begin(t, runOn("table.csv", c.lines))
 			o := Options{Out: out, Coin: c.coin}
 			if c.coin {
 				o.Sums = func(round uint64, counts []int64) {
@@ -95,6 +96,13 @@ func TestRunsEndToEnd(t *testing.T) {
 			testkit.Must(t, err)
 			if got := check(t, spec, result, out, c.kinds); (got.Votes == certificate.VotesCoin) != c.coin {
 				t.Errorf("the certificate says votes %q", got.Votes)
+			}
+			if spec.Weights == "none" && len(spec.Post) > 0 && c.coin { // what follows the baseline is one too
+				f := finished{dir, out}
+				_, free := f.mustStage(t, "free", run.LaterOptions{Post: []string{"drs"}})
+				if got, _ := verified(t, free); got.Votes != certificate.VotesCoin {
+					t.Errorf("the certificate of free stages says votes %q", got.Votes)
+				}
 			}
 			weights, rows := weightsIn(t, result.Outputs["synthetic"])
 			if rows != 50 || (weights != nil) != c.weighted {

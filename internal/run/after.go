@@ -17,11 +17,10 @@ import (
 
 // after lets the stages follow the training, and makes the rows. Where a stage fails for
 // good, with [pipeline.ErrStage], it also returns the rows of those before it, nil for none.
-func (j *Job) after(ctx context.Context, model pipeline.Model, trained pipeline.Student, ask *asker,
-	o Options) (*results.Made, error) {
+func (j *Job) after(ctx context.Context, l learned, ask *asker, o Options) (*results.Made, error) {
 	s := j.Spec
 	if len(s.Post) == 0 && s.Weights == pipeline.NoWeights {
-		table, err := model.Sample(s.Release.Rows, nil, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
+		table, err := l.model.Sample(s.Release.Rows, nil, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 		return &results.Made{Table: table}, err
 	}
 	// What waits is the stage that is under way.
@@ -33,7 +32,7 @@ func (j *Job) after(ctx context.Context, model pipeline.Model, trained pipeline.
 			watch(last.waitingFor(p))
 		}
 	}
-	session, err := j.session(model, trained, o)
+	session, err := j.session(l, o)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", pipeline.ErrStage, err)
 	}
@@ -68,20 +67,19 @@ func (j *Job) after(ctx context.Context, model pipeline.Model, trained pipeline.
 }
 
 // session is what the stages work with.
-func (j *Job) session(model pipeline.Model, trained pipeline.Student, o Options) (*pipeline.Session, error) {
+func (j *Job) session(l learned, o Options) (*pipeline.Session, error) {
 	s, status := j.Spec, Status{Epsilon: j.Spec.Privacy.Epsilon}
-	notes := trained.Notes()
 	session := &pipeline.Session{
-		Followed: s.Followed(j.Schema), Model: model, Learned: notes, Real: j.real.Train,
+		Followed: s.Followed(j.Schema), Model: l.model, Learned: l.notes, Real: j.real.Train,
 		Watch: func(of string, done, rounds int) {
-			status.Of, status.Round, status.Rounds, status.EpsilonSpent = of, done, rounds, notes.Spent
+			status.Of, status.Round, status.Rounds, status.EpsilonSpent = of, done, rounds, l.notes.Spent
 			o.Watch(status)
 		},
 	}
 	if !s.NeedsDiscriminators() {
 		return session, nil
 	}
-	with, ok := trained.(pipeline.Paired)
+	with, ok := l.student.(pipeline.Paired)
 	if !ok {
 		return nil, fmt.Errorf("the student of %s keeps no discriminators", s.Pipeline)
 	}

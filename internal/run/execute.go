@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 
 	"go.uber.org/zap"
 
@@ -143,47 +142,7 @@ func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := j.after(ctx, model, trained, ask, o)
-	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, pipeline.ErrStage) {
-		// It would end the same way again; a run that stays open could never be verified.
-		return nil, j.salvage(ctx, model, trained, made, err, o)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
-		return nil, err
-	}
-	return j.publish(ctx, model, trained, made, o)
-}
-
-// salvage ends a run whose stage failed: what was trained and boosted is paid for, and its
-// rows are written without the stage. It returns the error with what became of them.
-func (j *Job) salvage(ctx context.Context, model pipeline.Model, trained pipeline.Student, rest *results.Made,
-	failed error, o Options) error {
-	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
-		return errors.Join(failed, err)
-	}
-	if !j.Spec.Release.Private {
-		return failed
-	}
-	what := "the rows in %s are of the stages before it"
-	if rest == nil {
-		table, err := model.Sample(j.Spec.Release.Rows, nil, rand.New(rand.NewPCG(j.Spec.Seed, 0xda7a)))
-		if err != nil {
-			return errors.Join(failed, err)
-		}
-		rest = &results.Made{Table: table,
-			Notes: []string{"The stages after the training failed, and the rows are as they were before them."}}
-		what = "the rows of the last generator are in %s, without the stages"
-	}
-	result, err := j.publish(ctx, model, trained, rest, o)
-	if err != nil {
-		return errors.Join(failed, err)
-	}
-	return fmt.Errorf("%w; "+what+
-		", and epsilon %.4g is spent: fix the options and try the stages on it with conclave post --from or "+
-		"conclave weights --from, free ones at no cost", failed, o.Out, result.EpsilonSpent)
+	return j.finish(ctx, learned{student: trained, model: model, notes: trained.Notes()}, ask, o)
 }
 
 // train lets the pipeline learn until its questions are asked or the budget is used.

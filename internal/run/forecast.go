@@ -80,6 +80,10 @@ func NewForecast(s *runfile.Spec, schema *partition.Schema, node Node) (*Forecas
 	if err != nil {
 		return nil, err
 	}
+	return forecastOf(p, s, schema, node)
+}
+
+func forecastOf(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, node Node) (*Forecast, error) {
 	if node.Teachers < 1 || node.Teachers > s.Teachers {
 		return nil, fmt.Errorf("a node with %d teachers in a run of %d; it must host at least one and at "+
 			"most all of them", node.Teachers, s.Teachers)

@@ -48,9 +48,7 @@ type Later struct {
 	// First is the finished run.
 	First *Job
 	from  string
-	// before are the finished run and those that it went on from itself.
-	before []string
-	coin   bool
+	coin  bool
 }
 
 // NewLater finds the finished run, and everything that can be wrong with the stages, before
@@ -109,8 +107,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 	if job.Schema.SHA256 != finished.Certificate.SchemaSHA256 {
 		return nil, fmt.Errorf("%s is not the schema of the finished run; put it back", spec.Schema)
 	}
-	l := &Later{First: job, from: o.From, before: []string{first.Name},
-		coin: finished.Certificate.Votes == certificate.VotesCoin}
+	l := &Later{First: job, from: o.From, coin: finished.Certificate.Votes == certificate.VotesCoin}
 	// What the run was stays as it was; the rest may have changed.
 	now := first.Clone()
 	for _, stage := range pipelines.Stages {
@@ -209,6 +206,7 @@ func (l *Later) Execute(ctx context.Context, o Options) (*results.Result, error)
 }
 
 func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error) {
+	o.Coin = l.coin
 	trained, err := l.restore(ctx)
 	if err != nil {
 		return nil, err
@@ -217,7 +215,8 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := l.session(model, trained, o); err != nil {
+	of := learned{student: trained, model: model, notes: trained.Notes()}
+	if _, err := l.session(of, o); err != nil {
 		return nil, err
 	}
 	if err := results.MakeOutput(o.Out, l.Schema.Image); err != nil {
@@ -231,7 +230,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 		if err := results.WriteRecord(o.Out, record); err != nil {
 			return nil, err
 		}
-		made, err := l.after(ctx, model, trained, &asker{}, o)
+		made, err := l.after(ctx, of, &asker{}, o)
 		if err != nil {
 			return nil, err
 		}
@@ -239,12 +238,11 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 		if err != nil {
 			return nil, fmt.Errorf("read the ledger: %w", err)
 		}
-		return l.publishCharged(ctx, model, trained, made,
-			paidIn{run: l.First.Spec.Name, lines: results.LedgerLines(ledger)}, o)
+		return l.publishPaid(ctx, of, made, l.First.Spec.Name, results.LedgerLines(ledger), o)
 	}
-	notes := *trained.Notes()
+	notes := *of.notes
 	notes.Receipts, notes.Spent = nil, 0 // those of the stages' own run
-	staged := &laterTrainer{trained, &notes}
+	of.notes, of.earlier = &notes, []string{l.First.Spec.Name}
 	if _, err := o.Client.OpenRun(ctx, l.runSpec(o.Dataset)); errors.Is(err, student.ErrRunExists) {
 		return nil, fmt.Errorf("%w; --name gives the stage's run another one", err)
 	} else if errors.Is(err, student.ErrOverBudget) || errors.Is(err, student.ErrRefused) {
@@ -258,63 +256,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 		return nil, err
 	}
 	ask := &asker{client: o.Client, run: l.Spec.Name, teachers: l.Spec.Teachers, coin: l.coin, plan: l.Plan}
-	made, err := l.after(ctx, model, staged, ask, o)
-	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, pipeline.ErrStage) {
-		return nil, l.giveUp(ctx, model, staged, made, err, o)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if _, err := o.Client.CloseRun(ctx, l.Spec.Name); err != nil {
-		return nil, err
-	}
-	return l.publishStages(ctx, model, staged, made, o)
-}
-
-// publishStages writes what the stages made, with a certificate over all that was paid.
-func (l *Later) publishStages(ctx context.Context, model pipeline.Model, staged *laterTrainer, made *results.Made,
-	o Options) (*results.Result, error) {
-	lines, err := o.Client.Ledger(ctx, l.Spec.Name)
-	if err != nil {
-		return nil, err
-	}
-	return l.publishCharged(ctx, model, staged, made, paidIn{l.Spec.Name, l.before, lines}, o)
-}
-
-// giveUp ends the stages' run after one of them failed for good. The rows of those before
-// it are written. It returns the error with what was spent.
-func (l *Later) giveUp(ctx context.Context, model pipeline.Model, staged *laterTrainer, rest *results.Made,
-	failed error, o Options) error {
-	if _, err := o.Client.CloseRun(ctx, l.Spec.Name); err != nil {
-		return errors.Join(failed, err)
-	}
-	if spent := staged.notes.Spent; spent > 0 {
-		failed = fmt.Errorf("%w; epsilon %.4g of the stage's %v is spent", failed, spent, l.Spec.Privacy.Epsilon)
-	}
-	if rest == nil || !l.Spec.Release.Private {
-		return failed
-	}
-	if _, err := l.publishStages(ctx, model, staged, rest, o); err != nil {
-		return errors.Join(failed, err)
-	}
-	return fmt.Errorf("%w; the rows in %s are of the stages before it", failed, o.Out)
-}
-
-// laterTrainer is the student of a finished run, with notes of the stages' own releases.
-type laterTrainer struct {
-	pipeline.Student
-	notes *pipeline.Learned
-}
-
-func (t *laterTrainer) Notes() *pipeline.Learned { return t.notes }
-
-// Pairs are the student's.
-func (t *laterTrainer) Pairs() ([]pipeline.Pair, error) {
-	with, ok := t.Student.(pipeline.Paired)
-	if !ok {
-		return nil, errors.New("the student keeps no discriminators")
-	}
-	return with.Pairs()
+	return l.finish(ctx, of, ask, o)
 }
 
 // restore reads the student of the finished run from its checkpoint.

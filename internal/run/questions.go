@@ -35,7 +35,7 @@ func Questions(s *runfile.Spec, schema *partition.Schema, node Node) (*conclavev
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := NewForecast(s, schema, node)
+	f, err := forecastOf(p, s, schema, node)
 	if err != nil {
 		return nil, nil, err
 	}

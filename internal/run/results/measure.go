@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/report"
@@ -58,13 +59,13 @@ func fillPage(ctx context.Context, page *report.Page, synthetic *partition.Table
 
 // writeReports writes the page and its two plainer versions.
 func writeReports(out map[string]string, page report.Page) error {
-	if err := WriteFile(out["report"], func(b *bytes.Buffer) error { return report.WriteHTML(b, page) }); err != nil {
-		return err
+	for _, f := range []struct {
+		name  string
+		write func(io.Writer, report.Page) error
+	}{{"report", report.WriteHTML}, {"report_md", report.WriteMarkdown}, {"report_json", report.WriteJSON}} {
+		if err := WriteFile(out[f.name], func(b *bytes.Buffer) error { return f.write(b, page) }); err != nil {
+			return err
+		}
 	}
-	if err := WriteFile(out["report_md"], func(b *bytes.Buffer) error {
-		return report.WriteMarkdown(b, page)
-	}); err != nil {
-		return err
-	}
-	return WriteFile(out["report_json"], func(b *bytes.Buffer) error { return report.WriteJSON(b, page) })
+	return nil
 }

@@ -28,6 +28,14 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
+// Interrupted is the error of what failed, or what is to be said of it where the context ended before.
+func Interrupted(ctx context.Context, err error, say string) error {
+	if err != nil && ctx.Err() != nil {
+		return errors.New(say)
+	}
+	return err
+}
+
 // Main runs the program with the arguments of the process, and ends the process.
 func Main(root *cobra.Command) { os.Exit(run(root)) }
 

@@ -3,6 +3,7 @@ package queue
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,57 +32,38 @@ Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage, 3 out of budget (sub
 	return c
 }
 
-// connection is how a command reaches the aggregator.
-type connection struct {
-	config           string
-	logLevel, format *string
-}
-
-// connected adds the flags of a connection to a command, and makes it run with
-// the queue and its argument, "" for none.
-func connected(c *cobra.Command, run func(context.Context, *client, string) error) *cobra.Command {
-	var f connection
-	c.Flags().StringVar(&f.config, "config", "",
-		"a student's YAML `file`: where the aggregator is, the dataset, and the certificate")
-	f.logLevel = cli.LogLevel(c, "is logged")
-	f.format = cli.Format(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if f.config == "" {
-			return cli.Misuse("--config: name a student's YAML file")
-		}
-		q, err := f.open()
-		if err != nil {
-			return err
-		}
-		defer q.Close()
-		argument := ""
-		if len(args) > 0 {
-			argument = args[0]
-		}
-		return run(c.Context(), q, argument)
-	}
-	return c
-}
-
+// client is a connection to the queue.
 type client struct {
 	*student.Queue
 	dataset string // that of the file
 	json    bool   // results are for programs
 }
 
-// open dials the aggregator.
-func (f *connection) open() (*client, error) {
-	config, err := student.LoadConnection(f.config)
-	if err != nil {
-		return nil, err
+// connected adds the flags of a connection to a command, and makes it run with
+// the queue and its argument, "" for none.
+func connected(c *cobra.Command, run func(context.Context, *client, string) error) *cobra.Command {
+	path := c.Flags().String("config", "",
+		"a student's YAML `file`: where the aggregator is, the dataset, and the certificate")
+	level, format := cli.LogLevel(c, "is logged"), cli.Format(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if *path == "" {
+			return cli.Misuse("--config: name a student's YAML file")
+		}
+		config, err := student.LoadConnection(*path)
+		if err != nil {
+			return err
+		}
+		log, err := logging.New(logging.Config{Level: *level, Format: logging.Auto})
+		if err != nil {
+			return err
+		}
+		dialled, err := student.Dial(config, log)
+		if err != nil {
+			return err
+		}
+		q := &client{dialled.Queue(), config.Dataset, *format == "json"}
+		defer q.Close()
+		return run(c.Context(), q, strings.Join(args, "")) // of which there is one at most
 	}
-	log, err := logging.New(logging.Config{Level: *f.logLevel, Format: logging.Auto})
-	if err != nil {
-		return nil, err
-	}
-	dialled, err := student.Dial(config, log)
-	if err != nil {
-		return nil, err
-	}
-	return &client{dialled.Queue(), config.Dataset, *f.format == "json"}, nil
+	return c
 }

@@ -51,10 +51,8 @@ func watch(ctx context.Context, q *client, name string) error {
 			})
 		}
 	})
-	if err != nil && ctx.Err() != nil {
-		return errors.New("interrupted; the run goes on")
-	}
-	if err = errors.Join(err, problem); err != nil {
+	err = errors.Join(cli.Interrupted(ctx, err, "interrupted; the run goes on"), problem)
+	if err != nil {
 		return err
 	}
 	ended := fmt.Errorf("run %s: %s", name, standing(last))

@@ -2,7 +2,6 @@ package rows
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -54,11 +53,8 @@ func runPapers(ctx context.Context, name string, o papers.Options, format string
 	}
 	o.Watch = func(text string) { fmt.Fprintln(os.Stderr, text) }
 	result, err := papers.Run(ctx, table, o)
-	if ctx.Err() != nil && err != nil {
-		return errors.New("interrupted; a table cannot be resumed, start it again or choose --sets")
-	}
 	if err != nil {
-		return err
+		return cli.Interrupted(ctx, err, "interrupted; a table cannot be resumed, start it again or choose --sets")
 	}
 	if format == "json" {
 		return cli.PrintJSON(result)

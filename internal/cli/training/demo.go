@@ -3,7 +3,6 @@ package training
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,8 +32,8 @@ func demoCommand() *cobra.Command {
 const shippedPipeline = "pategan"
 
 func demo(ctx context.Context, pipeline string, r *runFlags) error {
-	if err := r.check(); err != nil {
-		return err
+	if r.out == "" {
+		return cli.Misuse("--out: name a folder")
 	}
 	// The example is public, so that starting the demo anew breaks no promise:
 	// what an earlier demo left is removed.
@@ -52,11 +51,7 @@ func demo(ctx context.Context, pipeline string, r *runFlags) error {
 	if *r.format == "text" {
 		fmt.Fprintf(os.Stderr, "demo: two sites, an aggregator and a student on this machine train with %s\n", pipeline)
 	}
-	err := execute(ctx, path, r)
-	if ctx.Err() != nil && err != nil {
-		return errors.New("interrupted; the same command starts the demo anew")
-	}
-	return err
+	return cli.Interrupted(ctx, r.train(ctx, path), "interrupted; the same command starts the demo anew")
 }
 
 // setPipeline puts another pipeline into the example's run.yaml.

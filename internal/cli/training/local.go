@@ -4,7 +4,6 @@ package training
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +15,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/logging"
 	"github.com/conclave-dp/conclave/internal/progress"
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
@@ -24,27 +25,45 @@ func Commands() []*cobra.Command {
 	return []*cobra.Command{demoCommand(), localCommand(), postCommand(), weightsCommand(), reportCommand()}
 }
 
+// resultFlags say where results go and what is shown of them, and of the work before.
+type resultFlags struct {
+	out              string
+	format, logLevel *string
+}
+
+func (r *resultFlags) add(c *cobra.Command, out string) {
+	c.Flags().StringVar(&r.out, "out", out, "`folder` for the results")
+	cli.FromEnvironment(c, "out")
+	r.format, r.logLevel = cli.Format(c), cli.LogLevel(c, "the roles log")
+}
+
+// execute does work that can be watched, and shows its result.
+func (r *resultFlags) execute(work func(*zap.Logger, func(run.Status)) (*results.Result, error)) error {
+	log, err := logging.New(logging.Config{Level: *r.logLevel, Format: logging.Auto})
+	if err != nil {
+		return err
+	}
+	display := progress.New(os.Stderr)
+	result, err := work(log, display.Update)
+	display.Close()
+	if err != nil {
+		log.Debug("failed", zap.Error(err))
+		return err
+	}
+	return show(result, *r.format)
+}
+
+// runFlags are those of a run on a cluster of its own.
 type runFlags struct {
-	out                     string
-	format, logLevel, votes *string
+	resultFlags
+	votes *string
 }
 
 func newRunFlags(c *cobra.Command, out string) *runFlags {
-	r := &runFlags{}
-	c.Flags().StringVar(&r.out, "out", out, "`folder` for the results")
-	cli.FromEnvironment(c, "out")
-	r.format = cli.Format(c)
-	r.logLevel = cli.LogLevel(c, "the roles log")
-	r.votes = cli.Choice(c, "votes", "teachers", "who votes; coin for the baseline that learns from coin flips",
-		"teachers", "coin")
+	r := &runFlags{votes: cli.Choice(c, "votes", "teachers",
+		"who votes; coin for the baseline that learns from coin flips", "teachers", "coin")}
+	r.add(c, out)
 	return r
-}
-
-func (r *runFlags) check() error {
-	if r.out == "" {
-		return cli.Misuse("--out: name a folder")
-	}
-	return nil
 }
 
 func localCommand() *cobra.Command {
@@ -58,48 +77,29 @@ func localCommand() *cobra.Command {
 		if *path == "" {
 			return cli.Misuse("--run: name a run.yaml")
 		}
-		return localRun(c.Context(), *path, r)
+		if r.out == "" {
+			return cli.Misuse("--out: name a folder")
+		}
+		if err := ownFolder(r.out); err != nil {
+			return err
+		}
+		return cli.Interrupted(c.Context(), r.train(c.Context(), *path), goesOn)
 	}
 	return c
 }
 
-func localRun(ctx context.Context, path string, r *runFlags) error {
-	if err := r.check(); err != nil {
-		return err
-	}
-	if err := ownFolder(r.out); err != nil {
-		return err
-	}
-	err := execute(ctx, path, r)
-	if ctx.Err() != nil && err != nil {
-		return errInterrupted
-	}
-	return err
-}
+// goesOn says how to go on with a run, or with a stage after one.
+const goesOn = "interrupted; the same command goes on where this one stopped"
 
-// errInterrupted says how to go on with a run, or with a stage after one.
-var errInterrupted = errors.New("interrupted; the same command goes on where this one stopped")
-
-// execute trains on a cluster of its own and shows the result.
-func execute(ctx context.Context, path string, r *runFlags) error {
+// train trains on a cluster of its own and shows the result.
+func (r *runFlags) train(ctx context.Context, path string) error {
 	spec, err := runfile.Load(path)
 	if err != nil {
 		return err
 	}
-	log, err := logging.New(logging.Config{Level: *r.logLevel, Format: logging.Auto})
-	if err != nil {
-		return err
-	}
-	display := progress.New(os.Stderr)
-	result, err := local.Run(ctx, spec, local.Options{
-		Out: r.out, Coin: *r.votes == "coin", Log: log, Watch: display.Update,
+	return r.execute(func(log *zap.Logger, watch func(run.Status)) (*results.Result, error) {
+		return local.Run(ctx, spec, local.Options{Out: r.out, Coin: *r.votes == "coin", Log: log, Watch: watch})
 	})
-	display.Close()
-	if err != nil {
-		log.Debug("failed", zap.Error(err))
-		return err
-	}
-	return show(result, *r.format)
 }
 
 // ownFolder refuses an output folder with other people's files in it, which the

@@ -2,7 +2,6 @@ package training
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -42,11 +41,8 @@ func reportCommand() *cobra.Command {
 
 func makeReport(ctx context.Context, o results.ReportOptions, format string) error {
 	result, err := results.MakeReport(ctx, o)
-	if err != nil && ctx.Err() != nil {
-		return errors.New("interrupted; start the report again")
-	}
 	if err != nil {
-		return err
+		return cli.Interrupted(ctx, err, "interrupted; start the report again")
 	}
 	if format == "json" {
 		return cli.PrintJSON(result)

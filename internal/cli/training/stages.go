@@ -3,44 +3,39 @@ package training
 import (
 	"context"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/local"
-	"github.com/conclave-dp/conclave/internal/logging"
-	"github.com/conclave-dp/conclave/internal/progress"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
 type stageFlags struct {
-	later            run.LaterOptions
-	config, out      string
-	logLevel, format *string
+	resultFlags
+	later  run.LaterOptions
+	config string
 }
 
 func newStageFlags(c *cobra.Command) *stageFlags {
 	l, f := &stageFlags{}, c.Flags()
+	l.add(c, "")
 	f.StringVar(&l.later.From, "from", "", "output `folder` of the finished run")
 	f.StringVar(&l.later.Run, "run", "",
 		"its run.yaml, with the options of the stages as they are now; where it was, if this is left out")
 	f.StringVar(&l.config, "config", "",
 		"a student's or worker's YAML `file`, for a cluster that is running: where the aggregator is, the dataset, "+
 			"and the certificate; the local run's own cluster, if this is left out")
-	f.StringVar(&l.out, "out", "", "`folder` for the results")
-	cli.FromEnvironment(c, "out")
 	f.StringVar(&l.later.Name, "name", "",
 		"name of the stage's run in the ledger; by default that of the run with the stage's behind it")
 	f.Float64Var(&l.later.Epsilon, "epsilon", 0,
 		"what the stage may spend of what is left of the dataset's budget; none for stages that are free")
 	f.Float64Var(&l.later.Delta, "delta", 0, "its delta; that of the run, if this is left out")
-	l.logLevel = cli.LogLevel(c, "the roles log")
-	l.format = cli.Format(c)
 	return l
 }
 
@@ -76,7 +71,7 @@ func postCommand() *cobra.Command {
 		for _, s := range strings.Split(*stage, ",") {
 			l.later.Post = append(l.later.Post, strings.TrimSpace(s))
 		}
-		return l.execute(c.Context())
+		return l.follow(c.Context())
 	}
 	return c
 }
@@ -93,13 +88,13 @@ func weightsCommand() *cobra.Command {
 		if l.later.Weights == "" || l.later.Weights == "none" {
 			return cli.Misuse("--method: use discriminator, logreg-noised, logreg-debiased or dp-mlp")
 		}
-		return l.execute(c.Context())
+		return l.follow(c.Context())
 	}
 	return c
 }
 
-// execute runs the stage on the local run's cluster or on one that is running.
-func (l *stageFlags) execute(ctx context.Context) error {
+// follow runs the stage on the local run's cluster or on one that is running.
+func (l *stageFlags) follow(ctx context.Context) error {
 	if err := l.check(); err != nil {
 		return err
 	}
@@ -107,39 +102,25 @@ func (l *stageFlags) execute(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log, err := logging.New(logging.Config{Level: *l.logLevel, Format: logging.Auto})
-	if err != nil {
-		return err
-	}
 	if err := ownFolder(l.out); err != nil {
 		return err
 	}
-	display := progress.New(os.Stderr)
-	defer display.Close()
-	var result *results.Result
-	if l.config == "" || later.Free() {
-		options := local.Options{Out: l.out, Log: log, Watch: display.Update}
-		result, err = local.RunLater(ctx, later, l.later.From, options)
-	} else {
-		config, configErr := student.LoadConnection(l.config)
-		if configErr != nil {
-			return configErr
+	err = l.execute(func(log *zap.Logger, watch func(run.Status)) (*results.Result, error) {
+		if l.config == "" || later.Free() {
+			return local.RunLater(ctx, later, l.later.From, local.Options{Out: l.out, Log: log, Watch: watch})
 		}
-		client, dialErr := student.Dial(config, log)
-		if dialErr != nil {
-			return dialErr
+		config, err := student.LoadConnection(l.config)
+		if err != nil {
+			return nil, err
+		}
+		client, err := student.Dial(config, log)
+		if err != nil {
+			return nil, err
 		}
 		defer client.Close()
-		result, err = later.Execute(ctx, run.Options{
-			Client: client, Dataset: config.Dataset, Out: l.out, Log: log, Watch: display.Update,
+		return later.Execute(ctx, run.Options{
+			Client: client, Dataset: config.Dataset, Out: l.out, Log: log, Watch: watch,
 		})
-	}
-	display.Close()
-	if err != nil && ctx.Err() != nil {
-		return errInterrupted
-	}
-	if err != nil {
-		return err
-	}
-	return show(result, *l.format)
+	})
+	return cli.Interrupted(ctx, err, goesOn)
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 
+	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/local"
 	pipeline "github.com/conclave-dp/conclave/internal/pipeline/gpate"
 	"github.com/conclave-dp/conclave/internal/run/results"
@@ -80,7 +81,7 @@ func gpateLines() []group {
 func untilDependent(epsilon float64) func(context.Context, *attempt, *outcome) (*table, *results.Result, error) {
 	return func(ctx context.Context, a *attempt, o *outcome) (*table, *results.Result, error) {
 		collected := &votes{}
-		_, result, err := a.run(ctx, nil, local.Options{Votes: collected.see})
+		_, result, err := a.run(ctx, nil, local.Options{Hooks: aggregator.Hooks{Votes: collected.see}})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -95,7 +96,7 @@ func untilDependent(epsilon float64) func(context.Context, *attempt, *outcome) (
 		*collected = votes{}
 		rows, result, err := a.run(ctx, func(s *runfile.Spec) {
 			runfile.Section[pipeline.Options](s).Rounds = rounds
-		}, local.Options{Votes: collected.see})
+		}, local.Options{Hooks: aggregator.Hooks{Votes: collected.see}})
 		if err != nil {
 			return nil, result, err
 		}

@@ -25,7 +25,7 @@ func TestRoundsForAnEpsilonThatDependsOnVotes(t *testing.T) {
 		for range queries {
 			counts, release.Labels = append(counts, 0, 2000), append(release.Labels, 1)
 		}
-		v.see(counts, release)
+		v.see("", 0, counts, release)
 		raw, err := json.Marshal(ledger.Entry{Kind: "gradient-votes",
 			Charge: ledger.Charge{Events: []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: queries}}}})
 		testkit.Must(t, err)

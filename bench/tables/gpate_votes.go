@@ -19,7 +19,7 @@ import (
 // this measurement is of public data sets.
 type votes struct{ rounds []pate.VotedEvent }
 
-func (v *votes) see(counts []int64, release *conclavev1.NoisyVotes) {
+func (v *votes) see(_ string, _ uint64, counts []int64, release *conclavev1.NoisyVotes) {
 	classes := int(release.Classes)
 	e := pate.VotedEvent{}
 	for q, label := range release.Labels {

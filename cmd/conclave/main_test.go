@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -39,6 +40,7 @@ func TestScripts(t *testing.T) {
 	finished := finishedRun(t)
 	example, err := filepath.Abs(filepath.Join("..", "..", "examples", "flchain"))
 	testkit.Must(t, err)
+	t.Run("an interrupted report", func(t *testing.T) { interruptedReport(t, finished(), example) })
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
@@ -69,6 +71,19 @@ func TestScripts(t *testing.T) {
 			"imagemodel": imageModel,
 		},
 	})
+}
+
+// interruptedReport wants a report whose context has ended to say that it was interrupted.
+func interruptedReport(t *testing.T, finished, example string) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := command()
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SetArgs([]string{"report", "--from", finished, "--out", filepath.Join(t.TempDir(), "out"),
+		"--test", filepath.Join(example, "test.csv.gz")})
+	if err := c.ExecuteContext(ctx); err == nil || !strings.HasPrefix(err.Error(), "interrupted") {
+		t.Errorf("the error is %v", err)
+	}
 }
 
 // smallRun is a run that takes a second. The quality of what it makes does not

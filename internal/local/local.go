@@ -32,7 +32,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 const dataset = "local"
@@ -44,12 +43,8 @@ type Options struct {
 	Out string
 	// Coin replaces votes by coin flips, the baseline.
 	Coin bool
-	// Votes sees the histograms of votes behind each release, for measurements; see
-	// [aggregator.Hooks]. They are PRIVATE. May be nil.
-	Votes func(counts []int64, release *conclavev1.NoisyVotes)
-	// Sums sees the sums behind releases before their noise, for tests. They are PRIVATE.
-	// May be nil.
-	Sums func(round uint64, counts []int64)
+	// Hooks see what is PRIVATE, for measurements and tests.
+	Hooks aggregator.Hooks
 	// Log receives the log of all roles; nil logs nothing.
 	Log *zap.Logger
 	// Watch is told how the run stands. May be nil.
@@ -214,16 +209,9 @@ func startAggregator(ctx context.Context, job *run.Job, state string, o Options)
 		Name: dataset, SchemaSHA256: job.Schema.SHA256, Unit: spec.Privacy.Unit,
 		Budget: job.DatasetBudget(),
 	}}
-	options := aggregator.Options{Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin, Reducers: kinds.Reducers()}
-	if o.Votes != nil {
-		options.Hooks.Votes = func(_ string, _ uint64, counts []int64, release *conclavev1.NoisyVotes) {
-			o.Votes(counts, release)
-		}
-	}
-	if o.Sums != nil {
-		options.Hooks.Sums = func(_ string, round uint64, counts []int64) { o.Sums(round, counts) }
-	}
-	return aggregator.New(ctx, c, options)
+	return aggregator.New(ctx, c, aggregator.Options{
+		Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin, Reducers: kinds.Reducers(), Hooks: o.Hooks,
+	})
 }
 
 const studentName = "student"

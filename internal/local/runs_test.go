@@ -85,7 +85,7 @@ func TestRunsEndToEnd(t *testing.T) {
 			spec, dir, out := begin(t, runOn("table.csv", c.lines))
 			o := Options{Out: out, Coin: c.coin}
 			if c.coin {
-				o.Sums = func(round uint64, counts []int64) {
+				o.Hooks.Sums = func(_ string, round uint64, counts []int64) {
 					if (round > 0 || spec.Pipeline == "embed") &&
 						slices.ContainsFunc(counts, func(v int64) bool { return v != 0 }) {
 						t.Errorf("round %d adds up to %v", round, counts)

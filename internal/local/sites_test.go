@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -64,12 +65,12 @@ func TestSumsDoNotDependOnTheNumberOfSites(t *testing.T) {
 				var sums [][]int64
 				var last run.Status
 				result, err := Run(t.Context(), spec, Options{Out: out,
-					Sums: func(number uint64, counts []int64) {
+					Hooks: aggregator.Hooks{Sums: func(_ string, number uint64, counts []int64) {
 						if number != uint64(len(sums)) {
 							t.Errorf("round %d after %d", number, len(sums))
 						}
 						sums = append(sums, slices.Clone(counts))
-					},
+					}},
 					Watch: func(s run.Status) { last = s },
 				})
 				testkit.Must(t, err)
@@ -127,7 +128,7 @@ func TestEmbeddingsOfOddTables(t *testing.T) {
 		files(t, dir, map[string]string{"schema.yaml": c.schema, "table.csv": rows + "\n"})
 		var sum []int64
 		result, err := Run(t.Context(), spec, Options{Out: out,
-			Sums: func(_ uint64, counts []int64) { sum = slices.Clone(counts) }})
+			Hooks: aggregator.Hooks{Sums: func(_ string, _ uint64, counts []int64) { sum = slices.Clone(counts) }}})
 		testkit.Must(t, err)
 		check(t, spec, result, out, map[string]int{"embedding": 1})
 		each := len(sum) / len(c.counts)

@@ -45,7 +45,7 @@ func TestLargeImages(t *testing.T) {
 	}
 	random := rand.NewChaCha8([32]byte{2})
 	noise := func(each, classes int) (*idx.Images, *partition.Schema) { // of the schema only its classes matter
-		x := &idx.Images{Shape: partition.Image{Height: 240, Width: 180, Channels: 1}}
+		x := &idx.Images{Shape: partition.Image{Height: 240, Width: 180, Channels: 3}}
 		for i := range each * classes {
 			x.Classes = append(x.Classes, i%classes)
 		}
@@ -55,12 +55,12 @@ func TestLargeImages(t *testing.T) {
 		text := strings.Replace(partitiontest.Bars, "[left, right]", "[a"+numbered(classes)+"]", 1)
 		return x, partitiontest.Schema(t, text)
 	}
-	x, schema := noise(10, 12)
+	x, schema := noise(10, 4)
 	sheet, err := samplesOf(x, schema)
 	if err != nil || len(sheet) > picture.MaxSheetBytes {
 		t.Errorf("%d bytes, %v", len(sheet), err)
 	}
-	x, schema = noise(1, 110)
+	x, schema = noise(1, 33)
 	var page report.Page
 	testkit.Must(t, addSheet(&page, "x", x, schema, false))
 	if len(page.Images) != 0 || len(page.Notes) != 1 {

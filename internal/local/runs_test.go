@@ -65,8 +65,10 @@ func TestRunsEndToEnd(t *testing.T) {
 		"an embedding by coin": {embedding, true, map[string]int{"embedding": 1}, false},
 		"boosting, rejection": {votes + "post: [pgb, drs]\npgb: {rounds: 6, candidates: 400}\n", false,
 			map[string]int{"class-counts": 1, "votes": 8, "scores": 6}, false},
-		"boosting after steps": {steps + "post: [pgb]\npgb: {rounds: 6, candidates: 400, complements: false}\n", false,
-			map[string]int{"class-counts": 1, "discriminator": 6, "scores": 6}, false},
+		// Whose discriminators are what is chosen.
+		"boosting after steps": {"pipeline: dpgan\nwarm_start: {embed: 0}\ndpgan: {steps: 6, quorum: 1, student: " +
+			"{hidden: 8, batch: 20, steps: 2}}\npost: [pgb]\npgb: {rounds: 6, candidates: 400, complements: false}\n",
+			false, map[string]int{"class-counts": 1, "discriminator": 6, "scores": 6}, false},
 		"boosting by coin": {steps + "post: [pgb]\npgb: {rounds: 6, candidates: 400, complements: false}\n", true,
 			map[string]int{"class-counts": 1, "discriminator": 6, "scores": 6}, false},
 		"weights after an embedding": {embedding + "weights: logreg-debiased\n", false,

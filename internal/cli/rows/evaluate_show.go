@@ -130,19 +130,16 @@ func ranking(r *evaluate.Ranking) string {
 	return fmt.Sprintf("%.3f (%.3f)", r.AUROC, r.AveragePrecision)
 }
 
-func number(v *float64) string {
-	if v == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.3f", *v)
-}
+func number(v *float64) string { return shown("%.3f", v) }
 
 // anySize writes a number of any size, which three decimals may show as 0.
-func anySize(v *float64) string {
+func anySize(v *float64) string { return shown("%.4g", v) }
+
+func shown(format string, v *float64) string {
 	if v == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.4g", *v)
+	return fmt.Sprintf(format, *v)
 }
 
 // pairSummary is the mean of the pairs that have a score, and the worst of them.

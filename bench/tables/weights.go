@@ -91,7 +91,7 @@ var classes = &measure{
 			return nil, err
 		}
 		auc := 0.5 // of rows of one class: all guess alike
-		all, err := evaluate.TrainTest(ctx, rows, d.test, classify.NewMLP(classify.MLPOptions{}))
+		all, err := evaluate.TrainTest(ctx, rows, d.test, classify.MLP())
 		if err == nil {
 			auc = all[0].AUROC
 		} else if !errors.Is(err, evaluate.ErrOneClass) {
@@ -119,7 +119,7 @@ var numbers = &measure{
 			return nil, errors.New("no regression could be fitted")
 		}
 		network, err := evaluate.CompareRegressors(ctx, nil, d.test, rows, rows.Weights(), label,
-			classify.NewMLPRegression(classify.MLPOptions{}))
+			classify.MLPRegression())
 		if err != nil {
 			return nil, err
 		}

@@ -141,7 +141,7 @@ func TestPropensityOfEqualDistributions(t *testing.T) {
 		return out
 	}
 	for _, uneven := range []bool{false, true} {
-		const n, times = 600, 400
+		const n, times = 400, 120
 		w := make([]float64, n)
 		for i := range w {
 			w[i] = 1

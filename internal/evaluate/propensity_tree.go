@@ -81,7 +81,7 @@ func ComparePropensityTree(real, synthetic *partition.Table, weight []float64, o
 }
 
 func treePMSE(rows classify.Rows, leaf int) (float64, error) {
-	tree := classify.NewDecisionTree(classify.TreeOptions{Leaf: leaf})
+	tree := classify.DecisionTree(leaf)
 	if err := tree.Fit(rows); err != nil {
 		return 0, err
 	}

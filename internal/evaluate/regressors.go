@@ -29,7 +29,7 @@ type RegressorUtility struct {
 // of numbers or that has no values, with ErrWeights, and when ctx ends, which it asks before
 // each model. NOT PRIVATE.
 func CompareRegressors(ctx context.Context, train, test, synthetic *partition.Table, weight []float64, column string,
-	models ...classify.Regressor) ([]RegressorUtility, error) {
+	models ...*classify.Regressor) ([]RegressorUtility, error) {
 	fail := func(err error) ([]RegressorUtility, error) { return nil, fmt.Errorf("regressors: %w", err) }
 	weight, err := checkTables(test, synthetic, weight)
 	if err != nil {

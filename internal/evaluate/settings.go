@@ -37,7 +37,7 @@ func (e *Evaluation) utility(ctx context.Context, in Input) error {
 	}
 	encoder := encode.New(schema)
 	s := settings{synthetic: label(encoder, in.Synthetic), test: label(encoder, in.Test)}
-	if _, _, err := measure.CountClasses(s.test.Positive); err != nil {
+	if err := measure.CheckClasses(s.test.Positive); err != nil {
 		e.note("The test rows hold one class only, so that nothing can be ranked.")
 		return nil
 	}

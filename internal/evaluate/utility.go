@@ -44,7 +44,7 @@ var ErrNoClasses = errors.New("the schema names no label with a positive class")
 // either table holds one class only (the message says which); when the
 // tables' schemas have different columns; and when ctx ends, which it asks before
 // each model.
-func TrainTest(ctx context.Context, train, test *partition.Table, models ...classify.Classifier) ([]Utility, error) {
+func TrainTest(ctx context.Context, train, test *partition.Table, models ...*classify.Classifier) ([]Utility, error) {
 	if len(models) == 0 {
 		models = classify.Models()
 	}
@@ -62,7 +62,7 @@ func TrainTest(ctx context.Context, train, test *partition.Table, models ...clas
 		name string
 		rows classify.Rows
 	}{{"training", learn}, {"test", exam}} {
-		if _, _, err := measure.CountClasses(side.rows.Positive); err != nil {
+		if err := measure.CheckClasses(side.rows.Positive); err != nil {
 			return nil, fmt.Errorf("%s rows: %w", side.name, err)
 		}
 	}
@@ -83,7 +83,7 @@ func TrainTest(ctx context.Context, train, test *partition.Table, models ...clas
 	return results, nil
 }
 
-func trainTest(model classify.Classifier, learn, exam classify.Rows) (Ranking, error) {
+func trainTest(model *classify.Classifier, learn, exam classify.Rows) (Ranking, error) {
 	var r Ranking
 	if err := model.Fit(learn); err != nil {
 		return r, fmt.Errorf("train %s: %w", model.Name(), err)
@@ -101,7 +101,7 @@ func trainTest(model classify.Classifier, learn, exam classify.Rows) (Ranking, e
 	if r.InterpolatedPrecision, err = measure.InterpolatedPrecision(exam.Positive, scores, exam.Weight); err != nil {
 		return r, fmt.Errorf("test %s: %w", model.Name(), err)
 	}
-	if r.Accuracy, err = measure.Accuracy(exam.Positive, scores, classify.Threshold(model), exam.Weight); err != nil {
+	if r.Accuracy, err = measure.Accuracy(exam.Positive, scores, model.Threshold(), exam.Weight); err != nil {
 		return r, fmt.Errorf("test %s: %w", model.Name(), err)
 	}
 	return r, nil

@@ -100,7 +100,7 @@ func TestTrainTestUsesTheModelsGiven(t *testing.T) {
 		rows = append(rows, []float64{20 + 50*label, math.NaN(), float64(i % 3), label})
 	}
 	table := tableOf(t, s, rows...)
-	got, err := TrainTest(t.Context(), table, table, classify.NewLogistic(1))
+	got, err := TrainTest(t.Context(), table, table, classify.Models()[0])
 	testkit.Must(t, err)
 	want := Utility{Classifier: "logistic regression", AUROC: 1, AveragePrecision: 1, InterpolatedPrecision: 1,
 		Accuracy: 1}

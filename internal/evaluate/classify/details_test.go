@@ -8,7 +8,7 @@ import (
 
 func TestForestTriesTheRootOfTheColumns(t *testing.T) {
 	for columns, want := range map[int]int{1: 1, 3: 1, 16: 4, 100: 10} {
-		if got := NewRandomForest(BaggingOptions{}).tried(columns); got != want {
+		if got := rootOf(columns); got != want {
 			t.Errorf("%d of %d columns are tried, want %d", got, columns, want)
 		}
 	}
@@ -22,9 +22,9 @@ func TestForestGoesOnWhereTheColumnsTriedAreConstant(t *testing.T) {
 		r.X.Data[i*16+11] = float64(i % 2)
 		r.Positive = append(r.Positive, i%2 == 1)
 	}
-	forest := NewRandomForest(BaggingOptions{})
-	testkit.Must(t, forest.Fit(r))
-	for k, tree := range forest.trees {
+	rows, err := r.prepare()
+	testkit.Must(t, err)
+	for k, tree := range growBagged(rows, 100, 1, rootOf) {
 		if len(tree) != 3 {
 			t.Errorf("tree %d has %d nodes, want 3", k, len(tree))
 		}
@@ -38,18 +38,29 @@ func TestBoostingTakesTheFirstOfEqualColumns(t *testing.T) {
 		r.X.Data = append(r.X.Data, 1, v, v)
 		r.Positive = append(r.Positive, v+float64(i%7)*20 > 150)
 	}
-	model := NewBoosting(BoostingOptions{})
-	testkit.Must(t, model.Fit(r))
-	if got := model.Importances(); got[0] != 0 || got[1] != 1 || got[2] != 0 {
-		t.Errorf("importances %v", got)
+	rows, err := r.prepare()
+	testkit.Must(t, err)
+	splits := 0
+	for _, tree := range growBoosted(rows) {
+		for _, n := range tree {
+			if n.Left != 0 {
+				splits++
+				if n.Column != 1 {
+					t.Errorf("a split by column %d", n.Column)
+				}
+			}
+		}
+	}
+	if splits == 0 {
+		t.Error("nothing was split")
 	}
 }
 
 func TestAdaBoostEndsWhereATreeMakesNoMistake(t *testing.T) {
-	model := NewAdaBoost(50)
-	testkit.Must(t, model.Fit(Rows{X: Matrix{Rows: 4, Cols: 1, Data: []float64{1, 2, 3, 4}},
-		Positive: []bool{false, false, true, true}}))
-	if len(model.trees) != 1 {
-		t.Errorf("%d trees, want 1", len(model.trees))
+	rows, err := Rows{X: Matrix{Rows: 4, Cols: 1, Data: []float64{1, 2, 3, 4}},
+		Positive: []bool{false, false, true, true}}.prepare()
+	testkit.Must(t, err)
+	if grown := growStumps(rows, 50); len(grown) != 1 {
+		t.Errorf("%d trees, want 1", len(grown))
 	}
 }

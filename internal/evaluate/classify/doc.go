@@ -1,7 +1,7 @@
 // Package classify holds the classifiers that synthetic tables are measured with:
 // trained on one table, they rank the rows of another.
 //
-//	model := classify.NewLogistic(1)
+//	model := classify.Models()[0]
 //	err := model.Fit(classify.Rows{X: x, Positive: positive})
 //	scores, err := model.Score(test)
 //
@@ -10,7 +10,7 @@
 // two that are used by default, All are the twelve of the PATE-GAN paper (Jordon,
 // Yoon, van der Schaar 2019). The same rows in the same order give the same
 // figures on the same machine, whatever the number of processors; models that
-// draw random numbers take a seed.
+// draw random numbers have a fixed seed.
 //
 // Regressors are four of them for numbers.
 //

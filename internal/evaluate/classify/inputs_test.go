@@ -130,51 +130,7 @@ func TestModelsTakeOddTables(t *testing.T) {
 			if a := auroc(t, model, c.rows.X, c.rows.Positive); a < c.area {
 				t.Errorf("%s, %s: AUROC %.3f, want at least %v", c.name, model.Name(), a, c.area)
 			}
-			if m, ok := model.(Importance); ok {
-				for j, v := range m.Importances() {
-					if !(v >= 0) || math.IsInf(v, 0) {
-						t.Errorf("%s, %s: feature %d has importance %v", c.name, model.Name(), j+1, v)
-					}
-				}
-			}
 		}
-	}
-}
-
-func TestImportances(t *testing.T) {
-	x, y := world(1, 3000, 5, true)
-	for i := range x.Rows {
-		x.Row(i)[0] *= 1000 // which must not matter
-		x.Row(i)[4] = 7
-	}
-	with := 0
-	for _, model := range All() {
-		m, ok := model.(Importance)
-		if !ok {
-			continue
-		}
-		with++
-		if m.Importances() != nil {
-			t.Errorf("%s: importances before Fit", model.Name())
-		}
-		testkit.Must(t, model.Fit(Rows{X: x, Positive: y}))
-		got := m.Importances()
-		if len(got) != 5 {
-			t.Fatalf("%s: %d importances of 5 features", model.Name(), len(got))
-		}
-		sum := 0.0
-		for _, v := range got {
-			sum += v
-		}
-		if got[0] < 1.5*(got[1]+got[2]+got[3])/3 || got[4] != 0 {
-			t.Errorf("%s: importances %.3f, want the first to stand out and 0 for the last", model.Name(), got)
-		}
-		if _, linear := model.(interface{ Coefficients() ([]float64, float64) }); !linear && math.Abs(sum-1) > 1e-9 {
-			t.Errorf("%s: importances sum to %v", model.Name(), sum)
-		}
-	}
-	if with != 9 {
-		t.Errorf("%d models say what counts, want 9", with)
 	}
 }
 

@@ -36,7 +36,6 @@ type reference struct {
 			Intercept float64   `json:"intercept"`
 		} `json:"coefficients"`
 		Probabilities map[string][]float64 `json:"probabilities"`
-		Importances   map[string][]float64 `json:"importances"`
 	} `json:"fixture"`
 	Sets map[string]map[string]struct {
 		AUROC            float64 `json:"auroc"`
@@ -70,49 +69,63 @@ func fixtureRows(tb testing.TB) Rows {
 // scikit-learn was given each row as often as its weight says, so these tests are
 // about weights, too.
 func TestCoefficientsAreThoseOfScikitLearn(t *testing.T) {
-	rows, f := fixtureRows(t), sklearnReference(t).Fixture
-	for _, model := range []interface {
-		Classifier
-		Coefficients() ([]float64, float64)
-	}{NewLogistic(1), NewLinearSVM(1), NewDiscriminant()} {
-		want, ok := f.Coefficients[model.Name()]
+	rows, err := fixtureRows(t).prepare()
+	testkit.Must(t, err)
+	for _, c := range []struct {
+		name string
+		fit  func() (linearModel, error)
+	}{
+		{"logistic regression", func() (linearModel, error) { return fitLogistic(rows, 1) }},
+		{"linear svm", func() (linearModel, error) { return fitSVM(rows, 1) }},
+		{"linear discriminant analysis", func() (linearModel, error) { return fitDiscriminant(rows) }},
+	} {
+		want, ok := sklearnReference(t).Fixture.Coefficients[c.name]
 		if !ok {
-			t.Fatalf("there are no coefficients of %s", model.Name())
+			t.Fatalf("there are no coefficients of %s", c.name)
 		}
-		if w, _ := model.Coefficients(); w != nil {
-			t.Errorf("%s has coefficients before Fit", model.Name())
-		}
-		testkit.Must(t, model.Fit(rows))
-		got, intercept := model.Coefficients()
+		model, err := c.fit()
+		testkit.Must(t, err)
+		got, intercept := model.coefficients()
 		got, expected := append(got, intercept), append(want.Weights, want.Intercept)
 		largest := 0.0
 		for j, w := range expected {
 			largest = max(largest, math.Abs(got[j]-w)/max(1, math.Abs(w)))
 		}
-		t.Logf("%s: at most %.1g off", model.Name(), largest)
+		t.Logf("%s: at most %.1g off", c.name, largest)
 		if !(largest < 1e-5) {
-			t.Errorf("%s: coefficients %v, want %v", model.Name(), got, expected)
+			t.Errorf("%s: coefficients %v, want %v", c.name, got, expected)
 		}
 	}
+}
+
+// coefficients gives the weights per feature in the features' own scale, and the intercept
+// that belongs to them.
+func (l linearModel) coefficients() (weights []float64, intercept float64) {
+	intercept = l.theta[len(l.mean)]
+	for j, m := range l.mean {
+		weights = append(weights, l.theta[j]/l.scale[j])
+		intercept -= weights[j] * m
+	}
+	return weights, intercept
 }
 
 func TestProbabilitiesAreThoseOfScikitLearn(t *testing.T) {
 	rows, f := fixtureRows(t), sklearnReference(t).Fixture
 	identity := func(z float64) float64 { return z }
 	for _, c := range []struct {
-		model     Classifier
+		model     *Classifier
 		link      func(float64) float64
 		tolerance float64
 		// known rows only are compared: there are splits of small nodes by different
 		// features that gain the same, and rows that were not fitted to tell them apart.
 		known bool
 	}{
-		{NewGaussianBayes(), sigmoid, 1e-6, false},
-		{NewBernoulliBayes(), sigmoid, 1e-6, false},
-		{NewDecisionTree(TreeOptions{Depth: 3}), identity, 1e-6, false},
-		{NewFirstOrderBoosting(FirstOrderOptions{Trees: 20}), sigmoid, 1e-6, true},
-		{NewAdaBoost(20), sigmoid, 1e-6, false},
-		{NewBoosting(BoostingOptions{}), sigmoid, 1e-4, false}, // gradients are float32 there
+		{gaussianBayes(), sigmoid, 1e-6, false},
+		{bernoulliBayes(), sigmoid, 1e-6, false},
+		{decisionTree(3, 1), identity, 1e-6, false},
+		{firstOrderBoosting(20), sigmoid, 1e-6, true},
+		{adaBoost(20), sigmoid, 1e-6, false},
+		{boosting(), sigmoid, 1e-4, false}, // gradients are float32 there
 	} {
 		want := f.Probabilities[c.model.Name()]
 		if len(want) != rows.X.Rows {
@@ -131,18 +144,6 @@ func TestProbabilitiesAreThoseOfScikitLearn(t *testing.T) {
 		t.Logf("%s: at most %.1g off", c.model.Name(), largest)
 		if !(largest < c.tolerance) {
 			t.Errorf("%s: probabilities are off by up to %v", c.model.Name(), largest)
-		}
-	}
-}
-
-func TestImportancesAreThoseOfScikitLearn(t *testing.T) {
-	model := NewDecisionTree(TreeOptions{Depth: 3})
-	testkit.Must(t, model.Fit(fixtureRows(t)))
-	want := sklearnReference(t).Fixture.Importances[model.Name()]
-	for j, v := range model.Importances() {
-		if math.Abs(v-want[j]) > 1e-9 {
-			t.Errorf("importances %v, want %v", model.Importances(), want)
-			break
 		}
 	}
 }
@@ -174,14 +175,14 @@ func shared(tb testing.TB, name string) (train, test Rows) {
 
 // seeded gives the model of a name with another seed; false where nothing in it is
 // random.
-func seeded(name string, seed uint64) (Classifier, bool) {
+func seeded(name string, seed uint64) (*Classifier, bool) {
 	switch name {
 	case "random forest":
-		return NewRandomForest(BaggingOptions{Seed: seed}), true
+		return randomForest(100, seed), true
 	case "bagging":
-		return NewBagging(BaggingOptions{Seed: seed}), true
+		return bagging(10, seed), true
 	case "multi-layer perceptron":
-		return NewMLP(MLPOptions{Seed: seed}), true
+		return mlp(seed), true
 	}
 	models, err := Named(name)
 	if err != nil {

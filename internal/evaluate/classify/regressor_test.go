@@ -36,9 +36,9 @@ func readRegressors(t *testing.T) (r regressors, learn, exam Targets) {
 func TestRegressorsAgainstScikitLearn(t *testing.T) {
 	r, learn, exam := readRegressors(t)
 	for _, c := range []struct {
-		model Regressor
+		model *Regressor
 		want  []float64
-	}{{NewLinearRegression(), r.Linear}, {NewBoostingRegression(FirstOrderOptions{Trees: 30}), r.Boosting}} {
+	}{{Regressors()[0], r.Linear}, {regressor("gradient boosting", boostingRegression(30)), r.Boosting}} {
 		testkit.Must(t, c.model.Fit(learn))
 		got, err := c.model.Predict(exam.X)
 		testkit.Must(t, err)
@@ -72,14 +72,14 @@ func TestLeafAndThresholdAgainstScikitLearn(t *testing.T) {
 	for _, v := range r.Y {
 		rows.Positive = append(rows.Positive, v > 22)
 	}
-	tree := NewDecisionTree(TreeOptions{Leaf: 5})
+	tree := DecisionTree(5)
 	got := fitAndScore(t, tree, rows, exam.X)
 	right, differ := 0, 0
 	for i, v := range got {
 		if math.Abs(v-r.Label.Tree[i]) > 1e-9 {
 			differ++ // where splits gain the same, either may be taken
 		}
-		if (v > Threshold(tree)) == (r.Truth[i] > 22) {
+		if (v > tree.Threshold()) == (r.Truth[i] > 22) {
 			right++
 		}
 	}
@@ -88,9 +88,6 @@ func TestLeafAndThresholdAgainstScikitLearn(t *testing.T) {
 	}
 	if accuracy := float64(right) / float64(len(got)); math.Abs(accuracy-r.Label.Accuracy) > 2.0/float64(len(got)) {
 		t.Errorf("accuracy %v, want %v", accuracy, r.Label.Accuracy)
-	}
-	if err := NewDecisionTree(TreeOptions{Leaf: -1}).Fit(rows); err == nil {
-		t.Error("leaves of -1 rows were grown")
 	}
 }
 
@@ -111,7 +108,7 @@ func TestThresholdsHalve(t *testing.T) {
 	for _, model := range All() {
 		n := 0
 		for _, s := range fitAndScore(t, model, Rows{X: x, Positive: y}, x) {
-			if s > Threshold(model) {
+			if s > model.Threshold() {
 				n++
 			}
 		}

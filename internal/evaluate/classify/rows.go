@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/conclave-dp/conclave/internal/evaluate/classify/trees"
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
@@ -32,7 +33,7 @@ const (
 // training holds rows that were checked.
 type training struct {
 	x       Matrix
-	label   []float64 // 1 positive, 0 negative
+	label   []float64 // 1 positive, 0 negative; of regressors a number
 	weight  []float64 // above 0
 	uniform bool      // all weights are 1
 	// Sums of weights: of both classes, and of all.
@@ -47,68 +48,63 @@ func (r Rows) prepare() (training, error) {
 	if len(r.Positive) != r.X.Rows {
 		return training{}, fmt.Errorf("%d rows but %d labels", r.X.Rows, len(r.Positive))
 	}
-	kept, err := r.withWeight()
+	label := make([]float64, r.X.Rows)
+	for i, positive := range r.Positive {
+		if positive {
+			label[i] = 1
+		}
+	}
+	t, err := weigh(r.X, label, r.Weight)
 	if err != nil {
-		return training{}, err
+		return t, err
 	}
-	if _, _, err := measure.CountClasses(kept.Positive); err != nil {
-		return training{}, err
-	}
-	t := training{x: kept.X, weight: kept.Weight, label: make([]float64, kept.X.Rows), uniform: true}
+	positive := make([]bool, t.x.Rows)
 	for i, w := range t.weight {
-		if kept.Positive[i] {
-			t.label[i] = 1
+		if positive[i] = t.label[i] == 1; positive[i] {
 			t.pos += w
 		} else {
 			t.neg += w
 		}
-		t.uniform = t.uniform && w == 1
 	}
 	t.total = t.pos + t.neg
-	return t, nil
+	return t, measure.CheckClasses(positive)
 }
 
-// withWeight gives the rows of weight above 0, each with its weight.
-func (r Rows) withWeight() (Rows, error) {
-	if r.Weight == nil {
-		r.Weight = make([]float64, r.X.Rows)
-		for i := range r.Weight {
-			r.Weight[i] = 1
-		}
-		return r, nil
+// weigh gives the rows of weight above 0, each with its label and weight.
+func weigh(x Matrix, label, weight []float64) (training, error) {
+	t := training{x: x, label: slices.Clone(label), weight: weight, uniform: true}
+	if weight == nil {
+		t.weight, t.total = slices.Repeat([]float64{1}, x.Rows), float64(x.Rows)
+		return t, nil
 	}
-	if len(r.Weight) != r.X.Rows {
-		return r, fmt.Errorf("%w: %d rows but %d weights", ErrWeight, r.X.Rows, len(r.Weight))
+	if len(weight) != x.Rows {
+		return t, fmt.Errorf("%w: %d rows but %d weights", ErrWeight, x.Rows, len(weight))
 	}
-	n := 0
-	for i, w := range r.Weight {
+	kept := make([]int, 0, x.Rows)
+	for i, w := range weight {
 		if w != 0 && !(w >= leastWeight && w <= largestWeight) {
-			return r, fmt.Errorf("%w: row %d has weight %v: want 0, or %v to %v", ErrWeight, i+1, w, leastWeight,
+			return t, fmt.Errorf("%w: row %d has weight %v: want 0, or %v to %v", ErrWeight, i+1, w, leastWeight,
 				largestWeight)
 		}
 		if w > 0 {
-			n++
+			kept = append(kept, i)
+			t.total += w
+			t.uniform = t.uniform && w == 1
 		}
 	}
-	if n == 0 {
-		return r, fmt.Errorf("%w: all %d are 0: give rows of both classes a weight", ErrWeight, len(r.Weight))
+	switch len(kept) {
+	case 0:
+		return t, fmt.Errorf("%w: all %d are 0: give rows of both classes a weight", ErrWeight, len(weight))
+	case x.Rows:
+		return t, nil
 	}
-	if n == r.X.Rows {
-		return r, nil
+	t.x = Matrix{Rows: len(kept), Cols: x.Cols, Data: make([]float64, 0, len(kept)*x.Cols)}
+	t.label, t.weight = nil, nil
+	for _, i := range kept {
+		t.x.Data = append(t.x.Data, x.Row(i)...)
+		t.label, t.weight = append(t.label, label[i]), append(t.weight, weight[i])
 	}
-	kept := Rows{
-		X:        Matrix{Rows: n, Cols: r.X.Cols, Data: make([]float64, 0, n*r.X.Cols)},
-		Positive: make([]bool, 0, n),
-		Weight:   make([]float64, 0, n),
-	}
-	for i, w := range r.Weight {
-		if w > 0 {
-			kept.X.Data = append(kept.X.Data, r.X.Row(i)...)
-			kept.Positive = append(kept.Positive, r.Positive[i])
-			kept.Weight = append(kept.Weight, w)
-		}
-	}
-	return kept, nil
+	return t, nil
 }
 
 // binned sorts each column into at most limit bins.
@@ -122,6 +118,24 @@ func (t training) binned(limit int) trees.Bins {
 
 // logOdds of the classes' weights.
 func (t training) logOdds() float64 { return math.Log(t.pos / t.neg) }
+
+// prior is the mean label.
+func (t training) prior() float64 { return t.pos / t.total }
+
+// centers gives the means of both classes, of features of the rows.
+func (t training) centers(x Matrix) (center [2][]float64) {
+	weight := [2]float64{t.neg, t.pos}
+	for c := range 2 {
+		center[c] = make([]float64, x.Cols)
+	}
+	for i, w := range t.weight {
+		c := int(t.label[i])
+		for j, v := range x.Row(i) {
+			center[c][j] += w / weight[c] * v
+		}
+	}
+	return center
+}
 
 // standardization gives each column's mean and standard deviation (divisor: the
 // total weight; 1 for a constant column, which then never gets a coefficient).

@@ -3,6 +3,7 @@ package measure
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // ErrOneClass says that the rows hold one class only, so that there is nothing
@@ -10,31 +11,23 @@ import (
 // decides what that is worth.
 var ErrOneClass = errors.New("only one class among the rows")
 
-// CountClasses counts positive and negative rows; ErrOneClass when either is
-// missing.
-func CountClasses(positive []bool) (pos, neg int, err error) {
-	for _, p := range positive {
-		if p {
-			pos++
-		} else {
-			neg++
-		}
+// CheckClasses fails with ErrOneClass when positive or negative rows are missing.
+func CheckClasses(positive []bool) error {
+	switch n := len(positive); {
+	case n == 0:
+		return fmt.Errorf("%w: there are no rows", ErrOneClass)
+	case !slices.Contains(positive, true):
+		return fmt.Errorf("%w: all %d are negative", ErrOneClass, n)
+	case !slices.Contains(positive, false):
+		return fmt.Errorf("%w: all %d are positive", ErrOneClass, n)
 	}
-	switch {
-	case len(positive) == 0:
-		return 0, 0, fmt.Errorf("%w: there are no rows", ErrOneClass)
-	case pos == 0:
-		return pos, neg, fmt.Errorf("%w: all %d are negative", ErrOneClass, neg)
-	case neg == 0:
-		return pos, neg, fmt.Errorf("%w: all %d are positive", ErrOneClass, pos)
-	}
-	return pos, neg, nil
+	return nil
 }
 
 // weighClasses adds up the weights of positive and of negative rows; ErrOneClass
 // when either is missing or weighs nothing.
 func weighClasses(positive []bool, weight []float64) (pos, neg float64, err error) {
-	if _, _, err := CountClasses(positive); err != nil {
+	if err := CheckClasses(positive); err != nil {
 		return 0, 0, err
 	}
 	for i, p := range positive {

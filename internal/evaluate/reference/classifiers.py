@@ -129,8 +129,6 @@ def exact(folder):
         else:
             p = model.predict_proba(x)[:, 1]
         fixture["probabilities"][kind] = [round(v, 10) for v in p.tolist()]
-    importances = DecisionTreeClassifier(max_depth=3).fit(many, labels).feature_importances_
-    fixture["importances"] = {"decision tree": importances.tolist()}
     return fixture
 
 

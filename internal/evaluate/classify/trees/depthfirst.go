@@ -23,8 +23,6 @@ type DepthFirst struct {
 	Random *rand.Rand
 	// Leaf gives the value of a leaf; nil is the mean target.
 	Leaf func(rows []int32) float64
-	// Gains are those per column of the tree grown last.
-	Gains []float64
 
 	grown   Tree
 	columns []int
@@ -37,7 +35,7 @@ type DepthFirst struct {
 // NewDepthFirst grows trees for targets, one for each row of data. Targets and weights may change
 // between trees.
 func NewDepthFirst(data Bins, target, weight []float64) *DepthFirst {
-	g := &DepthFirst{LeafRows: 1, data: data, target: target, weight: weight, Gains: make([]float64, len(data.cells))}
+	g := &DepthFirst{LeafRows: 1, data: data, target: target, weight: weight}
 	most := 0
 	for j, cuts := range data.cuts {
 		g.columns = append(g.columns, j)
@@ -61,7 +59,6 @@ func AllRows(n int) []int32 {
 // Grow fits a tree to the rows, of which there is at least one, and changes
 // their order.
 func (g *DepthFirst) Grow(rows []int32) Tree {
-	clear(g.Gains)
 	if g.Random != nil {
 		for j := range g.columns {
 			g.columns[j] = j // so that a tree depends on Random only
@@ -83,7 +80,6 @@ func (g *DepthFirst) node(at int, rows []int32, depth int) {
 			g.grown[at] = Node{
 				Column: best.column, Cut: g.cut(best, column, rows[lows:]), Left: left, Right: left + 1,
 			}
-			g.Gains[best.column] += max(0, best.gain)
 			g.node(left, rows[:lows], depth+1)
 			g.node(left+1, rows[lows:], depth+1)
 			return

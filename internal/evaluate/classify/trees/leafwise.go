@@ -27,8 +27,6 @@ type openLeaf struct {
 type LeafWise struct {
 	// Slope and Curve are the derivatives of the loss per row, set by the caller before Grow.
 	Slope, Curve []float64
-	// Gains are per column, added to by Grow.
-	Gains []float64
 
 	data       Bins
 	options    LeafWiseOptions
@@ -48,7 +46,6 @@ func NewLeafWise(data Bins, weight []float64, o LeafWiseOptions) *LeafWise {
 	g := &LeafWise{
 		data: data, options: o, weight: weight, offset: make([]int, len(data.cells)+1),
 		rules: rules{l2: o.L2, minRows: float64(o.MinRows), minCurve: minCurve},
-		Gains: make([]float64, len(data.cells)),
 	}
 	for j, cuts := range data.cuts {
 		g.offset[j+1] = g.offset[j] + len(cuts) + 1
@@ -84,7 +81,6 @@ func (g *LeafWise) Grow(logOdds []float64) Tree {
 		if parent.best.gain <= 0 {
 			break
 		}
-		g.Gains[parent.best.column] += parent.best.gain
 		left, right := g.divide(parent)
 		left.node, right.node = len(grown), len(grown)+1
 		cut := g.data.cuts[parent.best.column][parent.best.bin]

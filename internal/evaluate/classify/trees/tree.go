@@ -41,18 +41,3 @@ func Sum(start float64, all []Tree, cells []float64, columns int) []float64 {
 	})
 	return values
 }
-
-// Shares divides gains by their sum, unless that is 0.
-func Shares(gains []float64) []float64 {
-	sum := 0.0
-	for _, g := range gains {
-		sum += g
-	}
-	out := make([]float64, len(gains))
-	if sum > 0 {
-		for j, g := range gains {
-			out[j] = g / sum
-		}
-	}
-	return out
-}

@@ -2,7 +2,6 @@ package classify
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/mat"
@@ -13,41 +12,23 @@ import (
 // direction along which only the classes differ is the best there is.
 const leastVariance = 1e-8
 
-// Discriminant is linear discriminant analysis (Fisher 1936) without shrinkage:
+// discriminant is linear discriminant analysis (Fisher 1936) without shrinkage:
 // LinearDiscriminantAnalysis of scikit-learn with solver lsqr, whose covariance has
 // the number of rows as divisor (that of svd is smaller by 2, which scales all
-// scores).
-type Discriminant struct{ linearModel }
-
-// NewDiscriminant returns linear discriminant analysis.
-func NewDiscriminant() *Discriminant { return &Discriminant{} }
-
-// Name is "linear discriminant analysis".
-func (*Discriminant) Name() string { return "linear discriminant analysis" }
-
-// Fit inverts the covariance within the classes. The work is
+// scores). Scores are the log odds of the positive class. The work is
 // (rows + columns) x columns^2.
-func (l *Discriminant) Fit(r Rows) error {
-	t, err := r.prepare()
-	if err != nil {
-		return fmt.Errorf("linear discriminant analysis: %w", err)
-	}
+func discriminant() *Classifier {
+	return classifier("linear discriminant analysis", 0, func(t training) (scorer, error) {
+		return decisions(fitDiscriminant(t))
+	})
+}
+
+// fitDiscriminant inverts the covariance within the classes.
+func fitDiscriminant(t training) (linearModel, error) {
 	mean, scale := t.standardization()
 	x := standardize(t.x, mean, scale)
-	d := x.Cols
-	// Means of both classes, of the standardized features.
-	var center [2][]float64
-	weight := [2]float64{t.neg, t.pos}
-	for c := range 2 {
-		center[c] = make([]float64, d)
-	}
-	for i, w := range t.weight {
-		c := int(t.label[i])
-		for j, v := range x.Row(i) {
-			center[c][j] += w / weight[c] * v
-		}
-	}
-	scatter := mat.NewDense(x.Rows, d, x.Data)
+	center := t.centers(x)
+	scatter := mat.NewDense(x.Rows, x.Cols, x.Data)
 	for i, w := range t.weight {
 		root := math.Sqrt(w / t.total)
 		row, c := scatter.RawRowView(i), center[int(t.label[i])]
@@ -55,18 +36,17 @@ func (l *Discriminant) Fit(r Rows) error {
 			row[j] = root * (row[j] - c[j])
 		}
 	}
-	covariance := mat.NewSymDense(d, nil)
+	covariance := mat.NewSymDense(x.Cols, nil)
 	covariance.SymOuterK(1, scatter.T())
 	theta, err := solveSpread(covariance, center)
 	if err != nil {
-		return fmt.Errorf("linear discriminant analysis: %w", err)
+		return linearModel{}, err
 	}
 	intercept := t.logOdds()
 	for j, w := range theta {
 		intercept -= w * (center[0][j] + center[1][j]) / 2
 	}
-	l.set(mean, scale, append(theta, intercept))
-	return nil
+	return linearModel{mean, scale, append(theta, intercept)}, nil
 }
 
 // solveSpread gives the inverse of the covariance times the difference of the
@@ -91,13 +71,4 @@ func solveSpread(covariance *mat.SymDense, center [2][]float64) ([]float64, erro
 	}
 	solution.MulVec(&vectors, &turned)
 	return solution.RawVector().Data, nil
-}
-
-// Score gives the log odds of the positive class.
-func (l *Discriminant) Score(x Matrix) ([]float64, error) {
-	scores, err := l.decisions(x)
-	if err != nil {
-		return nil, fmt.Errorf("linear discriminant analysis: %w", err)
-	}
-	return scores, nil
 }

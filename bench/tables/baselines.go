@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -26,42 +27,13 @@ func naiveBayes(a *attempt) (*table, error) {
 // equalCells is how many cells of its public range a number has.
 const equalCells = 20
 
-// cellsOf is how many cells a column has, with one for empty values.
-func cellsOf(c *partition.Column) int {
-	switch {
-	case c.Kind == partition.Categorical:
-		return len(c.Categories) + 1
-	case c.Kind == partition.Binary:
-		return 3
-	}
-	return equalCells + 1
-}
-
-func cellOf(c *partition.Column, v float64) int {
-	switch lo, hi := c.Range(); {
-	case math.IsNaN(v):
-		return cellsOf(c) - 1
-	case c.Kind == partition.Categorical, c.Kind == partition.Binary:
-		return int(v)
-	default:
-		return max(0, min(equalCells-1, int(equalCells*(v-lo)/(hi-lo))))
-	}
-}
-
 // valueOf draws a value of a cell.
-func valueOf(c *partition.Column, cell int, rng *rand.Rand) float64 {
-	switch lo, hi := c.Range(); {
-	case cell == cellsOf(c)-1:
-		return math.NaN()
-	case c.Kind == partition.Categorical, c.Kind == partition.Binary:
-		return float64(cell)
-	default:
-		v := lo + (float64(cell)+rng.Float64())/equalCells*(hi-lo)
-		if c.Kind == partition.Integer {
-			v = math.Round(v)
-		}
-		return v
+func valueOf(c *partition.Column, cells evaluate.Bins, cell int, rng *rand.Rand) float64 {
+	v := cells.Draw(cell, rng)
+	if c.Kind == partition.Integer {
+		v = math.Round(v)
 	}
+	return v
 }
 
 // fromCounts draws rows by noisy counts of every column with the label, or alone where that is below 0.
@@ -76,29 +48,30 @@ func fromCounts(a *attempt, label int) (*table, error) {
 	}
 	schema := a.data.train.Schema()
 	rng := rand.New(rand.NewPCG(uint64(a.seed), 27))
-	classes := 1
-	classOf := func([]float64) int { return 0 }
-	if label >= 0 {
-		c := &schema.Columns[label]
-		classes = cellsOf(c)
-		classOf = func(row []float64) int { return cellOf(c, row[label]) }
-	}
+	cells := make([]evaluate.Bins, len(schema.Columns))
 	var columns []int // that are counted, each by a weight of 1
 	for j := range schema.Columns {
+		cells[j] = evaluate.NewBins(&schema.Columns[j], equalCells)
 		if j != schema.UnitColumn() && j != label {
 			columns = append(columns, j)
 		}
+	}
+	classes := 1
+	classOf := func([]float64) int { return 0 }
+	if label >= 0 {
+		classes = cells[label].Size()
+		classOf = func(row []float64) int { return int(cells[label].Code(row[label])) }
 	}
 	noise := sigma * math.Sqrt(float64(len(columns)))
 	counts := make([][]float64, len(schema.Columns)) // of a class one after the other
 	shares := make([]float64, classes)
 	for _, j := range columns {
 		c := &schema.Columns[j]
-		n := cellsOf(c)
+		n := cells[j].Size()
 		counts[j] = make([]float64, classes*n)
 		for i := range a.data.train.Len() {
 			row := a.data.train.Cells(i)
-			counts[j][classOf(row)*n+cellOf(c, row[j])]++
+			counts[j][classOf(row)*n+int(cells[j].Code(row[j]))]++
 		}
 		for at := range counts[j] {
 			if at%n == n-1 && !c.Nullable || label >= 0 && at/n == classes-1 && !schema.Columns[label].Nullable {
@@ -113,11 +86,11 @@ func fromCounts(a *attempt, label int) (*table, error) {
 	for range a.group.rows {
 		class := drawn(shares, rng)
 		for _, j := range columns {
-			n := cellsOf(&schema.Columns[j])
-			row[j] = valueOf(&schema.Columns[j], drawn(counts[j][class*n:(class+1)*n], rng), rng)
+			n := cells[j].Size()
+			row[j] = valueOf(&schema.Columns[j], cells[j], drawn(counts[j][class*n:(class+1)*n], rng), rng)
 		}
 		if label >= 0 {
-			row[label] = valueOf(&schema.Columns[label], class, rng)
+			row[label] = valueOf(&schema.Columns[label], cells[label], class, rng)
 		}
 		unit := ""
 		if u := schema.UnitColumn(); u >= 0 {

@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -128,15 +129,9 @@ func drawClose(train, test int, weight []float64, columns int, o ClosenessOption
 			p.present = append(p.present, i)
 		}
 	}
-	most := o.Rows
-	if most == 0 {
-		most = 50_000
-	}
+	most := cmp.Or(o.Rows, 50_000)
 	equal, made := min(train, test, most), min(len(p.present), most)
-	queries := o.Queries
-	if queries == 0 {
-		queries = max(500, min(5_000, int(closeWork/(float64(2*equal+made)*float64(columns)))))
-	}
+	queries := cmp.Or(o.Queries, max(500, min(5_000, int(closeWork/(float64(2*equal+made)*float64(columns))))))
 	members := min(equal, max(1, queries/2))
 	// Every sample has a stream of its own, so that none hangs on another's size.
 	draw := func(stream uint64, from []int, most int) []int {

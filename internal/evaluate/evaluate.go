@@ -42,16 +42,68 @@ func Evaluate(ctx context.Context, in Input) (*Evaluation, error) {
 	if in.Train != nil {
 		e.Rows.Train = in.Train.Len()
 	}
-	e.Weights = SummarizeWeights(in.weight())
-	for _, part := range []func(context.Context, Input) error{e.likeness, e.utility, e.agreements, e.closeness} {
+	e.Weights = SummarizeWeights(in.Synthetic.Weights())
+	for _, part := range e.parts(ctx, in, in.Synthetic.Weights()) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := part(ctx, in); err != nil {
+		notes, err := part()
+		if err != nil {
 			return nil, fmt.Errorf("evaluate: %w", err)
 		}
+		e.Notes = append(e.Notes, notes...)
 	}
 	return e, nil
+}
+
+// parts measure the figures, in the order of their notes. weight is that of the synthetic rows.
+func (e *Evaluation) parts(ctx context.Context, in Input, weight []float64) []func() (notes []string, err error) {
+	parts := []func() (notes []string, err error){
+		func() (notes []string, err error) {
+			e.Columns, notes, err = CompareColumns(in.Test, in.Synthetic, weight)
+			return notes, err
+		},
+		func() (notes []string, err error) {
+			e.Pairs, notes, err = ComparePairs(in.Test, in.Synthetic, weight, evaluateSeed)
+			return notes, err
+		},
+		func() (notes []string, err error) {
+			e.Marginals, notes, err = CompareMarginals(in.Test, in.Synthetic, weight,
+				MarginalOptions{Seed: evaluateSeed})
+			return notes, err
+		},
+		func() (notes []string, err error) {
+			e.Propensity, notes, err = ComparePropensity(in.Test, in.Synthetic, weight)
+			return notes, err
+		},
+		func() (notes []string, err error) {
+			e.Regression, notes, err = CompareRegressions(in.Train, in.Test, in.Synthetic, weight, nil)
+			return notes, err
+		},
+		func() ([]string, error) { return e.utility(ctx, in) },
+		func() (notes []string, err error) {
+			if in.Train == nil {
+				return []string{"No real training rows were given: there is no ceiling (setting A), no ranking " +
+					"agreement of models and no closeness."}, nil
+			}
+			if len(e.Utility) > 0 {
+				e.RankingAgreement, notes = RankingAgreement(e.Utility)
+			}
+			return notes, nil
+		},
+		func() (notes []string, err error) {
+			e.ImportanceAgreement, notes, err = CompareImportance(in.Test, in.Synthetic, weight)
+			return notes, err
+		},
+	}
+	if in.Train != nil {
+		parts = append(parts, func() (notes []string, err error) {
+			e.Closeness, notes, err = CompareCloseness(in.Train, in.Test, in.Synthetic, weight,
+				ClosenessOptions{Seed: evaluateSeed})
+			return notes, err
+		})
+	}
+	return parts
 }
 
 func (in Input) check() error {
@@ -72,64 +124,4 @@ func (in Input) check() error {
 		}
 	}
 	return nil
-}
-
-// weight of the synthetic rows, nil for 1 each.
-func (in Input) weight() []float64 { return in.Synthetic.Weights() }
-
-// noted keeps what was measured, and what was said of it.
-func (e *Evaluation) noted(notes []string, err error) error {
-	e.Notes = append(e.Notes, notes...)
-	return err
-}
-
-// likeness compares distributions with those of the test rows.
-func (e *Evaluation) likeness(_ context.Context, in Input) error {
-	var notes []string
-	var err error
-	e.Columns, notes, err = CompareColumns(in.Test, in.Synthetic, in.weight())
-	if err := e.noted(notes, err); err != nil {
-		return err
-	}
-	e.Pairs, notes, err = ComparePairs(in.Test, in.Synthetic, in.weight(), evaluateSeed)
-	if err := e.noted(notes, err); err != nil {
-		return err
-	}
-	e.Marginals, notes, err = CompareMarginals(in.Test, in.Synthetic, in.weight(), MarginalOptions{Seed: evaluateSeed})
-	if err := e.noted(notes, err); err != nil {
-		return err
-	}
-	e.Propensity, notes, err = ComparePropensity(in.Test, in.Synthetic, in.weight())
-	if err := e.noted(notes, err); err != nil {
-		return err
-	}
-	e.Regression, notes, err = CompareRegressions(in.Train, in.Test, in.Synthetic, in.weight(), nil)
-	return e.noted(notes, err)
-}
-
-// agreements compares the order of models and of columns.
-func (e *Evaluation) agreements(_ context.Context, in Input) error {
-	if in.Train == nil {
-		e.note(
-			"No real training rows were given: there is no ceiling (setting A), no ranking agreement of models and " +
-				"no closeness.")
-	} else if len(e.Utility) > 0 {
-		agreement, notes := RankingAgreement(e.Utility)
-		e.RankingAgreement = agreement
-		e.Notes = append(e.Notes, notes...)
-	}
-	agreement, notes, err := CompareImportance(in.Test, in.Synthetic, in.weight())
-	e.ImportanceAgreement = agreement
-	return e.noted(notes, err)
-}
-
-// closeness looks for rows that were remembered.
-func (e *Evaluation) closeness(_ context.Context, in Input) error {
-	if in.Train == nil {
-		return nil
-	}
-	closeness, notes, err := CompareCloseness(in.Train, in.Test, in.Synthetic, in.weight(),
-		ClosenessOptions{Seed: evaluateSeed})
-	e.Closeness = closeness
-	return e.noted(notes, err)
 }

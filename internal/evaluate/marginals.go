@@ -3,7 +3,6 @@ package evaluate
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -46,9 +45,8 @@ func CompareMarginals(real, synthetic *partition.Table, weight []float64, o Marg
 	sizes := make([]int, len(columns))
 	r, s := make([][]int32, len(columns)), make([][]int32, len(columns))
 	for k, j := range columns {
-		lo, hi := schema.Columns[j].Range()
-		b := newBins(&schema.Columns[j], lo, hi, o.Bins)
-		sizes[k], r[k], s[k] = b.size(), b.codes(real, j), b.codes(synthetic, j)
+		b := NewBins(&schema.Columns[j], o.Bins)
+		sizes[k], r[k], s[k] = b.Size(), b.codes(real, j), b.codes(synthetic, j)
 	}
 	for ways := 1; ways <= min(3, len(columns)); ways++ {
 		sets, all := columnSets(len(columns), ways, o.Sets, o.Seed)
@@ -85,71 +83,6 @@ func pick[T any](from []T, set []int) []T {
 		out[i] = from[k]
 	}
 	return out
-}
-
-// bins turns the cells of a column into categories: those of the column, or equal
-// bins of a number from lo to hi, and one for empty cells, the last. Numbers
-// beyond the range go to the outermost bins.
-type bins struct {
-	number bool
-	lo, hi float64
-	count  int
-}
-
-func newBins(c *partition.Column, lo, hi float64, count int) bins {
-	switch {
-	case isNumber(c):
-		return bins{true, lo, hi, count}
-	case c.Kind == partition.Binary:
-		return bins{count: 2}
-	default:
-		return bins{count: max(1, len(c.Categories))}
-	}
-}
-
-func (b bins) size() int { return b.count + 1 }
-
-func (b bins) codes(t *partition.Table, j int) []int32 {
-	out := make([]int32, t.Len())
-	for i := range out {
-		out[i] = b.code(t.Cells(i)[j])
-	}
-	return out
-}
-
-func (b bins) code(v float64) int32 {
-	last := b.count - 1
-	switch {
-	case math.IsNaN(v):
-		return int32(b.count)
-	case !b.number:
-		return int32(max(0, min(int(v), last)))
-	case v < b.lo:
-		return 0
-	case v > b.hi:
-		return int32(last)
-	case b.hi == b.lo: // of a constant, as NumPy widens it
-		return int32(b.count / 2)
-	}
-	// Halves first, for ranges whose width is no finite number. The quotient may be rounded to below a
-	// border that the value is on.
-	at := max(0, min(int((v/2-b.lo/2)/(b.hi/2-b.lo/2)*float64(b.count)), last))
-	for at < last && v >= b.border(at+1) {
-		at++
-	}
-	for at > 0 && v < b.border(at) {
-		at--
-	}
-	return int32(at)
-}
-
-// border is the lower end of a bin.
-func (b bins) border(at int) float64 {
-	step := (b.hi - b.lo) / float64(b.count)
-	if math.IsInf(step, 0) {
-		step = b.hi/float64(b.count) - b.lo/float64(b.count)
-	}
-	return b.lo + float64(at)*step
 }
 
 // columnSets gives all sets of `ways` of n columns in order, or `most` of them drawn

@@ -89,19 +89,19 @@ func TestColumnSets(t *testing.T) {
 }
 
 func TestBins(t *testing.T) {
-	b := bins{number: true, lo: -1, hi: 1, count: 4}
+	b := Bins{number: true, lo: -1, hi: 1, count: 4}
 	for v, want := range map[float64]int32{-1: 0, -0.5: 1, -0.51: 0, 0: 2, 0.99: 3, 1: 3, 5: 3, -7: 0} {
-		if got := b.code(v); got != want {
+		if got := b.Code(v); got != want {
 			t.Errorf("%v is in bin %d, want %d", v, got, want)
 		}
 	}
-	if got := b.code(math.NaN()); got != 4 {
+	if got := b.Code(math.NaN()); got != 4 {
 		t.Errorf("an empty cell is in bin %d", got)
 	}
-	if got := (bins{number: true, lo: -1.7e308, hi: 1.7e308, count: 2}).code(1); got != 1 {
+	if got := (Bins{number: true, lo: -1.7e308, hi: 1.7e308, count: 2}).Code(1); got != 1 {
 		t.Errorf("of a huge range: bin %d", got)
 	}
-	if got := (bins{number: true, lo: 3, hi: 3, count: 10}).code(3); got != 5 {
+	if got := (Bins{number: true, lo: 3, hi: 3, count: 10}).Code(3); got != 5 {
 		t.Errorf("of a constant: bin %d", got)
 	}
 }

@@ -57,9 +57,9 @@ func ComparePairs(real, synthetic *partition.Table, weight []float64, seed uint6
 	}
 	codes := make([]coded, len(columns))
 	for k, j := range columns {
-		b := newBins(&schema.Columns[j], 0, 0, pairBins)
+		b := NewBins(&schema.Columns[j], pairBins)
 		b.lo, b.hi = realRange(real, j)
-		codes[k] = coded{b.size(), b.codes(real, j), b.codes(synthetic, j)}
+		codes[k] = coded{b.Size(), b.codes(real, j), b.codes(synthetic, j)}
 	}
 	sets, all := columnSets(len(columns), 2, mostPairs, seed)
 	if float64(len(sets)) < all {

@@ -51,9 +51,7 @@ func ComparePropensityTree(real, synthetic *partition.Table, weight []float64, o
 		rows.Positive = append(rows.Positive, i >= a.Rows)
 		w := 1.0
 		if i >= a.Rows {
-			if w = weight[i-a.Rows] * (float64(b.Rows) / total); w < leastWeight {
-				w = 0
-			}
+			w = counted(weight[i-a.Rows] * (float64(b.Rows) / total))
 		}
 		rows.Weight = append(rows.Weight, w)
 	}

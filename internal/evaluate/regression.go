@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 	"github.com/conclave-dp/conclave/partition"
@@ -28,22 +29,17 @@ import (
 func CompareRegressions(train, test, synthetic *partition.Table, weight []float64,
 	columns []string) (results []Regression, notes []string, err error) {
 	fail := func(err error) ([]Regression, []string, error) { return nil, nil, fmt.Errorf("regression: %w", err) }
-	if weight, err = checkTables(test, synthetic, weight); err != nil {
+	if weight, err = checkTrained(train, test, synthetic, weight); err != nil {
 		return fail(err)
-	}
-	if train != nil {
-		if _, err := checkTables(train, test, nil); err != nil {
-			return fail(err)
-		}
 	}
 	schema := test.Schema()
 	if label := schema.LabelColumn(); columns == nil && label >= 0 && isNumber(&schema.Columns[label]) {
 		columns = []string{schema.Columns[label].Name}
 	}
 	for _, name := range columns {
-		target := schema.ColumnIndex(name)
-		if target < 0 || !isNumber(&schema.Columns[target]) || schema.Columns[target].Role != partition.RoleNone {
-			return fail(fmt.Errorf("%q is no data column of numbers: choose from NumberColumns", name))
+		target, err := numberColumn(schema, name)
+		if err != nil {
+			return fail(err)
 		}
 		result, note, err := regress(train, test, synthetic, weight, target)
 		if err != nil {
@@ -63,13 +59,7 @@ func CompareRegressions(train, test, synthetic *partition.Table, weight []float6
 func regress(train, test, synthetic *partition.Table, weight []float64, target int) (result *Regression, note string,
 	err error) {
 	schema := test.Schema()
-	var others []int
-	for _, j := range dataColumns(schema) {
-		if j != target {
-			others = append(others, j)
-		}
-	}
-	d := newDesign(schema, others)
+	d := designWithout(schema, target)
 	if d.width > mostFeatures {
 		return nil, fmt.Sprintf("%d features are more than the %d that are compared", d.width, mostFeatures), nil
 	}
@@ -96,14 +86,42 @@ func regress(train, test, synthetic *partition.Table, weight []float64, target i
 	}
 	result.RMSEReal = &rmse
 	if len(fromReal) > 1 {
-		beta := 0.0
-		for j := 1; j < len(fromReal); j++ {
-			beta += (fromReal[j] - fromSynthetic[j]) * (fromReal[j] - fromSynthetic[j])
-		}
-		beta /= float64(len(fromReal) - 1)
+		beta := betaMSE(fromReal, fromSynthetic)
 		result.BetaMSE = &beta
 	}
 	return result, "", nil
+}
+
+// checkTrained is checkTables, also for real training rows where there are any.
+func checkTrained(train, test, synthetic *partition.Table, weight []float64) ([]float64, error) {
+	if train != nil {
+		if _, err := checkTables(train, test, nil); err != nil {
+			return nil, err
+		}
+	}
+	return checkTables(test, synthetic, weight)
+}
+
+func numberColumn(schema *partition.Schema, name string) (int, error) {
+	j := schema.ColumnIndex(name)
+	if j < 0 || !isNumber(&schema.Columns[j]) || schema.Columns[j].Role != partition.RoleNone {
+		return 0, fmt.Errorf("%q is no data column of numbers", name)
+	}
+	return j, nil
+}
+
+// designWithout has the main effects of all data columns but one.
+func designWithout(schema *partition.Schema, target int) design {
+	return newDesign(schema, slices.DeleteFunc(dataColumns(schema), func(j int) bool { return j == target }))
+}
+
+// betaMSE is the mean squared difference of coefficients, the intercepts not among them.
+func betaMSE(a, b []float64) float64 {
+	mse := 0.0
+	for j := 1; j < len(a); j++ {
+		mse += (a[j] - b[j]) * (a[j] - b[j])
+	}
+	return mse / float64(len(a)-1)
 }
 
 // targets are the places of a column's numbers in its public range, NaN for empty

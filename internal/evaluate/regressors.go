@@ -31,21 +31,15 @@ type RegressorUtility struct {
 func CompareRegressors(ctx context.Context, train, test, synthetic *partition.Table, weight []float64, column string,
 	models ...*classify.Regressor) ([]RegressorUtility, error) {
 	fail := func(err error) ([]RegressorUtility, error) { return nil, fmt.Errorf("regressors: %w", err) }
-	weight, err := checkTables(test, synthetic, weight)
+	weight, err := checkTrained(train, test, synthetic, weight)
 	if err != nil {
 		return fail(err)
 	}
-	if train != nil {
-		if _, err := checkTables(train, test, nil); err != nil {
-			return fail(err)
-		}
+	target, err := numberColumn(test.Schema(), column)
+	if err != nil {
+		return fail(err)
 	}
-	schema := test.Schema()
-	target := schema.ColumnIndex(column)
-	if target < 0 || !isNumber(&schema.Columns[target]) || schema.Columns[target].Role != partition.RoleNone {
-		return fail(fmt.Errorf("%q is no data column of numbers: choose from NumberColumns", column))
-	}
-	d := newDesign(schema, slices.DeleteFunc(dataColumns(schema), func(j int) bool { return j == target }))
+	d := designWithout(test.Schema(), target)
 	if d.width < 2 {
 		return fail(fmt.Errorf("there is no column beside %q to predict it from", column))
 	}
@@ -111,11 +105,7 @@ func (d design) targets(t *partition.Table, target int, weight []float64) classi
 		}
 		kept, y = append(kept, i), append(y, v)
 		if weight != nil {
-			if weight[i] < leastWeight {
-				w = append(w, 0)
-			} else {
-				w = append(w, weight[i])
-			}
+			w = append(w, counted(weight[i]))
 		}
 	}
 	return classify.Targets{X: d.dense(t.Subset(kept), false), Y: y, Weight: w}
@@ -143,7 +133,7 @@ func LabelBetaMSE(real, synthetic *partition.Table, weight []float64) (float64, 
 		return fail(ErrNoClasses)
 	}
 	target := schema.LabelColumn()
-	d := newDesign(schema, slices.DeleteFunc(dataColumns(schema), func(j int) bool { return j == target }))
+	d := designWithout(schema, target)
 	if d.width < 2 || d.width > mostFeatures {
 		return fail(fmt.Errorf("%d features: 1 to %d can be compared", d.width-1, mostFeatures))
 	}
@@ -176,9 +166,5 @@ func LabelBetaMSE(real, synthetic *partition.Table, weight []float64) (float64, 
 	if err != nil {
 		return fail(err)
 	}
-	mse := 0.0
-	for j := 1; j < d.width; j++ {
-		mse += (a[j] - b[j]) * (a[j] - b[j]) / float64(d.width-1)
-	}
-	return mse, nil
+	return betaMSE(a, b), nil
 }

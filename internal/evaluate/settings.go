@@ -29,17 +29,16 @@ type settings struct {
 
 // utility fills in the classifiers' part of an evaluation: for every model the
 // settings that there are rows for.
-func (e *Evaluation) utility(ctx context.Context, in Input) error {
+func (e *Evaluation) utility(ctx context.Context, in Input) (notes []string, err error) {
+	note := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
 	schema := in.Test.Schema()
 	if len(schema.Classes()) < 2 || schema.Positive() < 0 {
-		e.note("The schema names no label with a positive class, so that no classifier can be trained.")
-		return nil
+		return []string{"The schema names no label with a positive class, so that no classifier can be trained."}, nil
 	}
 	encoder := encode.New(schema)
 	s := settings{synthetic: label(encoder, in.Synthetic), test: label(encoder, in.Test)}
 	if err := measure.CheckClasses(s.test.Positive); err != nil {
-		e.note("The test rows hold one class only, so that nothing can be ranked.")
-		return nil
+		return []string{"The test rows hold one class only, so that nothing can be ranked."}, nil
 	}
 	if in.Train != nil {
 		s.real = label(encoder, in.Train)
@@ -64,7 +63,7 @@ func (e *Evaluation) utility(ctx context.Context, in Input) error {
 			}
 			models, err := classify.Named(name)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			group.Go(func() error {
 				if err := ctx.Err(); err != nil {
@@ -83,15 +82,14 @@ func (e *Evaluation) utility(ctx context.Context, in Input) error {
 		}
 	}
 	if err := group.Wait(); err != nil {
-		return fmt.Errorf("utility: %w", err)
+		return nil, fmt.Errorf("utility: %w", err)
 	}
 	for _, side := range []struct {
 		name string
 		rows classify.Rows
 	}{{"synthetic", s.synthetic}, {"real training", s.real}, {"coin-flip", s.coin}} {
 		if side.rows.X.Rows > 0 && !bothClasses(side.rows) {
-			e.note(fmt.Sprintf("The %s rows hold one class only, so that no classifier can be trained on them.",
-				side.name))
+			note("The %s rows hold one class only, so that no classifier can be trained on them.", side.name)
 		}
 	}
 	if w := s.synthetic.Weight; w != nil {
@@ -100,27 +98,22 @@ func (e *Evaluation) utility(ctx context.Context, in Input) error {
 			total += v
 		}
 		if n := float64(len(w)); total < n/2 || total > 2*n {
-			e.note(fmt.Sprintf("The weights of the %d synthetic rows add up to %.4g. Classifiers take a weight for a "+
-				"number of rows, and so learn as from that many: weights of mean 1 keep the number.", len(w), total))
+			note("The weights of the %d synthetic rows add up to %.4g. Classifiers take a weight for a "+
+				"number of rows, and so learn as from that many: weights of mean 1 keep the number.", len(w), total)
 		}
 	}
 	if bothClasses(s.synthetic) && !(bothClasses(s.learnC) && bothClasses(s.examC)) {
-		e.note(
-			"The synthetic rows are too few, or too few of one class, to train on some and test on others (setting C).")
+		note("The synthetic rows are too few, or too few of one class, to train on some and test on others " +
+			"(setting C).")
 	}
-	return nil
+	return notes, nil
 }
 
 func bothClasses(rows classify.Rows) bool {
 	var seen [2]bool
 	for i, positive := range rows.Positive {
-		if rows.Weight != nil && rows.Weight[i] == 0 {
-			continue
-		}
-		if positive {
-			seen[1] = true
-		} else {
-			seen[0] = true
+		if rows.Weight == nil || rows.Weight[i] > 0 {
+			seen[0], seen[1] = seen[0] || !positive, seen[1] || positive
 		}
 	}
 	return seen[0] && seen[1]
@@ -148,5 +141,3 @@ func chosen(rows classify.Rows, which []int) classify.Rows {
 	}
 	return r
 }
-
-func (e *Evaluation) note(text string) { e.Notes = append(e.Notes, text) }

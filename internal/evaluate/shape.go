@@ -30,20 +30,6 @@ type Shape struct {
 	MissingSimilarity float64 `json:"missing_similarity"`
 }
 
-// ColumnShape compares the shapes of columns like CompareColumns, of rows that all
-// count the same.
-func ColumnShape(real, synthetic *partition.Table) ([]Shape, error) {
-	columns, _, err := CompareColumns(real, synthetic, nil)
-	if err != nil {
-		return nil, err
-	}
-	var shapes []Shape
-	for _, c := range columns {
-		shapes = append(shapes, c.Shape)
-	}
-	return shapes, nil
-}
-
 // CompareColumns compares every column that holds data (the unit and the site are
 // names, not data), by the definitions of SDMetrics: KSComplement for
 // continuous and integer columns (1 minus the Kolmogorov-Smirnov statistic),

@@ -115,11 +115,9 @@ func ColumnTotalVariation(real, synthetic *partition.Table, weight []float64, na
 	if j < 0 || real.Schema().Columns[j].Role != partition.RoleNone {
 		return fail(errors.New("there is no such data column"))
 	}
-	c := &real.Schema().Columns[j]
-	lo, hi := c.Range()
-	b := newBins(c, lo, hi, 20)
+	b := NewBins(&real.Schema().Columns[j], 20)
 	d, err := measure.ContingencyTotalVariation([][]int32{b.codes(real, j)}, [][]int32{b.codes(synthetic, j)},
-		[]int{b.size()}, nil, weight)
+		[]int{b.Size()}, nil, weight)
 	if err != nil {
 		return fail(err)
 	}

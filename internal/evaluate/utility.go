@@ -15,12 +15,8 @@ import (
 // Utility is how well one classifier, trained on one table, ranks the rows of
 // another.
 type Utility struct {
-	Classifier       string  `json:"classifier"`
-	AUROC            float64 `json:"auroc"`
-	AveragePrecision float64 `json:"average_precision"`
-	// See Ranking.
-	InterpolatedPrecision float64 `json:"interpolated_precision"`
-	Accuracy              float64 `json:"accuracy"`
+	Classifier string `json:"classifier"`
+	Ranking
 }
 
 // ErrOneClass says that rows hold one class only, so that there is nothing to tell
@@ -75,10 +71,7 @@ func TrainTest(ctx context.Context, train, test *partition.Table, models ...*cla
 		if err != nil {
 			return nil, err
 		}
-		results = append(results, Utility{
-			Classifier: model.Name(), AUROC: r.AUROC, AveragePrecision: r.AveragePrecision,
-			InterpolatedPrecision: r.InterpolatedPrecision, Accuracy: r.Accuracy,
-		})
+		results = append(results, Utility{model.Name(), r})
 	}
 	return results, nil
 }
@@ -92,23 +85,33 @@ func trainTest(model *classify.Classifier, learn, exam classify.Rows) (Ranking, 
 	if err != nil {
 		return r, fmt.Errorf("test %s: %w", model.Name(), err)
 	}
-	if r.AUROC, err = measure.AUROC(exam.Positive, scores, exam.Weight); err != nil {
-		return r, fmt.Errorf("test %s: %w", model.Name(), err)
-	}
-	if r.AveragePrecision, err = measure.AveragePrecision(exam.Positive, scores, exam.Weight); err != nil {
-		return r, fmt.Errorf("test %s: %w", model.Name(), err)
-	}
-	if r.InterpolatedPrecision, err = measure.InterpolatedPrecision(exam.Positive, scores, exam.Weight); err != nil {
-		return r, fmt.Errorf("test %s: %w", model.Name(), err)
-	}
-	if r.Accuracy, err = measure.Accuracy(exam.Positive, scores, model.Threshold(), exam.Weight); err != nil {
-		return r, fmt.Errorf("test %s: %w", model.Name(), err)
+	for _, m := range []struct {
+		into *float64
+		of   func(positive []bool, scores, weight []float64) (float64, error)
+	}{
+		{&r.AUROC, measure.AUROC}, {&r.AveragePrecision, measure.AveragePrecision},
+		{&r.InterpolatedPrecision, measure.InterpolatedPrecision},
+		{&r.Accuracy, func(positive []bool, scores, weight []float64) (float64, error) {
+			return measure.Accuracy(positive, scores, model.Threshold(), weight)
+		}},
+	} {
+		if *m.into, err = m.of(exam.Positive, scores, exam.Weight); err != nil {
+			return r, fmt.Errorf("test %s: %w", model.Name(), err)
+		}
 	}
 	return r, nil
 }
 
 // leastWeight is what classifiers take for a weight; less weighs nothing.
 const leastWeight = 1e-100
+
+// counted is a weight as classifiers take it.
+func counted(w float64) float64 {
+	if w < leastWeight {
+		return 0
+	}
+	return w
+}
 
 // label turns a table into rows that classifiers take, with its weights if it has any.
 func label(encoder *encode.Encoder, t *partition.Table) classify.Rows {
@@ -119,9 +122,7 @@ func label(encoder *encode.Encoder, t *partition.Table) classify.Rows {
 		Weight:   slices.Clone(t.Weights()),
 	}
 	for i, w := range r.Weight {
-		if w < leastWeight {
-			r.Weight[i] = 0
-		}
+		r.Weight[i] = counted(w)
 	}
 	for i, v := range x.Features {
 		r.X.Data[i] = float64(v)
@@ -143,11 +144,7 @@ func sameColumns(a, b *partition.Schema) error {
 	}
 	for i, c := range a.Columns {
 		d := b.Columns[i]
-		same := c.Name == d.Name && c.Kind == d.Kind && len(c.Categories) == len(d.Categories)
-		for k := 0; same && k < len(c.Categories); k++ {
-			same = c.Categories[k] == d.Categories[k]
-		}
-		if !same {
+		if c.Name != d.Name || c.Kind != d.Kind || !slices.Equal(c.Categories, d.Categories) {
 			return fmt.Errorf("column %d (%s, %s) differs between the tables: read both with the same schema", i+1,
 				c.Name, d.Name)
 		}

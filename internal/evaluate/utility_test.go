@@ -102,8 +102,7 @@ func TestTrainTestUsesTheModelsGiven(t *testing.T) {
 	table := tableOf(t, s, rows...)
 	got, err := TrainTest(t.Context(), table, table, classify.Models()[0])
 	testkit.Must(t, err)
-	want := Utility{Classifier: "logistic regression", AUROC: 1, AveragePrecision: 1, InterpolatedPrecision: 1,
-		Accuracy: 1}
+	want := Utility{"logistic regression", Ranking{1, 1, 1, 1}}
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v, want only %+v", got, want)
 	}
@@ -140,14 +139,14 @@ func TestTrainTestRefuses(t *testing.T) {
 	}
 }
 
-func TestColumnShapeByHand(t *testing.T) {
+func TestCompareColumnsByHand(t *testing.T) {
 	s := schemaOf(t, tinySchema)
 	empty := math.NaN()
 	real := tableOf(t, s,
 		[]float64{10, 1, 0, 0}, []float64{20, 2, 0, 0}, []float64{30, empty, 1, 1}, []float64{40, 4, 2, 1})
 	synthetic := tableOf(t, s,
 		[]float64{10, empty, 0, 1}, []float64{10, empty, 1, 1})
-	got, err := ColumnShape(real, synthetic)
+	got, _, err := CompareColumns(real, synthetic, nil)
 	testkit.Must(t, err)
 	quarter, half := 0.25, 0.5
 	want := []Shape{
@@ -167,22 +166,15 @@ func TestColumnShapeByHand(t *testing.T) {
 			t.Errorf("shape %d is %+v, want %+v", k, g, w)
 		}
 	}
-	for _, g := range mustShape(t, real, real) {
+	same, _, err := CompareColumns(real, real, nil)
+	testkit.Must(t, err)
+	for _, g := range same {
 		if *g.Score != 1 || g.MissingSimilarity != 1 {
 			t.Errorf("a table against itself: %+v", g)
 		}
 	}
-	if _, err := ColumnShape(real, partition.NewTable(s)); err == nil ||
+	if _, _, err := CompareColumns(real, partition.NewTable(s), nil); err == nil ||
 		!strings.Contains(err.Error(), "0 synthetic rows") {
 		t.Errorf("an empty table gave %v", err)
 	}
 }
-
-func mustShape(t *testing.T, real, synthetic *partition.Table) []Shape {
-	t.Helper()
-	shapes, err := ColumnShape(real, synthetic)
-	testkit.Must(t, err)
-	return shapes
-}
-
-// Ties across the two samples are where a hasty implementation goes wrong.

@@ -60,14 +60,14 @@ func Columns(schema *partition.Schema, synthetic, real *partition.Table) ([]Colu
 	if n := len(synthetic.Schema().Columns); n != len(schema.Columns) {
 		return nil, fmt.Errorf("columns: the schema has %d columns, the synthetic table %d", len(schema.Columns), n)
 	}
-	scores := map[string]evaluate.Shape{}
+	scores := map[string]evaluate.ColumnQuality{}
 	if real != nil && real.Len() > 0 && synthetic.Len() > 0 {
-		shapes, err := evaluate.ColumnShape(real, synthetic)
+		compared, _, err := evaluate.CompareColumns(real, synthetic, nil)
 		if err != nil {
 			return nil, fmt.Errorf("columns: %w", err)
 		}
-		for _, s := range shapes {
-			scores[s.Column] = s
+		for _, c := range compared {
+			scores[c.Column] = c
 		}
 	}
 	var list []Column

@@ -3,6 +3,7 @@ package evaluate
 import (
 	"math"
 
+	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 	"github.com/conclave-dp/conclave/internal/evaluate/weighted"
 )
 
@@ -16,9 +17,9 @@ type Weights struct {
 	Zero                int     `json:"zero"`    // rows of weight 0
 }
 
-// SummarizeWeights is nil for weights of nil, and for such as weighted.Check refuses.
+// SummarizeWeights is nil for weights of nil, and for such as measure.CheckWeights refuses.
 func SummarizeWeights(weight []float64) *Weights {
-	if len(weight) == 0 || weighted.Check(len(weight), weight) != nil {
+	if len(weight) == 0 || measure.CheckWeights(len(weight), weight) != nil {
 		return nil
 	}
 	w := &Weights{EffectiveSampleSize: weighted.EffectiveSize(weight)}

@@ -51,10 +51,10 @@ func quality(ctx context.Context, synthetic, test, train *idx.Images, classes in
 
 func TestImagesTellGoodFromBad(t *testing.T) {
 	ctx := context.Background()
-	train, test := strokes(1, 3000, 20, false), strokes(2, 300, 20, false)
-	good, err := quality(ctx, strokes(3, 3000, 20, false), test, train, 2)
+	train, test := strokes(1, 1500, 20, false), strokes(2, 300, 20, false)
+	good, err := quality(ctx, strokes(3, 1500, 20, false), test, train, 2)
 	testkit.Must(t, err)
-	bad, err := quality(ctx, strokes(4, 3000, 90, true), test, train, 2)
+	bad, err := quality(ctx, strokes(4, 1500, 90, true), test, train, 2)
 	testkit.Must(t, err)
 	t.Logf("good %+v", *good)
 	t.Logf("bad  %+v", *bad)
@@ -68,9 +68,6 @@ func TestImagesTellGoodFromBad(t *testing.T) {
 	if !(good.FrechetDistance*5 < bad.FrechetDistance) {
 		t.Errorf("distances: good %v, bad %v", good.FrechetDistance, bad.FrechetDistance)
 	}
-	again, err := quality(ctx, strokes(3, 3000, 20, false), test, train, 2)
-	testkit.Must(t, err)
-	testkit.Same(t, "", good, again)
 }
 
 func TestImagesWithoutTrainingImages(t *testing.T) {

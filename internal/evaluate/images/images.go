@@ -9,7 +9,6 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
-	"github.com/conclave-dp/conclave/internal/evaluate/weighted"
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/partition/idx"
 )
@@ -51,7 +50,7 @@ func Evaluate(ctx context.Context, in Input) (*evaluate.Evaluation, error) {
 	}
 	var err error
 	if in.Weight != nil {
-		if err := weighted.Check(in.Synthetic.Len(), in.Weight); err != nil {
+		if err := measure.CheckWeights(in.Synthetic.Len(), in.Weight); err != nil {
 			return nil, fmt.Errorf("images: %w", err)
 		}
 		drawn, err := ratio.Resample(in.Weight, in.Synthetic.Len(), seed)

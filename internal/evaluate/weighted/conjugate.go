@@ -44,17 +44,14 @@ func (p NormalInverseGamma) Update(x [][]float64, y, weight []float64) (NormalIn
 	fail := func(err error) (NormalInverseGamma, error) {
 		return NormalInverseGamma{}, fmt.Errorf("linear posterior: %w", err)
 	}
-	if err := checkDesign(x, len(y)); err != nil {
-		return fail(err)
-	}
-	if err := checkTargets(y); err != nil {
+	if err := checkNumbers(x, y); err != nil {
 		return fail(err)
 	}
 	w, err := counts(len(x), weight)
 	if err != nil {
 		return fail(err)
 	}
-	if err := p.check(len(x[0])); err != nil {
+	if _, err := p.check(len(x[0])); err != nil {
 		return fail(err)
 	}
 	next := NormalInverseGamma{Precision: gram(x, w), Shape: p.Shape + sum(w)/2, Rate: p.Rate}
@@ -84,32 +81,31 @@ func (p NormalInverseGamma) Update(x [][]float64, y, weight []float64) (NormalIn
 	return next, nil
 }
 
-func (p NormalInverseGamma) check(d int) error {
+// check refuses what is no distribution of d coefficients, and factorizes its precision.
+func (p NormalInverseGamma) check(d int) (*factored, error) {
 	if len(p.Mean) != d || p.Precision == nil || p.Precision.SymmetricDim() != d {
-		return fmt.Errorf("the prior is of %d coefficients, the rows have %d columns: give one for each", len(p.Mean),
-			d)
+		return nil, fmt.Errorf("the prior is of %d coefficients, the rows have %d columns: give one for each",
+			len(p.Mean), d)
 	}
 	if !(p.Shape > 0 && p.Rate > 0) || math.IsInf(p.Shape+p.Rate, 0) {
-		return fmt.Errorf("the prior's shape is %v and its rate %v: both must be positive and finite", p.Shape, p.Rate)
+		return nil, fmt.Errorf("the prior's shape is %v and its rate %v: both must be positive and finite", p.Shape,
+			p.Rate)
 	}
-	if _, err := factorize(p.Precision); err != nil {
-		return errors.New(
+	f, err := factorize(p.Precision)
+	if err != nil {
+		return nil, errors.New(
 			"the prior's precision is not positive definite: give each coefficient a finite standard deviation above 0")
 	}
-	return finite("the prior's mean", p.Mean, d)
+	return f, finite("the prior's mean", p.Mean, d)
 }
 
 // Coefficient is the distribution of coefficient j by itself: Student's t with 2 Shape
 // degrees of freedom. It fails for a coefficient that there is not.
 func (p NormalInverseGamma) Coefficient(j int) (distuv.StudentsT, error) {
-	if err := p.check(len(p.Mean)); err != nil {
-		return distuv.StudentsT{}, fmt.Errorf("marginal of a coefficient: %w", err)
+	f, err := p.check(len(p.Mean))
+	if err == nil && (j < 0 || j >= len(p.Mean)) {
+		err = fmt.Errorf("there is no coefficient %d of %d", j, len(p.Mean))
 	}
-	if j < 0 || j >= len(p.Mean) {
-		return distuv.StudentsT{}, fmt.Errorf("marginal of a coefficient: there is no coefficient %d of %d", j,
-			len(p.Mean))
-	}
-	f, err := factorize(p.Precision)
 	if err != nil {
 		return distuv.StudentsT{}, fmt.Errorf("marginal of a coefficient: %w", err)
 	}
@@ -125,10 +121,7 @@ func (p NormalInverseGamma) Variance() distuv.InverseGamma {
 // Sample draws n independent coefficients and noise variances. The same seed gives the
 // same draws. It protects nothing.
 func (p NormalInverseGamma) Sample(n int, seed uint64) (beta [][]float64, variance []float64, err error) {
-	if err := p.check(len(p.Mean)); err != nil {
-		return nil, nil, fmt.Errorf("sample a posterior: %w", err)
-	}
-	f, err := factorize(p.Precision)
+	f, err := p.check(len(p.Mean))
 	if err != nil {
 		return nil, nil, fmt.Errorf("sample a posterior: %w", err)
 	}

@@ -30,12 +30,38 @@ func shares(rows int, weight []float64) ([]float64, error) {
 	return w, nil
 }
 
-// influence adds up squares of share times influence.
-func influence(share []float64, of func(i int) float64) float64 {
+// estimate gives a figure of rows: its value by their shares p, and the influence of row i. The
+// samples of the rows are checked before.
+func estimate(name string, weight []float64, of func(p []float64) (float64, func(i int) float64, error),
+	samples ...[]float64) (Estimate, error) {
+	fail := func(err error) (Estimate, error) { return Estimate{}, fmt.Errorf("%s: %w", name, err) }
+	rows := len(samples[0])
+	p, err := shares(rows, weight)
+	if err != nil {
+		return fail(err)
+	}
+	for _, sample := range samples {
+		if err := finite("the sample", sample, rows); err != nil {
+			return fail(err)
+		}
+	}
+	value, influence, err := of(p)
+	if err != nil {
+		return fail(err)
+	}
+	e := Estimate{value, deviation(p, influence)}
+	if s := e.Value + e.StandardError; math.IsNaN(s) || math.IsInf(s, 0) {
+		return fail(errOverflow)
+	}
+	return e, nil
+}
+
+// deviation adds up squares of share times influence.
+func deviation(share []float64, influence func(i int) float64) float64 {
 	total := 0.0
 	for i, p := range share {
 		if p > 0 {
-			total = math.Hypot(total, p*of(i))
+			total = math.Hypot(total, p*influence(i))
 		}
 	}
 	return total
@@ -46,49 +72,26 @@ func influence(share []float64, of func(i int) float64) float64 {
 //
 // It fails with ErrNoValues, with ErrWeights, and for values that are not finite.
 func Mean(x, weight []float64) (Estimate, error) {
-	fail := func(err error) (Estimate, error) { return Estimate{}, fmt.Errorf("weighted mean: %w", err) }
-	p, err := shares(len(x), weight)
-	if err == nil {
-		err = finite("x", x, len(p))
-	}
-	if err != nil {
-		return fail(err)
-	}
-	mean := dot(p, x)
-	e, err := estimated(Estimate{mean, influence(p, func(i int) float64 { return x[i] - mean })})
-	if err != nil {
-		return fail(err)
-	}
-	return e, nil
+	return estimate("weighted mean", weight, func(p []float64) (float64, func(int) float64, error) {
+		mean := dot(p, x)
+		return mean, func(i int) float64 { return x[i] - mean }, nil
+	}, x)
 }
 
 // PlainMean is sum w x / m over m rows, for weights that are the likelihood ratios
 // themselves: it has no bias then, and often more variance than Mean. It fails as Mean
 // does.
 func PlainMean(x, weight []float64) (Estimate, error) {
-	fail := func(err error) (Estimate, error) { return Estimate{}, fmt.Errorf("plain weighted mean: %w", err) }
 	if _, err := checked(len(x), weight); err != nil {
-		return fail(err)
+		return Estimate{}, fmt.Errorf("plain weighted mean: %w", err)
 	}
-	if err := finite("x", x, len(x)); err != nil {
-		return fail(err)
-	}
-	m := float64(len(x))
 	terms := slices.Clone(x)
-	mean := 0.0
-	for i := range terms {
-		if weight != nil {
-			terms[i] *= weight[i]
-		}
-		mean += terms[i] / m
+	for i := range weight {
+		terms[i] *= weight[i]
 	}
-	equal := make([]float64, len(terms))
-	for i := range equal {
-		equal[i] = 1 / m
-	}
-	e, err := estimated(Estimate{mean, influence(equal, func(i int) float64 { return terms[i] - mean })})
+	e, err := Mean(terms, nil)
 	if err != nil {
-		return fail(err)
+		return Estimate{}, fmt.Errorf("plain %w", err)
 	}
 	return e, nil
 }
@@ -96,45 +99,28 @@ func PlainMean(x, weight []float64) (Estimate, error) {
 // Variance is the weighted mean of squared distances from Mean (divisor sum w). It
 // fails as Mean does.
 func Variance(x, weight []float64) (Estimate, error) {
-	mean, err := Mean(x, weight)
-	if err != nil {
-		return Estimate{}, fmt.Errorf("weighted variance: %w", err)
-	}
-	p, _ := shares(len(x), weight) // checked by Mean
-	square := func(i int) float64 { return (x[i] - mean.Value) * (x[i] - mean.Value) }
-	v := 0.0
-	for i := range x {
-		v += p[i] * square(i)
-	}
-	e, err := estimated(Estimate{v, influence(p, func(i int) float64 { return square(i) - v })})
-	if err != nil {
-		return Estimate{}, fmt.Errorf("weighted variance: %w", err)
-	}
-	return e, nil
+	return estimate("weighted variance", weight, func(p []float64) (float64, func(int) float64, error) {
+		mean, v := dot(p, x), 0.0
+		square := func(i int) float64 { return (x[i] - mean) * (x[i] - mean) }
+		for i := range x {
+			v += p[i] * square(i)
+		}
+		return v, func(i int) float64 { return square(i) - v }, nil
+	}, x)
 }
 
 // Ratio is sum w y / sum w x, as of a total to another or of a mean over a part of the
 // rows (x is then 1 in it and 0 elsewhere, y the value there). It fails as Mean does,
 // and where the denominator is 0.
 func Ratio(y, x, weight []float64) (Estimate, error) {
-	fail := func(err error) (Estimate, error) { return Estimate{}, fmt.Errorf("weighted ratio: %w", err) }
-	p, err := shares(len(x), weight)
-	if err == nil {
-		err = errors.Join(finite("x", x, len(x)), finite("y", y, len(x)))
-	}
-	if err != nil {
-		return fail(err)
-	}
-	below := dot(p, x)
-	if below == 0 {
-		return fail(errors.New("the weighted sum of x is 0: there is nothing to divide by"))
-	}
-	r := dot(p, y) / below
-	e, err := estimated(Estimate{r, influence(p, func(i int) float64 { return (y[i] - r*x[i]) / below })})
-	if err != nil {
-		return fail(err)
-	}
-	return e, nil
+	return estimate("weighted ratio", weight, func(p []float64) (float64, func(int) float64, error) {
+		below := dot(p, x)
+		if below == 0 {
+			return 0, nil, errors.New("the weighted sum of x is 0: there is nothing to divide by")
+		}
+		r := dot(p, y) / below
+		return r, func(i int) float64 { return (y[i] - r*x[i]) / below }, nil
+	}, x, y)
 }
 
 // Quantile is the value with the share q of the weight up to it, from 0 to 1; where two
@@ -148,7 +134,7 @@ func Quantile(x, weight []float64, q float64) (Estimate, error) {
 	}
 	p, err := shares(len(x), weight)
 	if err == nil {
-		err = finite("x", x, len(p))
+		err = finite("the sample", x, len(x))
 	}
 	if err != nil {
 		return fail(err)
@@ -161,18 +147,14 @@ func Quantile(x, weight []float64, q float64) (Estimate, error) {
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(x[a], x[b]), cmp.Compare(a, b)) })
 	value := quantile(x, p, order, q)
-	s := influence(p, func(i int) float64 {
+	s := deviation(p, func(i int) float64 {
 		if x[i] <= value {
 			return 1 - q
 		}
 		return -q
 	})
 	low, high := quantile(x, p, order, max(0, q-s)), quantile(x, p, order, min(1, q+s))
-	e, err := estimated(Estimate{value, high/2 - low/2})
-	if err != nil {
-		return fail(err)
-	}
-	return e, nil
+	return Estimate{value, high/2 - low/2}, nil
 }
 
 // quantile walks up the rows in order.

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 )
 
 // Normal is a normal distribution of coefficients: a prior, or a posterior's Laplace
@@ -88,14 +91,11 @@ func counts(rows int, weight []float64) ([]float64, error) {
 	if rows == 0 {
 		return nil, ErrNoValues
 	}
-	if err := Check(rows, weight); err != nil {
+	if err := measure.CheckWeights(rows, weight); err != nil {
 		return nil, err
 	}
 	if weight == nil {
-		weight = make([]float64, rows)
-		for i := range weight {
-			weight[i] = 1
-		}
+		weight = slices.Repeat([]float64{1}, rows)
 	}
 	if total := sum(weight); math.IsInf(total, 0) || total > largest {
 		return nil, fmt.Errorf("%w: they add up to %v: scale them to a number of rows", ErrWeights, total)

@@ -58,8 +58,11 @@ func checkDesign(x [][]float64, targets int) error {
 	return nil
 }
 
-// checkTargets does so for the numbers to be predicted.
-func checkTargets(y []float64) error {
+// checkNumbers does so for rows with a number to be predicted each.
+func checkNumbers(x [][]float64, y []float64) error {
+	if err := checkDesign(x, len(y)); err != nil {
+		return err
+	}
 	for i, v := range y {
 		if !(math.Abs(v) <= largest) {
 			return fmt.Errorf("the target of row %d is %v: it must be finite and at most %v", i+1, v, largest)
@@ -76,10 +79,7 @@ func checkTargets(y []float64) error {
 // finite.
 func Linear(x [][]float64, y, weight []float64) (*Regression, error) {
 	fail := func(err error) (*Regression, error) { return nil, fmt.Errorf("weighted linear regression: %w", err) }
-	if err := checkDesign(x, len(y)); err != nil {
-		return fail(err)
-	}
-	if err := checkTargets(y); err != nil {
+	if err := checkNumbers(x, y); err != nil {
 		return fail(err)
 	}
 	w, err := shares(len(x), weight)

@@ -184,7 +184,6 @@ func TestUnusableWeights(t *testing.T) {
 	prior, normal := NewNormalInverseGamma([]float64{0, 0}, []float64{1, 1}, 1, 1),
 		NewNormal([]float64{0, 0}, []float64{1, 1})
 	calls := map[string]func(w []float64) error{
-		"check":     func(w []float64) error { return Check(3, w) },
 		"mean":      func(w []float64) error { _, err := Mean(y, w); return err },
 		"plain":     func(w []float64) error { _, err := PlainMean(y, w); return err },
 		"variance":  func(w []float64) error { _, err := Variance(y, w); return err },
@@ -324,13 +323,13 @@ func TestConjugateUpdatesAddUp(t *testing.T) {
 
 // Of many rows the sampler agrees with Laplace's approximation, correlations included.
 func TestSamplerAgreesWithLaplaceOnManyRows(t *testing.T) {
-	w := newWorld(11, 2000, 2)
+	w := newWorld(11, 1000, 2)
 	p, err := NewNormal([]float64{0, 0, 0}, []float64{5, 5, 5}).UpdateLogistic(w.x, w.b, w.weight)
 	testkit.Must(t, err)
 	draws, err := p.Sample(2_000, SampleOptions{Seed: 2})
 	testkit.Must(t, err)
-	again, _ := p.Sample(2_000, SampleOptions{Seed: 2})
-	if !slices.EqualFunc(draws.Theta, again.Theta, slices.Equal[[]float64]) {
+	again, _ := p.Sample(100, SampleOptions{Seed: 2})
+	if !slices.EqualFunc(draws.Theta[:100], again.Theta, slices.Equal[[]float64]) {
 		t.Error("the same seed gives other draws")
 	}
 	if draws.Accepted < 0.6 {

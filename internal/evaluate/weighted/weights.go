@@ -35,7 +35,7 @@ func SumOfRows(weight []float64) float64 { return float64(len(weight)) }
 
 // EffectiveSize is how many rows of equal weight are worth as much as these, for the
 // variance of a mean: (sum w)^2 / sum w^2 (Kish 1965, "Survey Sampling"). It is at least
-// 1 and at most the number of rows of weight above 0. Of weights that Check refuses it
+// 1 and at most the number of rows of weight above 0. Of weights that measure.CheckWeights refuses it
 // may be anything.
 func EffectiveSize(weight []float64) float64 {
 	largest := 0.0
@@ -49,10 +49,6 @@ func EffectiveSize(weight []float64) float64 {
 	}
 	return sum / square * sum
 }
-
-// Check fails with ErrWeights for weights of another number than rows, negative ones,
-// ones that are not finite, and only zeros. nil is 1 each.
-func Check(rows int, weight []float64) error { return measure.CheckWeights(rows, weight) }
 
 // Scale multiplies weights so that they add up to size: SumOfRows, EffectiveSize, or
 // what else a number is chosen by. See the package's comment for what that means. It
@@ -96,11 +92,3 @@ func finite(name string, values []float64, rows int) error {
 }
 
 var errOverflow = errors.New("the figure is larger than any finite number: use a larger unit")
-
-// estimated refuses a figure that overflowed.
-func estimated(e Estimate) (Estimate, error) {
-	if s := e.Value + e.StandardError; math.IsNaN(s) || math.IsInf(s, 0) {
-		return Estimate{}, errOverflow
-	}
-	return e, nil
-}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -117,18 +116,11 @@ func withWeights(t *testing.T, rows *partition.Table, weights []float64) *partit
 // A row of weight 2 is the row twice, one of weight 0 is not there.
 func TestEvaluateWeighsRows(t *testing.T) {
 	rows, test := drawn(t, 3, 120), drawn(t, 2, 200)
-	var weights []float64
-	twice := partition.NewTable(rows.Schema())
-	for i := range rows.Len() {
-		weights = append(weights, float64(i%3))
-		for range i % 3 {
-			testkit.Must(t, twice.Append(rows.Cells(i), ""))
-		}
-	}
+	weights := wholeWeights(rows.Len())
 	a, err := Evaluate(context.Background(),
 		Input{Synthetic: withWeights(t, rows, weights), Test: test, Models: quick[:2]})
 	testkit.Must(t, err)
-	b, err := Evaluate(context.Background(), Input{Synthetic: twice, Test: test, Models: quick[:2]})
+	b, err := Evaluate(context.Background(), Input{Synthetic: twice(t, rows, weights), Test: test, Models: quick[:2]})
 	testkit.Must(t, err)
 	if w := a.Weights; w == nil || math.Abs(w.EffectiveSampleSize-72) > 1e-9 || math.Abs(w.Largest-2) > 1e-12 ||
 		w.Zero != 40 || b.Weights != nil {
@@ -235,18 +227,8 @@ func TestEvaluateRefuses(t *testing.T) {
 func BenchmarkEvaluate(b *testing.B) {
 	for _, name := range []string{"flchain", "adult"} {
 		b.Run(name, func(b *testing.B) {
-			dir := filepath.Join("..", "..", "..", "shared", "data", name)
-			schema, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
-			if err != nil {
-				b.Skipf("the data set is not here: %v", err)
-			}
-			read := func(file string) *partition.Table {
-				table, err := tabular.ReadCSV(schema, filepath.Join(dir, file), tabular.Options{})
-				testkit.Must(b, err)
-				return table
-			}
-			in := Input{Synthetic: read("train.csv.gz"), Test: read("test.csv.gz")}
-			in.Train = in.Synthetic
+			train, test := shared(b, name)
+			in := Input{Synthetic: train, Test: test, Train: train}
 			for b.Loop() {
 				if _, err := Evaluate(context.Background(), in); err != nil {
 					b.Fatal(err)

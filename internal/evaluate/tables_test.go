@@ -90,24 +90,7 @@ func TestMeasuresRefuseWhatCannotBeCompared(t *testing.T) {
 		"a weight too few":   {good, good, []float64{1}, true},
 		"a weight of NaN":    {good, good, []float64{1, math.NaN()}, true},
 	} {
-		for measure, f := range map[string]func() error{
-			"columns": func() error { _, _, err := CompareColumns(c.test, c.synthetic, c.weight); return err },
-			"pairs":   func() error { _, _, err := ComparePairs(c.test, c.synthetic, c.weight, 0); return err },
-			"marginals": func() error {
-				_, _, err := CompareMarginals(c.test, c.synthetic, c.weight, MarginalOptions{})
-				return err
-			},
-			"propensity": func() error { _, _, err := ComparePropensity(c.test, c.synthetic, c.weight); return err },
-			"importance": func() error { _, _, err := CompareImportance(c.test, c.synthetic, c.weight); return err },
-			"regression": func() error {
-				_, _, err := CompareRegressions(nil, c.test, c.synthetic, c.weight, nil)
-				return err
-			},
-			"closeness": func() error {
-				_, _, err := CompareCloseness(good, c.test, c.synthetic, c.weight, ClosenessOptions{})
-				return err
-			},
-		} {
+		for measure, f := range measures(good, c.test, c.synthetic, c.weight) {
 			if err := f(); err == nil || errors.Is(err, ErrWeights) != c.weights {
 				t.Errorf("%s, %s: %v", measure, name, err)
 			}

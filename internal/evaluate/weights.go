@@ -1,7 +1,7 @@
 package evaluate
 
 import (
-	"math"
+	"slices"
 
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 	"github.com/conclave-dp/conclave/internal/evaluate/weighted"
@@ -23,10 +23,7 @@ func SummarizeWeights(weight []float64) *Weights {
 		return nil
 	}
 	w := &Weights{EffectiveSampleSize: weighted.EffectiveSize(weight)}
-	largest, total := 0.0, 0.0
-	for _, v := range weight {
-		largest = math.Max(largest, v)
-	}
+	largest, total := slices.Max(weight), 0.0
 	for _, v := range weight {
 		total += v / largest
 		if v == 0 {

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/report/picture"
@@ -137,12 +138,9 @@ func (m *markdown) columns(p Page) {
 		return
 	}
 	t := table{Words: 2, Head: []string{"column", "kind", "mean", "empty"}}
-	real := false
-	for _, c := range p.Columns {
-		real = real || c.Real
-	}
+	real, mark := slices.ContainsFunc(p.Columns, func(c picture.Column) bool { return c.Real }), ""
 	if real {
-		t.Head = append(t.Head, "empty, real", "similarity")
+		t.Head, mark = append(t.Head, "empty, real", "similarity"), privateMark
 	}
 	for _, c := range p.Columns {
 		mean := "–"
@@ -156,10 +154,6 @@ func (m *markdown) columns(p Page) {
 			row = append(row, "–", "–")
 		}
 		t.Rows = append(t.Rows, row)
-	}
-	mark := ""
-	if real {
-		mark = privateMark
 	}
 	m.line("## Columns of the synthetic rows%s", mark)
 	m.table(t)

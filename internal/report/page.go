@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
@@ -52,34 +53,17 @@ type Round struct {
 
 // NotPrivate tells whether something of the page was computed from real rows.
 func (p Page) NotPrivate() bool {
-	for _, c := range p.Columns {
-		if c.Real {
-			return true
-		}
-	}
-	for _, i := range p.Images {
-		if i.Real {
-			return true
-		}
-	}
-	for _, panel := range p.Points {
-		if panel.Real {
-			return true
-		}
-	}
-	return p.Evaluation != nil
+	return p.Evaluation != nil || slices.ContainsFunc(p.Columns, func(c picture.Column) bool { return c.Real }) ||
+		slices.ContainsFunc(p.Images, func(s picture.Sheet) bool { return s.Real }) ||
+		slices.ContainsFunc(p.Points, func(s picture.Panel) bool { return s.Real })
 }
 
 // prepared checks a page and fills in what has a default.
 func (p Page) prepared() (Page, error) {
-	if err := p.Certificate.Validate(); err != nil {
-		return p, fmt.Errorf("report: %w", err)
-	}
-	if err := p.Certificate.KnownPipeline(); err != nil {
-		return p, fmt.Errorf("report: %w", err)
-	}
-	if err := p.checkFigures(); err != nil {
-		return p, fmt.Errorf("report: %w", err)
+	for _, check := range []func() error{p.Certificate.Validate, p.Certificate.KnownPipeline, p.checkFigures} {
+		if err := check(); err != nil {
+			return p, fmt.Errorf("report: %w", err)
+		}
 	}
 	if p.Title == "" {
 		p.Title = p.Certificate.Run
@@ -169,10 +153,5 @@ func WriteHTML(w io.Writer, p Page) error {
 
 // RealCards tells whether a column is shown beside real rows.
 func (v view) RealCards() bool {
-	for _, c := range v.Cards {
-		if c.Real {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Cards, func(c picture.Card) bool { return c.Real })
 }

@@ -215,28 +215,6 @@ func TestModelsRefuse(t *testing.T) {
 	}
 }
 
-func BenchmarkBoosting(b *testing.B) {
-	x, y := world(1, 6300, 9, false)
-	for b.Loop() {
-		testkit.Must(b, boosting().Fit(Rows{X: x, Positive: y}))
-	}
-}
-
-// All models on adult, and those of trees on many numbers.
-func BenchmarkAll(b *testing.B) {
-	train, test := shared(b, "adult")
-	for _, model := range All() {
-		b.Run(strings.ReplaceAll(model.Name(), " ", "-"), func(b *testing.B) {
-			for b.Loop() {
-				testkit.Must(b, model.Fit(train))
-				if _, err := model.Score(test.X); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 func BenchmarkTrees(b *testing.B) {
 	x, y := world(1, 60000, 30, false)
 	for _, model := range All() {

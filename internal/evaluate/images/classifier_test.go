@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -104,28 +102,5 @@ func TestImagesRefuse(t *testing.T) {
 	}
 	if q, err := quality(context.Background(), small, small, small, 2); err != nil || q == nil {
 		t.Errorf("images of one pixel: %v", err)
-	}
-}
-
-// BenchmarkImages takes MNIST's training images for the synthetic ones.
-func BenchmarkImages(b *testing.B) {
-	dir := filepath.Join("..", "..", "..", "shared", "data", "mnist")
-	if _, err := os.Stat(dir); err != nil {
-		b.Skipf("the data set is not here: %v", err)
-	}
-	schema, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
-	testkit.Must(b, err)
-	read := func(name string) *idx.Images {
-		f := schema.Files[name]
-		x, err := idx.Read(schema, filepath.Join(dir, f.Images), filepath.Join(dir, f.Labels))
-		testkit.Must(b, err)
-		return x
-	}
-	train, test := read("train"), read("test")
-	for b.Loop() {
-		q, err := quality(context.Background(), train, test, train, 10)
-		testkit.Must(b, err)
-		b.ReportMetric(q.AccuracyReal, "accuracy")
-		b.ReportMetric(q.FrechetDistance, "distance")
 	}
 }

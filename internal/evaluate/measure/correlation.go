@@ -16,25 +16,18 @@ var ErrConstant = errors.New("all values are the same")
 // It fails with ErrNoValues without pairs, with ErrConstant, with ErrWeights, and for
 // slices of unequal length and values that are not finite.
 func Pearson(x, y, weight []float64) (float64, error) {
-	r, err := pearson(x, y, weight)
-	if err != nil {
-		return 0, fmt.Errorf("pearson: %w", err)
-	}
-	return r, nil
-}
-
-func pearson(x, y, weight []float64) (float64, error) {
+	fail := func(err error) (float64, error) { return 0, fmt.Errorf("pearson: %w", err) }
 	w, err := paired(x, y, weight)
 	if err != nil {
-		return 0, err
+		return fail(err)
 	}
 	dx, err := centred(x, w)
 	if err != nil {
-		return 0, err
+		return fail(err)
 	}
 	dy, err := centred(y, w)
 	if err != nil {
-		return 0, err
+		return fail(err)
 	}
 	var xx, yy, xy float64
 	for i, v := range w {
@@ -43,7 +36,7 @@ func pearson(x, y, weight []float64) (float64, error) {
 		xy += v * dx[i] * dy[i]
 	}
 	if !(xx > 0 && yy > 0) { // all but one value weigh next to nothing
-		return 0, ErrConstant
+		return fail(ErrConstant)
 	}
 	return max(-1, min(1, xy/math.Sqrt(xx)/math.Sqrt(yy))), nil
 }

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -49,24 +50,18 @@ func ratioIntegral(a, b, start, length float64) float64 {
 // the threshold; one equal to it says negative. weight is nil for 1 each. It fails for
 // slices of unequal length, NaN, no rows, and with ErrWeights.
 func Accuracy(positive []bool, scores []float64, threshold float64, weight []float64) (float64, error) {
-	if len(positive) != len(scores) {
-		return 0, fmt.Errorf("accuracy: %d labels but %d scores", len(positive), len(scores))
+	w, err := scored(positive, scores, weight)
+	if err == nil && len(scores) == 0 {
+		err = ErrNoValues
 	}
-	if math.IsNaN(threshold) {
-		return 0, fmt.Errorf("accuracy: the threshold is not a number")
+	if err == nil && math.IsNaN(threshold) {
+		err = errors.New("the threshold is not a number")
 	}
-	w, err := Weights(len(scores), weight)
 	if err != nil {
 		return 0, fmt.Errorf("accuracy: %w", err)
 	}
-	if len(scores) == 0 {
-		return 0, fmt.Errorf("accuracy: %w", ErrNoValues)
-	}
 	right := 0.0
 	for i, s := range scores {
-		if math.IsNaN(s) {
-			return 0, fmt.Errorf("accuracy: score of row %d is not a number", i+1)
-		}
 		if positive[i] == (s > threshold) {
 			right += w[i]
 		}

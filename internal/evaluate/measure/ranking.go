@@ -57,16 +57,21 @@ type ranked struct {
 	order          []int
 }
 
-func rank(positive []bool, scores, weight []float64) (ranked, error) {
+// scored refuses labels and scores that do not go together, and gives the rows' weights.
+func scored(positive []bool, scores, weight []float64) ([]float64, error) {
 	if len(positive) != len(scores) {
-		return ranked{}, fmt.Errorf("%d labels but %d scores", len(positive), len(scores))
+		return nil, fmt.Errorf("%d labels but %d scores", len(positive), len(scores))
 	}
 	for i, s := range scores {
 		if math.IsNaN(s) {
-			return ranked{}, fmt.Errorf("score of row %d is not a number", i+1)
+			return nil, fmt.Errorf("score of row %d is not a number", i+1)
 		}
 	}
-	w, err := Weights(len(scores), weight)
+	return Weights(len(scores), weight)
+}
+
+func rank(positive []bool, scores, weight []float64) (ranked, error) {
+	w, err := scored(positive, scores, weight)
 	if err != nil {
 		return ranked{}, err
 	}

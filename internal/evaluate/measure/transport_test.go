@@ -120,26 +120,3 @@ func TestPrecisionByHand(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkTransport500(b *testing.B) {
-	random := rand.New(rand.NewPCG(1, 2))
-	points := func() [][]float64 {
-		out := make([][]float64, 500)
-		for i := range out {
-			for range 10 {
-				out[i] = append(out[i], random.Float64())
-			}
-		}
-		return out
-	}
-	x, y, w := points(), points(), make([]float64, 500)
-	for i := range w {
-		w[i] = random.ExpFloat64()
-	}
-	cost := costs(x, y)
-	for b.Loop() {
-		if _, err := Transport(cost, w, nil); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // ErrWeights says that the weights of rows cannot be used: one for each row is
@@ -44,18 +45,13 @@ func Weights(rows int, weight []float64) ([]float64, error) {
 	if err := CheckWeights(rows, weight); err != nil {
 		return nil, err
 	}
-	out := make([]float64, rows)
-	largest := 0.0
-	for _, w := range weight {
-		largest = math.Max(largest, w)
+	if weight == nil || rows == 0 {
+		return slices.Repeat([]float64{1}, rows), nil
 	}
-	_, exponent := math.Frexp(largest)
-	for i := range out {
-		if weight == nil {
-			out[i] = 1
-		} else {
-			out[i] = math.Ldexp(weight[i], 1-exponent)
-		}
+	out := make([]float64, rows)
+	_, exponent := math.Frexp(slices.Max(weight))
+	for i, w := range weight {
+		out[i] = math.Ldexp(w, 1-exponent)
 	}
 	return out, nil
 }

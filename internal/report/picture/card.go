@@ -66,6 +66,15 @@ func NewCard(column Column) Card {
 	return c
 }
 
+// full is a bar in words.
+func (c *Card) full(b Bar) string {
+	words := b.Label + ": " + text.Percent(b.Synthetic)
+	if c.Real {
+		words += " synthetic, " + text.Percent(b.Real) + " real"
+	}
+	return words
+}
+
 // drawHistogram stands bars on an axis and lays the real one over them as a
 // line.
 func (c *Card) drawHistogram(highest float64) {
@@ -78,12 +87,8 @@ func (c *Card) drawHistogram(highest float64) {
 	fmt.Fprintf(&outline, "M0 %.1f", c.Bottom)
 	for k, b := range c.Bars {
 		x := float64(k) * step
-		full := b.Label + ": " + text.Percent(b.Synthetic)
-		if c.Real {
-			full += " synthetic, " + text.Percent(b.Real) + " real"
-		}
 		c.Rects = append(c.Rects, rect{X: x + 0.5, Y: y(b.Synthetic), W: math.Max(1, step-1),
-			H: c.Bottom - y(b.Synthetic), Full: full})
+			H: c.Bottom - y(b.Synthetic), Full: c.full(b)})
 		fmt.Fprintf(&outline, "V%.1fH%.1f", y(b.Real), x+step)
 	}
 	if c.Real {
@@ -99,14 +104,10 @@ func (c *Card) drawRows(highest float64) {
 	room := float64(cardWidth - labelWidth - valueWidth)
 	for k, b := range c.Bars {
 		top := float64(k * rowHeight)
-		full := b.Label + ": " + text.Percent(b.Synthetic)
-		if c.Real {
-			full += " synthetic, " + text.Percent(b.Real) + " real"
-		}
 		c.Rects = append(c.Rects, rect{
 			X: labelWidth, Y: top + 4, W: b.Synthetic / highest * room, H: rowHeight - 8,
 			Label: text.Shorten(b.Label, longestLabel), LabelY: top + rowHeight/2 + 4,
-			Full: full, Value: text.Percent(b.Synthetic), NoBar: b.Rest, RealX: labelWidth + b.Real/highest*room,
+			Full: c.full(b), Value: text.Percent(b.Synthetic), NoBar: b.Rest, RealX: labelWidth + b.Real/highest*room,
 		})
 	}
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // line is a least-squares line with the standard errors of both coefficients.
@@ -12,14 +14,8 @@ type line struct{ at0, slope, at0Error, slopeError float64 }
 // errors of one size; with two points there are none.
 func leastSquares(x, y []float64) line {
 	n := float64(len(x))
-	mx, my := mean(x), mean(y)
-	sxx, sxy := 0.0, 0.0
-	for i := range x {
-		sxx += (x[i] - mx) * (x[i] - mx)
-		sxy += (x[i] - mx) * (y[i] - my)
-	}
-	l := line{slope: sxy / sxx}
-	l.at0 = my - l.slope*mx
+	var l line
+	l.at0, l.slope = stat.LinearRegression(x, y, nil, false)
 	if len(x) < 3 {
 		l.at0Error, l.slopeError = math.NaN(), math.NaN()
 		return l
@@ -29,7 +25,7 @@ func leastSquares(x, y []float64) line {
 		e := y[i] - l.at0 - l.slope*x[i]
 		rest += e * e
 	}
-	variance := rest / (n - 2)
+	variance, mx, sxx := rest/(n-2), stat.Mean(x, nil), (n-1)*stat.Variance(x, nil)
 	l.slopeError = math.Sqrt(variance / sxx)
 	l.at0Error = math.Sqrt(variance * (1/n + mx*mx/sxx))
 	return l
@@ -44,14 +40,6 @@ func logs(x []float64) []float64 {
 		out[i] = math.Log(v)
 	}
 	return out
-}
-
-func mean(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(len(x))
 }
 
 func median(x []float64) float64 {

@@ -71,12 +71,9 @@ var titanic = &measure{
 		if err != nil {
 			return nil, err
 		}
-		all, err := evaluate.TrainTest(ctx, rows, d.test, chosen...)
-		if errors.Is(err, evaluate.ErrOneClass) {
-			return oneClass(d, rows), nil
-		}
-		if err != nil {
-			return nil, err
+		all, err := trained(ctx, d, rows, chosen...)
+		if all == nil {
+			return oneClass(d, rows), err
 		}
 		var figures []float64
 		for _, u := range all {

@@ -282,44 +282,22 @@ func (a *attempt) figures(ctx context.Context, o *outcome, rows *table) error {
 
 // choose finds the groups and cases of names and patterns, separated by commas.
 func choose(groups []group, only, cases string) ([]group, error) {
-	match := func(patterns, name string) (bool, error) {
+	for flag, patterns := range map[string]string{"--only": only, "--cases": cases} {
 		for pattern := range strings.SplitSeq(patterns, ",") {
-			ok, err := path.Match(strings.TrimSpace(pattern), name)
-			if err != nil {
-				return false, fmt.Errorf("%q: %w", pattern, err)
-			}
-			if ok {
-				return true, nil
+			if _, err := path.Match(strings.TrimSpace(pattern), ""); err != nil {
+				return nil, fmt.Errorf("%s: %q: %w", flag, pattern, err)
 			}
 		}
-		return false, nil
 	}
 	for pattern := range strings.SplitSeq(only, ",") {
-		found := slices.ContainsFunc(groups, func(g group) bool { ok, _ := match(pattern, g.name); return ok })
-		if _, err := match(pattern, ""); err == nil && !found {
+		if !slices.ContainsFunc(groups, func(g group) bool { return match(pattern, g.name) }) {
 			return nil, fmt.Errorf("--only: no group is named %q", pattern)
 		}
 	}
 	var chosen []group
 	for _, g := range groups {
-		ok, err := match(only, g.name)
-		if err != nil {
-			return nil, fmt.Errorf("--only: %w", err)
-		}
-		if !ok {
-			continue
-		}
-		all := g.cases
-		g.cases = nil
-		for _, c := range all {
-			if ok, err = match(cases, c.name); err != nil {
-				return nil, fmt.Errorf("--cases: %w", err)
-			}
-			if ok {
-				g.cases = append(g.cases, c)
-			}
-		}
-		if len(g.cases) > 0 {
+		g.cases = slices.DeleteFunc(slices.Clone(g.cases), func(c runCase) bool { return !match(cases, c.name) })
+		if match(only, g.name) && len(g.cases) > 0 {
 			chosen = append(chosen, g)
 		}
 	}
@@ -327,4 +305,12 @@ func choose(groups []group, only, cases string) ([]group, error) {
 		return nil, fmt.Errorf("no group is named %q with a case %q", only, cases)
 	}
 	return chosen, nil
+}
+
+// match says whether a name fits one of some patterns.
+func match(patterns, name string) bool {
+	return slices.ContainsFunc(strings.Split(patterns, ","), func(pattern string) bool {
+		ok, _ := path.Match(strings.TrimSpace(pattern), name)
+		return ok
+	})
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
 )
@@ -72,17 +71,12 @@ func openLog(path string) (*log, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	lines := bufio.NewScanner(strings.NewReader(string(raw)))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for line := range bytes.Lines(raw) {
 		o := &outcome{}
-		if err := json.Unmarshal(lines.Bytes(), o); err != nil {
+		if err := json.Unmarshal(line, o); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		l.outcomes = append(l.outcomes, o)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	l.file, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	return l, err

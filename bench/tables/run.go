@@ -119,15 +119,13 @@ func (a *attempt) text() ([]byte, error) {
 			"test": a.data.testPath, "train": a.data.trainPath, "models": []string{"logistic regression"},
 		}
 	}
-	for _, more := range []string{a.group.fields, a.runCase.fields} {
-		var err error
-		if fields, err = over(fields, more); err != nil {
-			return nil, err
-		}
-	}
+	more := []string{a.group.fields, a.runCase.fields}
 	if a.options != "" {
+		more = append(more, a.pipeline+": "+a.options)
+	}
+	for _, text := range more {
 		var err error
-		if fields, err = over(fields, a.pipeline+": "+a.options); err != nil {
+		if fields, err = over(fields, text); err != nil {
 			return nil, err
 		}
 	}

@@ -54,18 +54,30 @@ func yardsticksOf(ctx context.Context, d *dataset, rows *table) ([]float64, erro
 	if err != nil {
 		return nil, err
 	}
+	area, err := meanAUROC(ctx, d, rows, models...)
+	return []float64{area}, err
+}
+
+// meanAUROC is that of models that were trained on rows, on real test rows.
+func meanAUROC(ctx context.Context, d *dataset, rows *table, models ...*classify.Classifier) (float64, error) {
+	all, err := trained(ctx, d, rows, models...)
+	if all == nil {
+		return 0.5, err // all guess alike
+	}
+	area := 0.0
+	for _, u := range all {
+		area += u.AUROC / float64(len(all))
+	}
+	return area, nil
+}
+
+// trained says what models are worth; nil where they have seen one class only.
+func trained(ctx context.Context, d *dataset, rows *table, models ...*classify.Classifier) ([]evaluate.Utility, error) {
 	all, err := evaluate.TrainTest(ctx, rows, d.test, models...)
 	if errors.Is(err, evaluate.ErrOneClass) {
-		return []float64{0.5}, nil // all guess alike
+		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	var mean float64
-	for _, u := range all {
-		mean += u.AUROC / float64(len(all))
-	}
-	return []float64{mean}, nil
+	return all, err
 }
 
 func accuracyOf(ctx context.Context, d *dataset, rows *table) ([]float64, error) {

@@ -53,14 +53,17 @@ type plan struct {
 	blocks int           // of each side, in turn
 	block  time.Duration // how long one lasts, at least
 	warm   int           // rounds of each side before the first block
-	audit  bool          // the aggregator keeps an audit log
-	readme string        // file whose table is replaced
-	keep   string        // folder to work in, kept afterwards; empty for a temporary one
+	// settle is how long an aggregator is left alone before its memory is read: it gives back
+	// what the handshakes left soon after the last of them.
+	settle time.Duration
+	audit  bool   // the aggregator keeps an audit log
+	readme string // file whose table is replaced
+	keep   string // folder to work in, kept afterwards; empty for a temporary one
 }
 
 // planFlags adds the flags of a plan, which is there when they are read.
 func planFlags(c *cobra.Command) func() (plan, error) {
-	p, flags := &plan{}, c.Flags()
+	p, flags := &plan{settle: 4 * time.Second}, c.Flags()
 	sizes := flags.String("sizes", "250x1,500x1,1000x1,2000x1,4000x1,100x100,100x100x4",
 		"connections x teachers on each, and x students where they are several, with commas between them")
 	flags.IntVar(&p.blocks, "blocks", 6, "blocks of rounds for each side, in turn")

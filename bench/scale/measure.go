@@ -8,10 +8,6 @@ import (
 	"time"
 )
 
-// settle is how long an aggregator is left alone before its memory is read: it gives back
-// what the handshakes left soon after the last of them.
-const settle = 4 * time.Second
-
 // memory is what a process holds, in bytes, and the seconds of processor time that it has
 // had.
 type memory struct{ rss, heap, stack, cpu float64 }
@@ -99,7 +95,7 @@ func (r *rig) measure(ctx context.Context, p plan) (*result, error) {
 		return nil, err
 	}
 	res.joining = time.Since(began)
-	if err := pause(ctx, settle); err != nil {
+	if err := pause(ctx, p.settle); err != nil {
 		return nil, err
 	}
 	if res.idle, res.fds, err = r.aggregator.memory(ctx); err != nil {

@@ -46,10 +46,7 @@ func ComparePropensity(real, synthetic *partition.Table, weight []float64) (*Pro
 	made := make([]bool, rows.len())
 	w := make([]float64, rows.len())
 	worth := weighted.EffectiveSize(weight)
-	total := 0.0
-	for _, v := range weight {
-		total += v
-	}
+	total := measure.Sum(weight)
 	for i := range w {
 		if w[i] = 1; i >= real.Len() {
 			made[i], w[i] = true, weight[i-real.Len()]*(worth/total)

@@ -43,10 +43,7 @@ func ComparePropensityTree(real, synthetic *partition.Table, weight []float64, o
 	}
 	a, b := d.dense(real, false), d.dense(synthetic, false)
 	rows := classify.Rows{X: classify.Matrix{Rows: a.Rows + b.Rows, Cols: a.Cols, Data: append(a.Data, b.Data...)}}
-	total := 0.0
-	for _, w := range weight {
-		total += w
-	}
+	total := measure.Sum(weight)
 	for i := range rows.X.Rows {
 		rows.Positive = append(rows.Positive, i >= a.Rows)
 		w := 1.0

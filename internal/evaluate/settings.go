@@ -93,11 +93,7 @@ func (e *Evaluation) utility(ctx context.Context, in Input) (notes []string, err
 		}
 	}
 	if w := s.synthetic.Weight; w != nil {
-		total := 0.0
-		for _, v := range w {
-			total += v
-		}
-		if n := float64(len(w)); total < n/2 || total > 2*n {
+		if n, total := float64(len(w)), measure.Sum(w); total < n/2 || total > 2*n {
 			note("The weights of the %d synthetic rows add up to %.4g. Classifiers take a weight for a "+
 				"number of rows, and so learn as from that many: weights of mean 1 keep the number.", len(w), total)
 		}

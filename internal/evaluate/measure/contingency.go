@@ -65,7 +65,7 @@ func (c *contingency) add(side int, x [][]int32, sizes []int, weight []float64) 
 	if err != nil {
 		return err
 	}
-	total := sum(w)
+	total := Sum(w)
 	if total == 0 {
 		return ErrNoValues
 	}

@@ -54,7 +54,7 @@ func paired(x, y, weight []float64) ([]float64, error) {
 // centred gives the distances from the weighted mean, in units of the largest, so
 // that no square of them overflows.
 func centred(x, w []float64) ([]float64, error) {
-	if err := checkFinite("value", x); err != nil {
+	if err := CheckFinite("value", x); err != nil {
 		return nil, err
 	}
 	low, high := math.Inf(1), math.Inf(-1)

@@ -48,7 +48,7 @@ func TotalVariation(a, b, wa, wb []float64) (float64, error) {
 // and refuses infinite values.
 func Wasserstein(a, b, wa, wb []float64) (float64, error) {
 	for _, sample := range [][]float64{a, b} {
-		if err := checkFinite("value", sample); err != nil {
+		if err := CheckFinite("value", sample); err != nil {
 			return 0, fmt.Errorf("wasserstein: %w", err)
 		}
 	}

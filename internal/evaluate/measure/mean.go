@@ -15,10 +15,10 @@ import (
 func RMSE(truth, predicted, weight []float64) (float64, error) {
 	w, err := paired(truth, predicted, weight)
 	if err == nil {
-		err = checkFinite("true value", truth)
+		err = CheckFinite("true value", truth)
 	}
 	if err == nil {
-		err = checkFinite("prediction", predicted)
+		err = CheckFinite("prediction", predicted)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("rmse: %w", err)
@@ -36,7 +36,7 @@ func RMSE(truth, predicted, weight []float64) (float64, error) {
 		d := (truth[i]/2 - predicted[i]/2) / largest
 		total += w[i] * d * d
 	}
-	return 2 * largest * math.Sqrt(total/sum(w)), nil
+	return 2 * largest * math.Sqrt(total/Sum(w)), nil
 }
 
 // Median is the value with half of the weight on either side; where two values
@@ -44,7 +44,7 @@ func RMSE(truth, predicted, weight []float64) (float64, error) {
 func Median(values, weight []float64) (float64, error) {
 	w, err := Weights(len(values), weight)
 	if err == nil {
-		err = checkFinite("value", values)
+		err = CheckFinite("value", values)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("median: %w", err)

@@ -66,5 +66,5 @@ func Accuracy(positive []bool, scores []float64, threshold float64, weight []flo
 			right += w[i]
 		}
 	}
-	return min(right/sum(w), 1), nil
+	return min(right/Sum(w), 1), nil
 }

@@ -71,7 +71,7 @@ const (
 
 // wholeShares turns weights into whole numbers that add up to wholeMass.
 func wholeShares(w []float64) []float64 {
-	total, left, largest := sum(w), float64(wholeMass), 0
+	total, left, largest := Sum(w), float64(wholeMass), 0
 	for i, v := range w {
 		w[i] = math.Round(v / total * wholeMass)
 		left -= w[i]

@@ -56,8 +56,8 @@ func Weights(rows int, weight []float64) ([]float64, error) {
 	return out, nil
 }
 
-// checkFinite refuses the values that no arithmetic can be done with.
-func checkFinite(name string, values []float64) error {
+// CheckFinite refuses the values that no arithmetic can be done with.
+func CheckFinite(name string, values []float64) error {
 	for i, v := range values {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return fmt.Errorf("%s %d is %v: leave out what is not a finite number", name, i+1, v)
@@ -66,7 +66,8 @@ func checkFinite(name string, values []float64) error {
 	return nil
 }
 
-func sum(values []float64) float64 {
+// Sum adds up, in order.
+func Sum(values []float64) float64 {
 	total := 0.0
 	for _, v := range values {
 		total += v

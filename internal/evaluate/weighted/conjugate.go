@@ -8,6 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 )
 
 // NormalInverseGamma is a distribution of the coefficients beta and the noise variance
@@ -54,7 +56,7 @@ func (p NormalInverseGamma) Update(x [][]float64, y, weight []float64) (NormalIn
 	if _, err := p.check(len(x[0])); err != nil {
 		return fail(err)
 	}
-	next := NormalInverseGamma{Precision: gram(x, w), Shape: p.Shape + sum(w)/2, Rate: p.Rate}
+	next := NormalInverseGamma{Precision: gram(x, w), Shape: p.Shape + measure.Sum(w)/2, Rate: p.Rate}
 	next.Precision.AddSym(next.Precision, p.Precision)
 	f, err := factorize(next.Precision)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 )
 
 // Estimate is a figure with its standard error by the delta method: the root of the sum
@@ -23,7 +25,7 @@ func shares(rows int, weight []float64) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	total := sum(w)
+	total := measure.Sum(w)
 	for i := range w {
 		w[i] /= total
 	}

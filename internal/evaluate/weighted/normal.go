@@ -97,7 +97,7 @@ func counts(rows int, weight []float64) ([]float64, error) {
 	if weight == nil {
 		weight = slices.Repeat([]float64{1}, rows)
 	}
-	if total := sum(weight); math.IsInf(total, 0) || total > largest {
+	if total := measure.Sum(weight); math.IsInf(total, 0) || total > largest {
 		return nil, fmt.Errorf("%w: they add up to %v: scale them to a number of rows", ErrWeights, total)
 	}
 	return weight, nil

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
 
+	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -284,7 +285,7 @@ func TestScale(t *testing.T) {
 		4: SumOfRows, 64.0 / 26: EffectiveSize, 100: func([]float64) float64 { return 100 },
 	} {
 		got, err := Scale(weight, size)
-		if err != nil || math.Abs(sum(got)-want) > 1e-12 || got[0] != 0 || math.Abs(got[3]/got[2]-4) > 1e-12 {
+		if err != nil || math.Abs(measure.Sum(got)-want) > 1e-12 || got[0] != 0 || math.Abs(got[3]/got[2]-4) > 1e-12 {
 			t.Errorf("%v, %v: want a sum of %v", got, err, want)
 		}
 	}

@@ -62,19 +62,11 @@ func Scale(weight []float64, size Size) ([]float64, error) {
 	if !(want > 0) || math.IsInf(want, 0) {
 		return nil, fmt.Errorf("scale weights: to a sum of %v: it must be positive and finite", want)
 	}
-	total := sum(w)
+	total := measure.Sum(w)
 	for i := range w {
 		w[i] = w[i] / total * want
 	}
 	return w, nil
-}
-
-func sum(values []float64) float64 {
-	total := 0.0
-	for _, v := range values {
-		total += v
-	}
-	return total
 }
 
 // finite refuses values that no arithmetic can be done with, and another number of them
@@ -83,10 +75,8 @@ func finite(name string, values []float64, rows int) error {
 	if len(values) != rows {
 		return fmt.Errorf("%d values of %s for %d rows: give one each", len(values), name, rows)
 	}
-	for i, v := range values {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("%s of row %d is %v: leave out what is not a finite number", name, i+1, v)
-		}
+	if err := measure.CheckFinite("value", values); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -15,7 +16,8 @@ type Table struct {
 	cells  []float64 // rows x columns
 	units  []string  // nil when the schema has no unit column
 	rows   int
-	extra  []ExtraColumn
+	// weights are those of synthetic rows, nil where they have none; see weights.go.
+	weights []float64
 }
 
 // NewTable makes an empty table.
@@ -43,24 +45,13 @@ func (t *Table) Unit(row int) string {
 	return t.units[row]
 }
 
-// Extra gives the values of a column that was read by Options.Extra, one
-// per row, or nil when the file did not have it.
-func (t *Table) Extra(name string) []float64 {
-	for _, e := range t.extra {
-		if e.Name == name {
-			return e.Values
-		}
-	}
-	return nil
-}
-
 // Append adds a row. It refuses cells that the schema does not allow (it never
 // moves them) and a unit where the schema has no unit column. A generated row
 // may have an empty unit; Assign refuses such rows.
 func (t *Table) Append(cells []float64, unit string) error {
 	columns := t.schema.Columns
-	if len(t.extra) > 0 {
-		return fmt.Errorf("append a row: the table has columns beside the schema; append to a new table")
+	if t.weights != nil {
+		return errors.New("append a row: the rows have weights; append to a new table")
 	}
 	if len(cells) != len(columns) {
 		return fmt.Errorf("append a row: %d cells for a schema of %d columns", len(cells), len(columns))
@@ -75,7 +66,7 @@ func (t *Table) Append(cells []float64, unit string) error {
 	}
 	if unit != "" {
 		if t.schema.unit < 0 {
-			return fmt.Errorf("append a row: it has a unit but the schema has no column of role unit")
+			return errors.New("append a row: it has a unit but the schema has no column of role unit")
 		}
 		c := &columns[t.schema.unit]
 		text, fault := c.ParseUnit(unit)
@@ -86,14 +77,6 @@ func (t *Table) Append(cells []float64, unit string) error {
 	}
 	t.Push(cells, unit)
 	return nil
-}
-
-// WithExtra is a table of the same rows with these columns of numbers beside the schema's,
-// one number for each row, in place of any that it had.
-func (t *Table) WithExtra(extra ...ExtraColumn) *Table {
-	out := *t
-	out.extra = extra
-	return &out
 }
 
 // Grow makes room for so many more rows.
@@ -122,13 +105,9 @@ func (t *Table) Subset(rows []int) *Table {
 		if t.units != nil {
 			out.units = append(out.units, t.units[row])
 		}
-	}
-	for _, e := range t.extra {
-		values := make([]float64, len(rows))
-		for i, row := range rows {
-			values[i] = e.Values[row]
+		if t.weights != nil {
+			out.weights = append(out.weights, t.weights[row])
 		}
-		out.extra = append(out.extra, ExtraColumn{Name: e.Name, Values: values})
 	}
 	return out
 }
@@ -139,10 +118,4 @@ func (t *Table) Label(row int) int {
 		return 0
 	}
 	return int(t.Cells(row)[t.schema.label])
-}
-
-// ExtraColumn is a column of numbers beside the schema's, such as weights.
-type ExtraColumn struct {
-	Name   string
-	Values []float64 // one per row, finite
 }

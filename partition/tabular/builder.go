@@ -7,9 +7,9 @@
 package tabular
 
 import (
+	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -27,17 +27,18 @@ type Builder struct {
 	source  Source
 	options Options
 	table   *partition.Table
-	extra   []partition.ExtraColumn // beside the schema's
-	// source column -> schema column, or len(schema columns) + index of the extra column
-	target []int
-	cells  []float64
-	unit   string
-	row    int // that is being added, from 1
-	most   int // rows, 0 for any number
+	target  []int     // source column -> schema column, toNowhere or toWeights
+	weights []float64 // nil where the source has none
+	cells   []float64
+	unit    string
+	row     int // that is being added, from 1
+	most    int // rows, 0 for any number
 }
 
-// toNowhere is the target of an ignored unit column.
-const toNowhere = -1
+const (
+	toNowhere = -1 // of an ignored unit column
+	toWeights = -2
+)
 
 // NewBuilder begins a table of a source with these columns: each of the schema's, in
 // any order, and those that the options allow beside them. name is for errors. A
@@ -56,9 +57,6 @@ func NewBuilder(s *partition.Schema, name string, from Source, columns []SourceC
 
 func newBuilder(s *partition.Schema, name string, from Source, columns []SourceColumn, o Options) (*Builder,
 	*partition.InputError) {
-	if o.Weights && s.AcceptsWeights() == nil && !slices.Contains(o.Extra, partition.WeightColumn) {
-		o.Extra = append(slices.Clone(o.Extra), partition.WeightColumn)
-	}
 	b := &Builder{schema: s, name: name, source: from, options: o, table: partition.NewTable(s),
 		cells: make([]float64, len(s.Columns))}
 	if s.UnitColumn() >= 0 {
@@ -88,13 +86,16 @@ func (b *Builder) Table() (*partition.Table, error) {
 		return nil, b.fail("", b.source.empty, b.source.fixEmpty)
 	}
 	t := b.table
-	if len(b.extra) > 0 {
-		t = t.WithExtra(b.extra...)
-	}
-	if b.options.Weights {
-		if bad := b.checkWeights(t.Weights()); bad != nil {
-			return nil, bad
+	if b.weights != nil {
+		weighted, err := t.WithWeights(b.weights)
+		var bad *partition.InputError
+		if errors.As(err, &bad) {
+			bad.File = b.name
 		}
+		if err != nil {
+			return nil, err
+		}
+		t = weighted
 	}
 	return selectRows(t, b.name, b.options)
 }
@@ -127,13 +128,12 @@ func (b *Builder) set(i int, text string) (fault *partition.CellFault) {
 	columns := b.schema.Columns
 	switch at := b.target[i]; {
 	case at == toNowhere:
-	case at >= len(columns):
+	case at == toWeights:
 		v, fault := partition.ParseNumber(text)
 		if fault != nil {
 			fault.Fix = "give every row a finite number in this column" // the schema does not know it
 		}
-		extra := &b.extra[at-len(columns)]
-		extra.Values = append(extra.Values, v)
+		b.weights = append(b.weights, v)
 		return fault
 	case at == b.schema.UnitColumn():
 		b.unit, fault = columns[at].ParseUnit(text)
@@ -147,8 +147,8 @@ func (b *Builder) columnName(i int) string {
 	switch at := b.target[i]; {
 	case at == toNowhere:
 		return b.schema.Columns[b.schema.UnitColumn()].Name
-	case at >= len(b.schema.Columns):
-		return b.extra[at-len(b.schema.Columns)].Name
+	case at == toWeights:
+		return partition.WeightColumn
 	default:
 		return b.schema.Columns[at].Name
 	}

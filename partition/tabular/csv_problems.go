@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"io"
-	"os"
 
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -13,23 +12,14 @@ import (
 // for who wants to fix all of it at once. It returns at most so many *InputErrors; what
 // follows broken quotes, or a broken header, cannot be told.
 func CSVProblems(s *partition.Schema, path string, o Options, most int) []error {
-	f, err := os.Open(path)
-	if err != nil {
-		return []error{&partition.InputError{File: path, Problem: "cannot read the table",
-			Fix: "check path and permissions", Err: partition.WithoutPath(err)}}
-	}
-	defer f.Close()
-	plain, err := partition.OpenPlain(f, path)
+	f, err := open(path)
 	if err != nil {
 		return []error{err}
 	}
-	if err := o.check(s); err != nil {
-		return []error{&partition.InputError{File: path, Problem: err.Error()}}
-	}
-	d := &csvDecoder{name: path, csv: csv.NewReader(plain)}
-	d.csv.ReuseRecord = true
-	if bad := d.header(s, o); bad != nil {
-		return []error{bad}
+	defer f.Close()
+	d, err := newCSVDecoder(s, f, path, o)
+	if err != nil {
+		return []error{err}
 	}
 	var problems []error
 	for len(problems) < most {

@@ -25,9 +25,6 @@ type Options struct {
 	// overlap have no unit in common, and shares that cover [0,1) cover the
 	// file. 0, 0 means all.
 	From, To float64
-	// Extra names columns of numbers that the file may have beside the
-	// schema's; see Table.Extra.
-	Extra []string
 	// Weights takes a column WeightColumn beside the schema's for the weights of
 	// synthetic rows; see Table.Weights. Where the schema has a column of that
 	// name it is data, and this has no effect.
@@ -41,17 +38,53 @@ type Options struct {
 // must have every column of the schema, in any order; of images that is each
 // pixel and the label. Errors are *InputError.
 func ReadCSV(s *partition.Schema, path string, o Options) (*partition.Table, error) {
-	f, err := os.Open(path)
+	f, err := open(path)
 	if err != nil {
-		return nil, &partition.InputError{File: path, Problem: "cannot read the table",
-			Fix: "check path and permissions", Err: partition.WithoutPath(err)}
+		return nil, err
 	}
 	defer f.Close()
 	return DecodeCSV(s, f, path, o)
 }
 
+func open(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &partition.InputError{File: path, Problem: "cannot read the table",
+			Fix: "check path and permissions", Err: partition.WithoutPath(err)}
+	}
+	return f, nil
+}
+
 // DecodeCSV is ReadCSV from a reader; name is for errors.
 func DecodeCSV(s *partition.Schema, r io.Reader, name string, o Options) (*partition.Table, error) {
+	d, err := newCSVDecoder(s, r, name, o)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		record, err := d.csv.Read()
+		if errors.Is(err, io.EOF) {
+			return d.rows.Table()
+		}
+		if err != nil {
+			d.rows.row++
+			return nil, d.readError(err)
+		}
+		if bad, at := d.rows.add(record); bad != nil {
+			bad.Line, _ = d.csv.FieldPos(at)
+			return nil, bad
+		}
+	}
+}
+
+type csvDecoder struct {
+	name string
+	csv  *csv.Reader
+	rows *Builder
+}
+
+// newCSVDecoder begins a file: the header is read.
+func newCSVDecoder(s *partition.Schema, r io.Reader, name string, o Options) (*csvDecoder, error) {
 	if err := o.check(s); err != nil {
 		return nil, &partition.InputError{File: name, Problem: err.Error()}
 	}
@@ -65,13 +98,20 @@ func DecodeCSV(s *partition.Schema, r io.Reader, name string, o Options) (*parti
 	}
 	d := &csvDecoder{name: name, csv: csv.NewReader(plain)}
 	d.csv.ReuseRecord = true
-	if bad := d.header(s, o); bad != nil {
+	header, err := d.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, &partition.InputError{File: name, Problem: "the file is empty",
+			Fix: "it needs a header line with the schema's column names, and rows"}
+	}
+	if err != nil {
+		return nil, d.readError(err)
+	}
+	var bad *partition.InputError
+	if d.rows, bad = newBuilder(s, name, FromCSV, namedColumns(header), o); bad != nil {
+		bad.Line = 1
 		return nil, bad
 	}
-	if bad := d.read(); bad != nil {
-		return nil, bad
-	}
-	return d.rows.Table()
+	return d, nil
 }
 
 // check refuses options that cannot be meant.
@@ -88,84 +128,34 @@ func (o *Options) check(s *partition.Schema) error {
 				o.Site, c.Name, strings.Join(c.Categories, ", "))
 		}
 	}
-	for i, name := range o.Extra {
-		if s.ColumnIndex(name) >= 0 || slices.Contains(o.Extra[:i], name) {
-			return fmt.Errorf("the extra column %q is already there; remove it", name)
-		}
-	}
 	return nil
-}
-
-type csvDecoder struct {
-	name string
-	csv  *csv.Reader
-	rows *Builder
-}
-
-// header reads the first line.
-func (d *csvDecoder) header(s *partition.Schema, o Options) *partition.InputError {
-	header, err := d.csv.Read()
-	if errors.Is(err, io.EOF) {
-		return &partition.InputError{File: d.name, Problem: "the file is empty",
-			Fix: "it needs a header line with the schema's column names, and rows"}
-	}
-	if err != nil {
-		return d.readError(err)
-	}
-	var bad *partition.InputError
-	if d.rows, bad = newBuilder(s, d.name, FromCSV, namedColumns(header), o); bad != nil {
-		bad.Line = 1
-	}
-	return bad
-}
-
-func (d *csvDecoder) read() *partition.InputError {
-	for {
-		record, err := d.csv.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			d.rows.row++
-			return d.readError(err)
-		}
-		if bad, at := d.rows.add(record); bad != nil {
-			bad.Line, _ = d.csv.FieldPos(at)
-			return bad
-		}
-	}
 }
 
 // readError words what the CSV and gzip readers found. Their own messages hold
 // no cell, but they say nothing of the fix.
 func (d *csvDecoder) readError(err error) *partition.InputError {
-	fail := func(problem, fix string) *partition.InputError {
-		e := &partition.InputError{File: d.name, Problem: problem, Fix: fix}
-		if d.rows != nil {
-			e.Row = d.rows.row
-		}
-		return e
+	e := &partition.InputError{File: d.name}
+	if d.rows != nil {
+		e.Row = d.rows.row
 	}
 	var parse *csv.ParseError
 	var corrupt flate.CorruptInputError
+	if errors.As(err, &parse) {
+		e.Line = parse.StartLine
+	}
 	switch {
-	case errors.As(err, &parse) && errors.Is(err, csv.ErrFieldCount):
-		e := fail(fmt.Sprintf("the row has not the %d cells of the header", len(d.rows.target)),
-			"complete or quote the row's cells")
-		e.Line = parse.StartLine
-		return e
-	case errors.As(err, &parse):
-		e := fail("broken quotes", `put a cell with quotes, commas or line breaks in "..." and double the quotes in it`)
-		e.Line = parse.StartLine
-		return e
+	case errors.Is(err, csv.ErrFieldCount):
+		e.Problem = fmt.Sprintf("the row has not the %d cells of the header", len(d.rows.target))
+		e.Fix = "complete or quote the row's cells"
+	case parse != nil:
+		e.Problem = "broken quotes"
+		e.Fix = `put a cell with quotes, commas or line breaks in "..." and double the quotes in it`
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader),
 		errors.As(err, &corrupt):
-		e := fail("broken gzip data", partition.FixGzip)
-		e.Err = err
-		return e
+		e.Problem, e.Fix, e.Err = "broken gzip data", partition.FixGzip, err
 	default:
-		e := fail("cannot read the table", "check that it is a file that can be read")
-		e.Err = partition.WithoutPath(err)
-		return e
+		e.Problem, e.Err = "cannot read the table", partition.WithoutPath(err)
+		e.Fix = "check that it is a file that can be read"
 	}
+	return e
 }

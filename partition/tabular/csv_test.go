@@ -287,13 +287,11 @@ func TestSites(t *testing.T) {
 func TestReadOptionErrors(t *testing.T) {
 	s := partitiontest.Clinic(t)
 	for name, o := range map[string]Options{
-		"turned":      {From: 0.5, To: 0.2},
-		"empty":       {From: 0.5, To: 0.5},
-		"negative":    {From: -0.1, To: 0.2},
-		"beyond":      {From: 0.5, To: 1.5},
-		"nan":         {From: math.NaN(), To: 1},
-		"extra known": {Extra: []string{"age"}},
-		"extra twice": {Extra: []string{"w", "w"}},
+		"turned":   {From: 0.5, To: 0.2},
+		"empty":    {From: 0.5, To: 0.5},
+		"negative": {From: -0.1, To: 0.2},
+		"beyond":   {From: 0.5, To: 1.5},
+		"nan":      {From: math.NaN(), To: 1},
 	} {
 		if _, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), o); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -301,77 +299,34 @@ func TestReadOptionErrors(t *testing.T) {
 	}
 }
 
-// A release with weights and without units reads back.
-func TestExtraColumnsAndNoUnits(t *testing.T) {
+// Generated rows, which belong to nobody, read back, and their shares cover them.
+func TestRowsWithoutUnits(t *testing.T) {
 	s := partitiontest.Clinic(t)
 	table, err := ReadCSV(s, partitiontest.File("clinic", "visits.csv"), Options{})
 	testkit.Must(t, err)
-	weights := []float64{1, 0.5, 2, 1e-9, 3e22, 0}
 	free := partition.NewTable(s)
 	for row := range table.Len() {
 		testkit.Must(t, free.Append(table.Cells(row), ""))
 	}
 	var b bytes.Buffer
-	testkit.Must(t, WriteCSV(&b, free, partition.ExtraColumn{Name: "weight", Values: weights}))
-	if !strings.HasPrefix(b.String(),
-		"patient,ward,age,dose,marker,grade,smoker,outcome,weight\n,north,0,,0,1,,0,1\n") {
+	testkit.Must(t, WriteCSV(&b, free))
+	if !strings.HasPrefix(b.String(), "patient,ward,age,dose,marker,grade,smoker,outcome\n,north,0,,0,1,,0\n") {
 		t.Errorf("written as\n%s", b.String())
 	}
-	text := b.String()
-	if _, err := DecodeCSV(s, strings.NewReader(text), "t.csv", Options{IgnoreUnit: true}); err == nil ||
-		!strings.Contains(err.Error(), `"weight"`) {
-		t.Errorf("an undeclared extra column: %v", err)
-	}
-	o := Options{IgnoreUnit: true, Extra: []string{"other", "weight"}}
-	got, err := DecodeCSV(s, strings.NewReader(text), "t.csv", o)
-	testkit.Must(t, err)
-	partitiontest.SameTables(t, free, got)
-	if diff := cmp.Diff(weights, got.Extra("weight")); diff != "" || got.Extra("other") != nil {
-		t.Errorf("weights: %s, other: %v", diff, got.Extra("other"))
-	}
-	testkit.Same(t, "weights of a subset", []float64{2, 1}, got.Subset([]int{2, 0}).Extra("weight"))
-	for _, cell := range []string{"", "NaN", "-inf", " 1", "one"} {
-		_, err := DecodeCSV(s, strings.NewReader(strings.Replace(text, ",0,1\n", ",0,"+cell+"\n", 1)), "t.csv", o)
-		if err == nil || !strings.Contains(err.Error(), `column "weight"`) || !strings.Contains(err.Error(),
-			"give every row a finite number") || strings.Contains(err.Error(), "schema") {
-			t.Errorf("weight %q: %v", cell, err)
+	rows := 0
+	for _, o := range []Options{{IgnoreUnit: true}, {IgnoreUnit: true, To: 0.5}, {IgnoreUnit: true, From: 0.5, To: 1}} {
+		got, err := DecodeCSV(s, bytes.NewReader(b.Bytes()), "t.csv", o)
+		testkit.Must(t, err)
+		if rows += got.Len(); o.To == 0 {
+			partitiontest.SameTables(t, free, got)
 		}
 	}
-	o.From, o.To = 0, 0.5
-	first, err := DecodeCSV(s, strings.NewReader(text), "t.csv", o)
-	testkit.Must(t, err)
-	o.From, o.To = 0.5, 1
-	second, err := DecodeCSV(s, strings.NewReader(text), "t.csv", o)
-	testkit.Must(t, err)
-	if first.Len()+second.Len() != 6 {
-		t.Errorf("shares of records without units: %d and %d of 6", first.Len(), second.Len())
-	}
-	var input *partition.InputError
-	_, err = DecodeCSV(s, strings.NewReader(strings.Replace(text, ",1e-09\n", ",x\n", 1)), "t.csv", o)
-	if !errors.As(err, &input) || input.Column != "weight" || input.Row != 4 {
-		t.Errorf("a bad weight: %v", err)
+	if rows != 12 {
+		t.Errorf("the file and its halves have %d rows, want 6 and 6", rows)
 	}
 	if _, err := partition.Assign(partition.Key{1}, free, 1, "patient"); err == nil ||
 		!strings.Contains(err.Error(), "patient") {
 		t.Errorf("assigning rows without units: %v", err)
-	}
-}
-
-func TestWriteCSVRefuses(t *testing.T) {
-	s := partitiontest.Schema(t, "columns:\n  - {name: a, kind: binary}\n")
-	table := partition.NewTable(s)
-	testkit.Must(t, table.Append([]float64{1}, ""))
-	for name, extra := range map[string]partition.ExtraColumn{
-		"schema's name": {Name: "a", Values: []float64{1}},
-		"no name":       {Name: "", Values: []float64{1}},
-		"too short":     {Name: "w", Values: nil},
-		"nan":           {Name: "w", Values: []float64{math.NaN()}},
-		"inf":           {Name: "w", Values: []float64{math.Inf(1)}},
-	} {
-		var b bytes.Buffer
-		if err := WriteCSV(&b, table, extra); err == nil || b.Len() > 0 {
-			t.Errorf("%s: error %v, %d bytes written", name, err, b.Len())
-		}
 	}
 }
 
@@ -473,9 +428,10 @@ func FuzzDecodeCSV(f *testing.F) {
 			}
 			weights := table.Weights()
 			if weights != nil {
-				if weights, err = partition.MeanOne(weights); err != nil {
+				if _, err := copied.WithWeights(weights); err != nil {
 					t.Fatalf("weights that were read are refused: %v", err)
 				}
+				weights = meanOne(weights)
 			}
 			var b bytes.Buffer
 			testkit.Must(t, WriteWeightedCSV(&b, copied, weights))

@@ -4,30 +4,26 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"math"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// WriteCSV writes a header and the rows: the schema's columns in order, then
-// the extra ones. What ReadCSV read comes back cell by cell. It checks the
-// extra columns before it writes anything.
-func WriteCSV(w io.Writer, t *partition.Table, extra ...partition.ExtraColumn) error {
+// WriteCSV writes a header and the rows: the schema's columns in order. What ReadCSV read comes
+// back cell by cell.
+func WriteCSV(w io.Writer, t *partition.Table) error { return WriteWeightedCSV(w, t, nil) }
+
+// WriteWeightedCSV is WriteCSV with a last column WeightColumn, whose numbers have
+// as many digits as bring them back exactly; nil writes no such column. The weights
+// must have a mean of 1, one for each row, none negative. It fails
+// with ErrWeightColumn for a schema that has such a column itself, and writes
+// nothing then.
+func WriteWeightedCSV(w io.Writer, t *partition.Table, weights []float64) error {
 	s := t.Schema()
-	for _, e := range extra {
-		if e.Name == "" || strings.ContainsAny(e.Name, "\r\n") || s.ColumnIndex(e.Name) >= 0 {
-			return fmt.Errorf("write table: extra column %q: choose a name that the schema does not have", e.Name)
-		}
-		if len(e.Values) != t.Len() {
-			return fmt.Errorf("write table: extra column %q has %d values for %d rows", e.Name, len(e.Values), t.Len())
-		}
-		for row, v := range e.Values {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return fmt.Errorf("write table: extra column %q, row %d: not a finite number", e.Name, row+1)
-			}
+	if weights != nil {
+		if err := t.CheckWeights(weights); err != nil {
+			return fmt.Errorf("write table: %w", err)
 		}
 	}
 	out := bufio.NewWriterSize(w, 1<<16)
@@ -35,8 +31,8 @@ func WriteCSV(w io.Writer, t *partition.Table, extra ...partition.ExtraColumn) e
 	for i := range s.Columns {
 		line = appendField(line, i, []byte(s.Columns[i].Name))
 	}
-	for _, e := range extra {
-		line = appendField(line, len(s.Columns), []byte(e.Name))
+	if weights != nil {
+		line = appendField(line, len(s.Columns), []byte(partition.WeightColumn))
 	}
 	if _, err := out.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("write table: %w", err)
@@ -53,8 +49,8 @@ func WriteCSV(w io.Writer, t *partition.Table, extra ...partition.ExtraColumn) e
 			}
 			line = appendField(line, i, cell)
 		}
-		for _, e := range extra {
-			line = appendField(line, len(s.Columns), partition.AppendNumber(cell[:0], e.Values[row]))
+		if weights != nil {
+			line = appendField(line, len(s.Columns), partition.AppendNumber(cell[:0], weights[row]))
 		}
 		if len(line) == 0 {
 			line = append(line, `""`...) // a lone empty cell; an empty line would be no row

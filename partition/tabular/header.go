@@ -9,15 +9,15 @@ import (
 
 // match finds the schema's columns among the source's.
 func (b *Builder) match(header []SourceColumn) *partition.InputError {
-	names := make(map[string]int, len(b.schema.Columns)+len(b.options.Extra))
+	names := make(map[string]int, len(b.schema.Columns)+1)
+	if b.options.Weights {
+		names[partition.WeightColumn] = toWeights // but where the schema has that column
+	}
 	for i := range b.schema.Columns {
 		names[b.schema.Columns[i].Name] = i
 	}
-	for i, name := range b.options.Extra {
-		names[name] = len(b.schema.Columns) + i
-	}
 	b.target = make([]int, len(header))
-	taken := make(map[int]int) // target -> source column
+	taken := make(map[int]bool) // targets
 	unknown := -1
 	known := 0
 	for i := range header {
@@ -29,10 +29,10 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 			}
 			continue
 		}
-		if _, twice := taken[at]; twice {
+		if taken[at] {
 			return b.fail(name, "the column is in the "+b.source.place+" twice", "remove or rename one")
 		}
-		taken[at] = i
+		taken[at] = true
 		known++
 		b.target[i] = at
 		if at == b.schema.UnitColumn() && b.options.IgnoreUnit {
@@ -50,15 +50,9 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 		return b.unknownColumn(header, unknown, known)
 	}
 	for i := range b.schema.Columns {
-		if _, there := taken[i]; !there && !(i == b.schema.UnitColumn() && b.options.IgnoreUnit) {
+		if !taken[i] && !(i == b.schema.UnitColumn() && b.options.IgnoreUnit) {
 			return b.fail(b.schema.Columns[i].Name, "the column is missing from the "+b.source.place,
 				"add it to the "+b.source.thing+" or remove it from the schema")
-		}
-	}
-	for i, name := range b.options.Extra {
-		if at, there := taken[len(b.schema.Columns)+i]; there {
-			b.target[at] = len(b.schema.Columns) + len(b.extra)
-			b.extra = append(b.extra, partition.ExtraColumn{Name: name})
 		}
 	}
 	return b.checkKinds(header)

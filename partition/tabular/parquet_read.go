@@ -14,16 +14,14 @@ import (
 // order. A null is an empty cell; a number is the same as its decimal digits in CSV,
 // of a 32-bit float the fewest that bring it back. Errors are *InputError.
 func ReadParquet(s *partition.Schema, path string, o Options) (*partition.Table, error) {
-	f, err := os.Open(path)
+	f, err := open(path)
 	if err != nil {
-		return nil, &partition.InputError{File: path, Problem: "cannot read the table",
-			Fix: "check path and permissions", Err: partition.WithoutPath(err)}
+		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, &partition.InputError{File: path, Problem: "cannot read the table",
-			Fix: "check path and permissions", Err: partition.WithoutPath(err)}
+		return nil, parquetError(path, err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, &partition.InputError{File: path, Problem: "a Parquet file is read from its end," +

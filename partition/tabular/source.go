@@ -66,7 +66,7 @@ func (b *Builder) checkKinds(header []SourceColumn) *partition.InputError {
 			continue
 		}
 		want, fits := "numbers", numeric(header[i].Kind)
-		if at < len(b.schema.Columns) {
+		if at != toWeights {
 			want, fits = takes(&b.schema.Columns[at], header[i].Kind)
 		}
 		if !fits {

@@ -74,24 +74,22 @@ func (c *conditions) UnmarshalYAML(node ast.Node) error {
 
 // resolveConstraints reads the constraints, and refuses those that contradict each other.
 func (s *Schema) resolveConstraints(f *schemaFile) *schemaProblem {
-	bad := func(path, problem, fix string) *schemaProblem {
-		return &schemaProblem{path: "$.constraints" + path, problem: problem, fix: fix}
-	}
+	const path = "$.constraints"
 	if len(f.Constraints) > maxConstraints {
-		return bad("", fmt.Sprintf("%d constraints; %d are the most", len(f.Constraints), maxConstraints), "use fewer")
+		return bad(path, fmt.Sprintf("%d constraints; %d are the most", len(f.Constraints), maxConstraints), "use fewer")
 	}
 	if s.Format == "idx" && len(f.Constraints) > 0 {
-		return bad("", "images have no constraints", "remove them")
+		return bad(path, "images have no constraints", "remove them")
 	}
 	for i := range f.Constraints {
 		c, err := s.constraint(&f.Constraints[i])
 		if err != nil {
-			return bad(fmt.Sprintf("[%d]", i), fmt.Sprintf("constraint %d %v", i+1, err), "correct it")
+			return bad(fmt.Sprintf("%s[%d]", path, i), fmt.Sprintf("constraint %d %v", i+1, err), "correct it")
 		}
 		s.constraints = append(s.constraints, *c)
 	}
 	if number, problem := s.contradiction(); problem != "" {
-		return bad(fmt.Sprintf("[%d]", number), problem, "correct or remove one")
+		return bad(fmt.Sprintf("%s[%d]", path, number), problem, "correct or remove one")
 	}
 	return nil
 }
@@ -290,20 +288,19 @@ func (s *Schema) values(at int, text string) (values, error) {
 
 // cell reads a value of a column, which nothing moves. Numbers become points of the column.
 func (s *Schema) cell(at int, text string) (float64, error) {
-	c := &s.Columns[at]
-	if text == "" || c.Kind == Categorical || c.Kind == Binary {
-		v, fault := c.ParseCell(text)
-		if fault != nil {
-			return 0, fmt.Errorf("has the value %q of %q: %s", text, c.Name, fault.Problem)
-		}
-		return v, nil
+	c, parse := &s.Columns[at], ParseNumber
+	number := text != "" && c.Kind != Categorical && c.Kind != Binary
+	if !number {
+		parse = c.ParseCell
 	}
-	v, fault := ParseNumber(text)
+	v, fault := parse(text)
 	if fault != nil {
 		return 0, fmt.Errorf("has the value %q of %q: %s", text, c.Name, fault.Problem)
 	}
-	if bad := c.addPoint(v); bad != "" {
-		return 0, fmt.Errorf("has a number of %q that %s", c.Name, bad)
+	if number {
+		if wrong := c.addPoint(v); wrong != "" {
+			return 0, fmt.Errorf("has a number of %q that %s", c.Name, wrong)
+		}
 	}
 	return v, nil
 }

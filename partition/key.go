@@ -86,14 +86,19 @@ func loadKey(path string) (Key, error) {
 // createKey writes the whole file aside and then gives it its name, which
 // fails when the name is taken: nobody ever sees half a key.
 func createKey(path string, key Key) error {
-	aside, err := os.CreateTemp(filepath.Dir(path), ".partition-key-*") // mode 0600
+	return writeAside(path, []byte(hex.EncodeToString(key[:])+"\n"), os.Link)
+}
+
+// writeAside writes a file of mode 0600 beside the path, on disk, which place then puts there.
+func writeAside(path string, text []byte, place func(from, to string) error) error {
+	aside, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(aside.Name())
-	_, err = aside.WriteString(hex.EncodeToString(key[:]) + "\n")
+	_, err = aside.Write(text)
 	if err = errors.Join(err, aside.Sync(), aside.Close()); err != nil {
 		return err
 	}
-	return os.Link(aside.Name(), path)
+	return place(aside.Name(), path)
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 )
 
@@ -138,20 +137,11 @@ func (m *Manifest) CheckAgainst(stored *Manifest) error {
 // not at all.
 func (m *Manifest) Save(path string) error {
 	raw, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return fmt.Errorf("save the partition manifest: %w", err)
+	if err == nil {
+		err = writeAside(path, append(raw, '\n'), os.Rename)
 	}
-	aside, err := os.CreateTemp(filepath.Dir(path), ".manifest-*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("save the partition manifest: %w; make its folder and let this process write to it", err)
-	}
-	defer os.Remove(aside.Name())
-	_, err = aside.Write(append(raw, '\n'))
-	if err = errors.Join(err, aside.Sync(), aside.Close()); err != nil {
-		return fmt.Errorf("save the partition manifest: %w", err)
-	}
-	if err := os.Rename(aside.Name(), path); err != nil {
-		return fmt.Errorf("save the partition manifest: %w", err)
 	}
 	return nil
 }
@@ -159,11 +149,12 @@ func (m *Manifest) Save(path string) error {
 // LoadManifest reads what Save wrote. Errors are *InputError; a file that is
 // not there is fs.ErrNotExist.
 func LoadManifest(path string) (*Manifest, error) {
-	const fix = "restore the file from a backup"
+	fail := func(problem string, err error) (*Manifest, error) {
+		return nil, &InputError{File: path, Problem: problem, Fix: "restore the file from a backup", Err: err}
+	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return nil, &InputError{File: path, Problem: "cannot read the partition manifest",
-			Fix: fix, Err: WithoutPath(err)}
+		return fail("cannot read the partition manifest", WithoutPath(err))
 	}
 	m := new(Manifest)
 	decoder := json.NewDecoder(bytes.NewReader(raw))
@@ -175,14 +166,14 @@ func LoadManifest(path string) (*Manifest, error) {
 		}
 	}
 	if err != nil {
-		return nil, &InputError{File: path, Problem: "not a partition manifest", Fix: fix, Err: err}
+		return fail("not a partition manifest", err)
 	}
 	if m.Version != manifestVersion {
 		return nil, &InputError{File: path, Problem: fmt.Sprintf("a manifest of version %d, expected %d",
 			m.Version, manifestVersion), Fix: "use the release that wrote it"}
 	}
 	if m.Partitions < 1 || len(m.Units) != m.Partitions || len(m.Rows) != m.Partitions || m.Fingerprint == "" {
-		return nil, &InputError{File: path, Problem: "an incomplete partition manifest", Fix: fix}
+		return fail("an incomplete partition manifest", nil)
 	}
 	return m, nil
 }

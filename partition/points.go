@@ -15,20 +15,19 @@ const (
 
 func (c *Column) addSpikes(spikes []float64) *schemaProblem {
 	if len(spikes) > maxSpikes {
-		return &schemaProblem{path: "spikes", fix: "keep the values that many rows have",
-			problem: fmt.Sprintf("%d spikes; %d are the most", len(spikes), maxSpikes)}
+		return bad("spikes", fmt.Sprintf("%d spikes; %d are the most", len(spikes), maxSpikes),
+			"keep the values that many rows have")
 	}
 	for i, v := range spikes {
-		if bad := c.addPoint(v); bad != "" {
-			return &schemaProblem{path: fmt.Sprintf("spikes[%d]", i), problem: "a spike " + bad,
-				fix: "list values that the column may have"}
+		if wrong := c.addPoint(v); wrong != "" {
+			return bad(fmt.Sprintf("spikes[%d]", i), "a spike "+wrong, "list values that the column may have")
 		}
 	}
 	return nil
 }
 
 // addPoint adds a number to the points, or says what is wrong with it.
-func (c *Column) addPoint(v float64) (bad string) {
+func (c *Column) addPoint(v float64) (wrong string) {
 	lo, hi := c.Range()
 	switch at, there := slices.BinarySearch(c.Points, v+0); {
 	case !(v >= lo && v <= hi):

@@ -3,6 +3,7 @@ package partition
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/conclave-dp/conclave/internal/config"
 )
@@ -107,18 +108,17 @@ const maxSchemaBytes = config.MaxFile
 
 // LoadSchema reads and checks a schema file. Errors are *InputError.
 func LoadSchema(path string) (*Schema, error) {
-	const fix = "check the path of the schema"
 	info, err := os.Stat(path)
-	if err != nil {
-		return nil, &InputError{File: path, Problem: "cannot read the schema", Fix: fix, Err: WithoutPath(err)}
+	if err == nil && info.Size() > maxSchemaBytes {
+		err = fmt.Errorf("it has more than %d MiB", maxSchemaBytes>>20)
 	}
-	if info.Size() > maxSchemaBytes {
-		return nil, &InputError{File: path, Problem: fmt.Sprintf("a schema of more than %d MiB",
-			maxSchemaBytes>>20), Fix: fix}
+	var raw []byte
+	if err == nil {
+		raw, err = os.ReadFile(path)
 	}
-	raw, err := os.ReadFile(path)
 	if err != nil {
-		return nil, &InputError{File: path, Problem: "cannot read the schema", Fix: fix, Err: WithoutPath(err)}
+		return nil, &InputError{File: path, Problem: "cannot read the schema", Fix: "check the path of the schema",
+			Err: WithoutPath(err)}
 	}
 	return parseSchema(raw, path)
 }
@@ -128,7 +128,7 @@ func ParseSchema(raw []byte) (*Schema, error) { return parseSchema(raw, "schema"
 
 // Raw is the text the schema was read from, byte for byte: writing it to a
 // file gives a schema with the same SHA256.
-func (s *Schema) Raw() []byte { return append([]byte(nil), s.raw...) }
+func (s *Schema) Raw() []byte { return slices.Clone(s.raw) }
 
 // Classes are the values of a categorical or binary label in the order of
 // their cells. It is nil when there is no label or the label is a number.
@@ -138,7 +138,7 @@ func (s *Schema) Classes() []string {
 	}
 	switch c := &s.Columns[s.label]; c.Kind {
 	case Categorical:
-		return append([]string(nil), c.Categories...)
+		return slices.Clone(c.Categories)
 	case Binary:
 		return []string{"0", "1"}
 	default:
@@ -161,12 +161,7 @@ func (s *Schema) UnitColumn() int { return s.unit }
 
 // ColumnIndex is the index of a column by name, -1 when there is none.
 func (s *Schema) ColumnIndex(name string) int {
-	for i := range s.Columns {
-		if s.Columns[i].Name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
 }
 
 // CheckUnit tells whether `unit` can be the privacy unit of this schema's
@@ -174,19 +169,17 @@ func (s *Schema) ColumnIndex(name string) int {
 func (s *Schema) CheckUnit(unit string) error {
 	switch {
 	case unit == UnitRecord:
-		return nil
 	case s.unit < 0:
 		return fmt.Errorf("privacy unit %q: the schema has no column of role unit;"+
 			" use %q or give that column role: unit", unit, UnitRecord)
 	case unit != s.Columns[s.unit].Name:
 		return fmt.Errorf("privacy unit %q: the schema's unit column is %q; use that name or %q",
 			unit, s.Columns[s.unit].Name, UnitRecord)
-	default:
-		return nil
 	}
+	return nil
 }
 
 // HasClasses tells whether the label is a class, which is no feature.
 func (s *Schema) HasClasses() bool {
-	return s.LabelColumn() >= 0 && s.Columns[s.LabelColumn()].ClassCount() > 0
+	return s.label >= 0 && s.Columns[s.label].ClassCount() > 0
 }

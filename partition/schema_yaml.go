@@ -178,10 +178,10 @@ func parseSchema(raw []byte, name string) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, bad := buildSchema(file)
-	if bad != nil {
-		return nil, &InputError{File: name, Line: lineOf(text, bad.path), Column: bad.column, Problem: bad.problem,
-			Fix: bad.fix}
+	s, wrong := buildSchema(file)
+	if wrong != nil {
+		return nil, &InputError{File: name, Line: lineOf(text, wrong.path), Column: wrong.column,
+			Problem: wrong.problem, Fix: wrong.fix}
 	}
 	sum := sha256.Sum256(raw)
 	s.SHA256 = hex.EncodeToString(sum[:])

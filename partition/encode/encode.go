@@ -13,6 +13,7 @@ package encode
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -83,11 +84,14 @@ func New(s *partition.Schema) *Encoder {
 	return e
 }
 
+// Schema is that of the rows.
+func (e *Encoder) Schema() *partition.Schema { return e.schema }
+
 // Width is the number of features of a row.
 func (e *Encoder) Width() int { return e.width }
 
 // Heads are the groups of features in order; together they are all of them.
-func (e *Encoder) Heads() []Head { return append([]Head(nil), e.heads...) }
+func (e *Encoder) Heads() []Head { return slices.Clone(e.heads) }
 
 // Image is the shape of the images that the features are the pixels of, each one
 // number: row by row, the channels of a pixel together. It is nil for tables.
@@ -129,18 +133,16 @@ func (e *Encoder) Names() []string {
 	names := make([]string, 0, e.width)
 	for _, h := range e.heads {
 		c := &e.schema.Columns[h.Column]
-		switch h.Kind {
-		case HeadCategory:
-			for _, category := range c.Categories {
-				names = append(names, c.Name+"="+category)
-			}
-			if c.Nullable {
-				names = append(names, c.Name+"=")
-			}
-		case HeadMissing:
-			names = append(names, c.Name+"=")
-		default:
+		if h.Kind == HeadNumber || h.Kind == HeadBinary {
 			names = append(names, c.Name)
+			continue
+		}
+		for i := range h.Width {
+			name := c.Name + "="
+			if h.Kind == HeadCategory && i < len(c.Categories) {
+				name += c.Categories[i]
+			}
+			names = append(names, name)
 		}
 	}
 	return names
@@ -214,13 +216,10 @@ func (e *Encoder) Decode(features []float32, class int, unit string) ([]float64,
 	}
 	s := e.schema
 	cells := make([]float64, len(s.Columns))
-	if s.UnitColumn() >= 0 {
-		cells[s.UnitColumn()] = math.NaN()
-		if unit != "" {
-			if _, fault := s.Columns[s.UnitColumn()].ParseUnit(unit); fault != nil {
-				return nil, fmt.Errorf("decode a row: unit column %q: %s",
-					s.Columns[s.UnitColumn()].Name, fault.Problem)
-			}
+	if at := s.UnitColumn(); at >= 0 {
+		cells[at] = math.NaN()
+		if _, fault := s.Columns[at].ParseUnit(unit); unit != "" && fault != nil {
+			return nil, fmt.Errorf("decode a row: unit column %q: %s", s.Columns[at].Name, fault.Problem)
 		}
 	}
 	switch {

@@ -37,18 +37,12 @@ func Read(s *partition.Schema, images, labels string) (*Images, error) {
 			s.Format), Fix: "use a schema of images"}
 	}
 	x := &Images{Shape: *s.Image}
-	if err := readFile(images, "images", "check path and permissions", func(r io.Reader, name string) (err error) {
-		x.Pixels, err = decodeImages(r, name, x.Shape)
-		return err
-	}); err != nil {
+	var err error
+	if x.Pixels, err = readFile(images, "images", "check path and permissions", x.Shape, decodeImages); err != nil {
 		return nil, err
 	}
-	classes := len(s.Classes())
-	if err := readFile(labels, "labels", "put the labels of the images there",
-		func(r io.Reader, name string) (err error) {
-			x.Classes, err = decodeLabels(r, name, classes)
-			return err
-		}); err != nil {
+	if x.Classes, err = readFile(labels, "labels", "put the labels of the images there", len(s.Classes()),
+		decodeLabels); err != nil {
 		return nil, err
 	}
 	if n := len(x.Pixels) / x.Shape.Size(); n != len(x.Classes) {
@@ -58,18 +52,19 @@ func Read(s *partition.Schema, images, labels string) (*Images, error) {
 	return x, nil
 }
 
-func readFile(path, what, fix string, decode func(r io.Reader, name string) error) error {
+// readFile decodes a file of what with what the schema says of it.
+func readFile[T, S any](path, what, fix string, schema S, decode func(io.Reader, string, S) ([]T, error)) ([]T, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return &partition.InputError{File: path, Problem: "cannot read the " + what, Fix: fix,
+		return nil, &partition.InputError{File: path, Problem: "cannot read the " + what, Fix: fix,
 			Err: partition.WithoutPath(err)}
 	}
 	defer f.Close()
 	plain, err := partition.OpenPlain(f, path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return decode(plain, path)
+	return decode(plain, path, schema)
 }
 
 func decodeImages(r io.Reader, name string, shape partition.Image) ([]byte, error) {
@@ -183,13 +178,9 @@ func Write(images, labels io.Writer, x *Images) error {
 }
 
 func writeFile(w io.Writer, head []uint32, body []byte) error {
-	b := bufio.NewWriter(w)
-	if err := binary.Write(b, binary.BigEndian, head); err != nil {
-		return fmt.Errorf("write idx: %w", err)
-	}
-	if _, err := b.Write(body); err != nil {
-		return fmt.Errorf("write idx: %w", err)
-	}
+	b := bufio.NewWriter(w) // which keeps the first error
+	_ = binary.Write(b, binary.BigEndian, head)
+	_, _ = b.Write(body)
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write idx: %w", err)
 	}

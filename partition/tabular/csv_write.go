@@ -34,9 +34,7 @@ func WriteWeightedCSV(w io.Writer, t *partition.Table, weights []float64) error 
 	if weights != nil {
 		line = appendField(line, len(s.Columns), []byte(partition.WeightColumn))
 	}
-	if _, err := out.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("write table: %w", err)
-	}
+	_, _ = out.Write(append(line, '\n')) // which keeps the first error
 	for row := range t.Len() {
 		line = line[:0]
 		cells := t.Cells(row)

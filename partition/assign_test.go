@@ -1,7 +1,6 @@
 package partition_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -235,72 +234,6 @@ func TestAssignRefuses(t *testing.T) {
 	if _, err := partition.Assign(partition.Key{1}, plain, 1, partition.UnitRecord); !errors.Is(err,
 		partition.ErrTooManyPartitions) {
 		t.Errorf("an empty table: %v", err)
-	}
-}
-
-// Shares of one file are disjoint and cover it, units stay whole, and an added
-// record moves no other between shares.
-func TestSharesProperty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := partitiontest.DrawSchema(t)
-		table := partitiontest.DrawTable(t, s, 1, 30)
-		var file bytes.Buffer
-		if err := tabular.WriteCSV(&file, table); err != nil {
-			t.Fatal(err)
-		}
-		cut := rapid.Float64Range(0.01, 0.99).Draw(t, "cut")
-		whole := make(map[string]int)
-		for row := range table.Len() {
-			whole[content(table, row)]++
-		}
-		units := make(map[string]float64)
-		for _, share := range [][2]float64{{0, cut}, {cut, 1}} {
-			part, err := tabular.DecodeCSV(s, bytes.NewReader(file.Bytes()), "t.csv",
-				tabular.Options{From: share[0], To: share[1]})
-			if err != nil {
-				if strings.Contains(err.Error(), "no row belongs") {
-					continue
-				}
-				t.Fatal(err)
-			}
-			for row := range part.Len() {
-				whole[content(part, row)]--
-				if s.UnitColumn() >= 0 {
-					if from, seen := units[part.Unit(row)]; seen && from != share[0] {
-						t.Fatalf("a unit is in both shares")
-					}
-					units[part.Unit(row)] = share[0]
-				}
-			}
-		}
-		for record, n := range whole {
-			if n != 0 {
-				t.Fatalf("%d copies of a record are lost (or too many, if negative): %s", n, record)
-			}
-		}
-		positions := partition.SharePositions(table)
-		smaller := partition.SharePositions(table.Subset(partitiontest.Indexes(table.Len() - 1)))
-		if diff := cmp.Diff(positions[:len(smaller)], smaller); diff != "" {
-			t.Fatalf("the last record moves others (-with +without):\n%s", diff)
-		}
-	})
-}
-
-func TestSharesOfFlchain(t *testing.T) {
-	s, err := partition.LoadSchema(partitiontest.Shared(t, "flchain", "schema.yaml"))
-	testkit.Must(t, err)
-	path := partitiontest.Shared(t, "flchain", "train.csv.gz")
-	sum := 0
-	for _, share := range [][2]float64{{0, 0.5}, {0.5, 1}} {
-		part, err := tabular.ReadCSV(s, path, tabular.Options{From: share[0], To: share[1]})
-		testkit.Must(t, err)
-		if n := part.Len(); n < 2950 || n > 3350 { // 3149.5 expected, standard deviation 40
-			t.Errorf("share %v has %d rows", share, n)
-		}
-		sum += part.Len()
-	}
-	if sum != 6299 {
-		t.Errorf("the shares have %d of 6299 rows", sum)
 	}
 }
 

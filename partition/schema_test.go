@@ -244,14 +244,14 @@ func TestBadSchemas(t *testing.T) {
 			"number of pixel columns"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := partition.ParseNamed([]byte(tc.text), "s.yaml")
+			_, err := partition.ParseSchema([]byte(tc.text))
 			var input *partition.InputError
 			if !errors.As(err, &input) {
 				t.Fatalf("error %v (%T), want an *InputError", err, err)
 			}
 			message := err.Error()
-			if !strings.HasPrefix(message, "s.yaml") || !strings.Contains(message, tc.want) {
-				t.Errorf("error %q, want one of s.yaml with %q", message, tc.want)
+			if !strings.HasPrefix(message, "schema") || !strings.Contains(message, tc.want) {
+				t.Errorf("error %q, want one of the schema with %q", message, tc.want)
 			}
 			if tc.line != 0 && input.Line != tc.line || input.Column != tc.column {
 				t.Errorf("line %d column %q, want %d %q: %s", input.Line, input.Column, tc.line, tc.column, message)

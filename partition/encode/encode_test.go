@@ -2,6 +2,7 @@ package encode
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -306,5 +307,24 @@ func TestEncoderImage(t *testing.T) {
 	table := strings.Replace(head, "format: idx\nimage: {height: 2, width: 3, channels: 2}\n", "", 1) + label + pixel
 	if image := New(partitiontest.Schema(t, table)).Image(); image != nil {
 		t.Errorf("a table has images of shape %+v", *image)
+	}
+}
+
+// Values are where the encoder puts the whole numbers of a column.
+func TestValues(t *testing.T) {
+	s := partitiontest.Schema(t, `columns:
+  - {name: a, kind: integer, lower: 2, upper: 6}
+  - {name: b, kind: continuous, lower: 2, upper: 6}
+  - {name: c, kind: integer, lower: 0, upper: 3, scale: log}
+`)
+	e := New(s)
+	if got := e.Values(0, 5); !slices.Equal(got, []float32{0, 0.25, 0.5, 0.75, 1}) {
+		t.Errorf("values %v of 2 to 6", got)
+	}
+	if e.Values(0, 4) != nil || e.Values(1, 100) != nil {
+		t.Error("values of too many, or of no whole numbers")
+	}
+	if got := e.Values(2, 4); len(got) != 4 || got[0] != 0 || got[1] != 0.5 || got[3] != 1 {
+		t.Errorf("values %v of 0 to 3 on a log scale", got)
 	}
 }

@@ -108,21 +108,6 @@ func TestReadIDXRefuses(t *testing.T) {
 	}
 }
 
-func TestReadsMNIST(t *testing.T) {
-	dir := filepath.Join("..", "..", "..", "shared", "data", "mnist")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("the data set is not here: %v", err)
-	}
-	schema, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
-	testkit.Must(t, err)
-	x, err := Read(schema, filepath.Join(dir, schema.Files["test"].Images),
-		filepath.Join(dir, schema.Files["test"].Labels))
-	testkit.Must(t, err)
-	if x.Len() != 10000 || x.Classes[0] != 7 || len(x.Pixels) != 10000*784 {
-		t.Errorf("%d images, the first of class %d", x.Len(), x.Classes[0])
-	}
-}
-
 func FuzzDecodeIDX(f *testing.F) {
 	var images, labels bytes.Buffer
 	testkit.Must(f, Write(&images, &labels, someImages(1)))

@@ -2,6 +2,7 @@ package tabular
 
 import (
 	"bytes"
+	"io"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -25,51 +26,31 @@ func benchmarkRead(b *testing.B, name string) {
 func BenchmarkReadFlchain(b *testing.B) { benchmarkRead(b, "flchain") } // 6,299 x 9
 func BenchmarkReadCredit(b *testing.B)  { benchmarkRead(b, "credit") }  // 60,295 x 30
 
-func creditTable(b *testing.B) *partition.Table {
-	b.Helper()
+func BenchmarkCredit(b *testing.B) {
 	s, err := partition.LoadSchema(partitiontest.Shared(b, "credit", "schema.yaml"))
 	testkit.Must(b, err)
 	t, err := ReadCSV(s, partitiontest.Shared(b, "credit", "train.csv.gz"), Options{})
 	testkit.Must(b, err)
-	return t
-}
-
-func BenchmarkEncodeCredit(b *testing.B) {
-	t := creditTable(b)
-	e := encode.New(t.Schema())
-	for b.Loop() {
-		e.Encode(t)
-	}
-}
-
-func BenchmarkDecodeCredit(b *testing.B) {
-	t := creditTable(b)
-	e := encode.New(t.Schema())
+	e := encode.New(s)
 	x := e.Encode(t)
-	for b.Loop() {
-		for row := range x.Len() {
-			if _, err := e.Decode(x.Row(row), x.Classes[row], ""); err != nil {
-				b.Fatal(err)
+	for name, f := range map[string]func() error{
+		"encode": func() error { e.Encode(t); return nil },
+		"decode": func() (err error) {
+			for row := range x.Len() {
+				if _, err = e.Decode(x.Row(row), x.Classes[row], ""); err != nil {
+					break
+				}
 			}
-		}
-	}
-}
-
-func BenchmarkAssignCredit(b *testing.B) {
-	t := creditTable(b)
-	for b.Loop() {
-		if _, err := partition.Assign(partition.Key{1}, t, 1000, partition.UnitRecord); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkWriteCredit(b *testing.B) {
-	t := creditTable(b)
-	var out bytes.Buffer
-	for b.Loop() {
-		out.Reset()
-		testkit.Must(b, WriteCSV(&out, t))
+			return err
+		},
+		"assign": func() error { _, err := partition.Assign(partition.Key{1}, t, 1000, partition.UnitRecord); return err },
+		"write":  func() error { return WriteCSV(io.Discard, t) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				testkit.Must(b, f())
+			}
+		})
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
@@ -343,34 +342,6 @@ func TestNumbersAreWrittenShort(t *testing.T) {
 	if got := (&partition.Column{Kind: partition.Integer}).CellText(2e9); got != "2000000000" {
 		t.Errorf("an integer is written %q", got)
 	}
-}
-
-// What WriteCSV writes, ReadCSV reads: cell by cell, for any schema and text.
-func TestWriteReadProperty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := partitiontest.DrawSchema(t)
-		table := partitiontest.DrawTable(t, s, 1, 20)
-		var b bytes.Buffer
-		if err := WriteCSV(&b, table); err != nil {
-			t.Fatal(err)
-		}
-		got, err := DecodeCSV(s, bytes.NewReader(b.Bytes()), "t.csv", Options{})
-		if err != nil {
-			t.Fatalf("%v\n%s", err, b.String())
-		}
-		wantCells, wantUnits := partitiontest.Rows(table)
-		gotCells, gotUnits := partitiontest.Rows(got)
-		if diff := cmp.Diff(wantCells, gotCells, cmpopts.EquateNaNs()); diff != "" {
-			t.Fatalf("cells (-want +got):\n%s\n%s", diff, b.String())
-		}
-		if diff := cmp.Diff(wantUnits, gotUnits); diff != "" {
-			t.Fatalf("units (-want +got):\n%s", diff)
-		}
-		var again bytes.Buffer
-		if err := WriteCSV(&again, got); err != nil || !bytes.Equal(b.Bytes(), again.Bytes()) {
-			t.Fatalf("written otherwise the second time: %v", err)
-		}
-	})
 }
 
 // Train and test files of the shared data sets read without a complaint and

@@ -1,3 +1,0 @@
-package partition
-
-var ParseNamed = parseSchema

@@ -87,6 +87,9 @@ func spoils() map[string]spoil {
 		"three dimensions":     {"3 dimensions", func(q votes) { q.Training.Shape = append(q.Training.Shape, 1) }},
 		"no queries":           {"without queries", func(q votes) { q.Queries, q.QueryClasses = nil, nil }},
 		"classes without data": {"0 records of 5 features come with 12 classes", func(q votes) { q.Queries = nil }},
+		"fresh":                {"fresh teachers are for gradients", ofTeacher(func(t spec) { t.Fresh = true })},
+		"fresh by coin": {"fresh teachers are for gradients",
+			ofTeacher(func(t spec) { t.Fresh, t.Vote = true, coinVote })},
 		"three answer classes": {"between 3 classes", func(q votes) { q.AnswerClasses = 3 }},
 		"no answer classes":    {"between 0 classes", func(q votes) { q.AnswerClasses = 0 }},
 	}
@@ -117,18 +120,6 @@ func TestQuestionsAtTheEdgeAreAnswered(t *testing.T) {
 			queries := len(r.vote.QueryClasses)
 			questiontest.Unpack(t, votesOf(t, site, r), 3, queries, 2)
 		})
-	}
-}
-
-// What a round makes a node keep is bounded however many teachers it has, before any of it is
-// made.
-func TestTeachersTooLargeForTheNodeAreRefused(t *testing.T) {
-	site := smallSite(t, 3)
-	site.Teachers = 1 << 16 // the checks look at the number alone
-	wide := voteRound("r", 1)
-	wide.vote.Teacher.Model, wide.vote.Teacher.Hidden = conclavev1.TeacherSpec_MODEL_HIDDEN, 4096
-	if got := reason(site, wide); !strings.Contains(got, "smaller hidden layer") {
-		t.Errorf("%d teachers with 4096 hidden units: refused with %q", site.Teachers, got)
 	}
 }
 

@@ -81,46 +81,6 @@ func TestFreshTeachersBeginAlike(t *testing.T) {
 	}
 }
 
-// Votes of real or fake are not asked of teachers that begin anew.
-func TestFreshTeachersDoNotVoteRealOrFake(t *testing.T) {
-	site := smallSite(t, 3)
-	for _, vote := range []conclavev1.TeacherSpec_Vote{relativeVote, plainVote, calibratedVote, coinVote} {
-		r := voteRound("r", 1)
-		r.vote.Teacher.Vote, r.vote.Teacher.Fresh = vote, true
-		if got := reason(site, r); !strings.Contains(got, "fresh teachers are for gradients") {
-			t.Errorf("%v: refused with %q", vote, got)
-		}
-	}
-	if current(site) != nil {
-		t.Error("teachers were made for a question that was refused")
-	}
-	r := gradientRound("votes", 1)
-	r.vote.Teacher.Fresh = true
-	votesOf(t, site, r)
-	r = freshRound("coins", 1)
-	r.sum.Teacher.Vote = coinVote
-	gradientSumOf(t, site, r)
-}
-
-// A run is of fresh teachers or of others, and of one first weight.
-func TestFreshTeachersBelongToTheirRun(t *testing.T) {
-	site := smallSite(t, 3)
-	gradientSumOf(t, site, freshRound("r", 1))
-	for name, change := range map[string]func(*conclavev1.TeacherSpec){
-		"kept":         func(s *conclavev1.TeacherSpec) { s.Fresh = false },
-		"another seed": func(s *conclavev1.TeacherSpec) { s.Seed++ },
-	} {
-		r := freshRound("r", 2)
-		change(r.sum.Teacher)
-		for range 2 { // from memory, and from the disk
-			if a, err := ask(site, r); err != errOtherTeachers {
-				t.Errorf("%s: %v (%v)", name, a, err)
-			}
-			forget(site)
-		}
-	}
-}
-
 // Only one network of fresh teachers is kept, so that they may be larger than others.
 func TestFreshTeachersMayBeMany(t *testing.T) {
 	site := smallSite(t, 3)

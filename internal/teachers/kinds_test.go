@@ -68,6 +68,9 @@ func gradientVoteCases() questiontest.Cases {
 		change(q.Teacher)
 		return q
 	})
+	fresh := gradientRound("", 1).vote
+	fresh.Teacher = freshRound("", 1).sum.Teacher
+	c.Good["fresh"], c.Bounds = fresh, append(c.Bounds, fresh)
 	bad := func(name, want string, change func(q *conclavev1.VoteQuestion)) {
 		q := gradientRound("", 1).vote
 		change(q)
@@ -104,6 +107,8 @@ func gradientSumCases() questiontest.Cases {
 	c.Good["projected"] = ask(projected)
 	c.Good["fresh"] = freshRound("", 1).sum
 	c.Good["energy"] = energyRound("", 1).sum
+	c.Coins["fresh"] = freshRound("", 1).sum
+	c.Coins["fresh"].(*conclavev1.GradientSum).Teacher.Vote = coinVote
 	c.Coins["projected"] = ask(func(q *conclavev1.GradientSum) { projected(q); q.Teacher.Vote = coinVote })
 	for _, name := range []string{"clipped", "coarse", "projected", "fresh", "energy"} {
 		c.Bounds = append(c.Bounds, c.Good[name])

@@ -74,26 +74,43 @@ func TestARepeatedRoundGetsTheSameVotesAndTrainsNobody(t *testing.T) {
 	}
 }
 
+// A run is of fresh teachers or of others, and of those that it began with.
 func TestARunKeepsItsTeachers(t *testing.T) {
-	for name, change := range map[string]func(*conclavev1.TeacherSpec){
-		"rate":  func(s *conclavev1.TeacherSpec) { s.LearningRate = 0.2 },
-		"decay": func(s *conclavev1.TeacherSpec) { s.WeightDecay = 0.2 },
-		"seed":  func(s *conclavev1.TeacherSpec) { s.Seed = 8 },
-		"view":  func(s *conclavev1.TeacherSpec) { s.Features = conclavev1.TeacherSpec_FEATURES_STANDARD },
-		"model": func(s *conclavev1.TeacherSpec) { s.Model, s.Hidden = conclavev1.TeacherSpec_MODEL_HIDDEN, 2 },
-	} {
-		site := smallSite(t, 2)
-		votesOf(t, site, voteRound("r", 1))
-		before := weights(site)
-		r := voteRound("r", 2)
+	kept := func(number uint64, change func(*conclavev1.TeacherSpec)) *round {
+		r := voteRound("r", number)
 		change(r.vote.Teacher)
+		return r
+	}
+	fresh := func(number uint64, change func(*conclavev1.TeacherSpec)) *round {
+		r := freshRound("r", number)
+		change(r.sum.Teacher)
+		return r
+	}
+	for name, c := range map[string]struct {
+		round  func(number uint64, change func(*conclavev1.TeacherSpec)) *round
+		change func(*conclavev1.TeacherSpec)
+	}{
+		"rate":       {kept, func(s *conclavev1.TeacherSpec) { s.LearningRate = 0.2 }},
+		"decay":      {kept, func(s *conclavev1.TeacherSpec) { s.WeightDecay = 0.2 }},
+		"seed":       {kept, func(s *conclavev1.TeacherSpec) { s.Seed = 8 }},
+		"view":       {kept, func(s *conclavev1.TeacherSpec) { s.Features = standard }},
+		"model":      {kept, func(s *conclavev1.TeacherSpec) { s.Model, s.Hidden = conclavev1.TeacherSpec_MODEL_HIDDEN, 2 }},
+		"keeping":    {fresh, func(s *conclavev1.TeacherSpec) { s.Fresh = false }},
+		"fresh seed": {fresh, func(s *conclavev1.TeacherSpec) { s.Seed++ }},
+	} {
+		site, none := smallSite(t, 2), func(*conclavev1.TeacherSpec) {}
+		first := c.round(1, none)
+		_, err := ask(site, first)
+		testkit.Must(t, err)
+		before := weights(site)
 		for range 2 { // from memory, and from the disk
-			if a, err := ask(site, r); err != errOtherTeachers {
+			if a, err := ask(site, c.round(2, c.change)); err != errOtherTeachers {
 				t.Errorf("another %s: %v (%v), want a refusal", name, a, err)
 			}
 			forget(site)
 		}
-		votesOf(t, site, voteRound("r", 1))
+		_, err = ask(site, first)
+		testkit.Must(t, err)
 		if !slices.Equal(before, weights(site)) {
 			t.Errorf("another %s: the teachers changed", name)
 		}

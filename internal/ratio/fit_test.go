@@ -119,11 +119,7 @@ func left(p Problem, units [][]float64, beta []float64) float64 {
 
 func TestFitMinimizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	cases := 20
-	if testing.Short() {
-		cases = 12
-	}
-	for i := range cases {
+	for i := range 12 {
 		width := 1 + r.IntN(8)
 		clip := 0.5 + 3*r.Float64()
 		real := drawRecords(r, 5+r.IntN(200), width, 0.5, clip)
@@ -162,11 +158,8 @@ func TestFitMinimizes(t *testing.T) {
 // than are counted on.
 func TestFitIsAlwaysDone(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	most, cases := 0, 120
-	if testing.Short() {
-		cases = 36
-	}
-	for i := range cases {
+	most := 0
+	for i := range 36 {
 		width := 1 + r.IntN(6)
 		clip := math.Exp(3*r.Float64() - 1)
 		p := Problem{

@@ -36,11 +36,11 @@ func (c neighbours) moved(t *testing.T) float64 {
 	return l2 / bound
 }
 
-// 1,500 random neighbouring data sets, fitted both: never further apart than stated.
+// 600 random neighbouring data sets, fitted both: never further apart than stated.
 func TestSensitivityByBruteForce(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	largest := 0.0
-	for range 1500 {
+	for range 600 {
 		width := 1 + r.IntN(6)
 		c := neighbours{p: Problem{Width: width, Clip: math.Exp(2*r.Float64() - 0.5),
 			Records: math.Ceil(math.Exp(6 * r.Float64())), Lambda: math.Pow(10, 1-5*r.Float64())}}
@@ -98,11 +98,8 @@ func TestSensitivityIsTight(t *testing.T) {
 // As it is used, in whole steps from records to a lattice: what noise has to cover.
 func TestSensitivityOfWholeSteps(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	cases, largest := 400, 0.0
-	if testing.Short() {
-		cases = 100
-	}
-	for range cases {
+	largest := 0.0
+	for range 100 {
 		width := 1 + r.IntN(5)
 		s := Steps{Width: width, Clip: math.Exp(r.Float64()), Bound: 1 << (22 + r.IntN(9))}
 		p := Problem{Width: width, Clip: s.Clip, Lambda: math.Pow(10, -2*r.Float64()), Records: 5 + 50*r.Float64()}

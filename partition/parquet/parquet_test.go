@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // Whatever is written of the sorts of columns, encodings, codecs and versions of pages comes
 // back as texts.
 func TestWhatIsWrittenIsRead(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	testkit.Costly(t, func(t *rapid.T) {
 		b, kinds, want := drawFile(t)
 		f, got, err := readAll(b, -1)
 		if err != nil {

@@ -56,48 +56,35 @@ func cases() questiontest.Cases {
 		// Gradients decide what is released; curvature is made whole once a node.
 		PerNode: func(v *question.Vector) int { return v.Blocks[2] },
 	}
-	bad := func(name, want string, change func(q *conclavev1.LogisticSum)) {
-		c.Bad[name] = questiontest.Bad{Params: pass(1, 1, change), Want: want}
-	}
+	type sum = *conclavev1.LogisticSum
 	nan, inf := math.NaN(), math.Inf(1)
-	bad("no features", "does not describe its features",
-		func(q *conclavev1.LogisticSum) { q.Features = nil })
-	bad("no units", "features in units of 0 numbers; the schema has 7 with its classes",
-		func(q *conclavev1.LogisticSum) { q.Features.Mean = nil })
-	bad("a mean less", "features in units of 6 numbers",
-		func(q *conclavev1.LogisticSum) { q.Features.Mean = q.Features.Mean[1:] })
-	bad("a scale less", "7 means and 6 scales",
-		func(q *conclavev1.LogisticSum) { q.Features.Scale = q.Features.Scale[1:] })
-	bad("a mean of NaN", "number 2 has mean NaN",
-		func(q *conclavev1.LogisticSum) { q.Features.Mean[2] = float32(nan) })
-	bad("an infinite mean", "number 6 has mean +Inf",
-		func(q *conclavev1.LogisticSum) { q.Features.Mean[6] = float32(inf) })
-	bad("a scale of 0", "number 0",
-		func(q *conclavev1.LogisticSum) { q.Features.Scale[0] = 0 })
-	bad("a scale below 0", "scale -1",
-		func(q *conclavev1.LogisticSum) { q.Features.Scale[0] = -1 })
-	bad("a scale of NaN", "scale NaN",
-		func(q *conclavev1.LogisticSum) { q.Features.Scale[0] = float32(nan) })
-	bad("clip 0", "clip is 0",
-		func(q *conclavev1.LogisticSum) { q.Features.Clip = 0 })
-	bad("a clip of NaN", "clip is NaN",
-		func(q *conclavev1.LogisticSum) { q.Features.Clip = nan })
-	bad("a huge clip", "clip is 1e+300",
-		func(q *conclavev1.LogisticSum) { q.Features.Clip = 1e300 })
-	bad("no bound", "bound is 0",
-		func(q *conclavev1.LogisticSum) { q.Bound = 0 })
-	bad("a large bound", "bound of a fit is 68719476737",
-		func(q *conclavev1.LogisticSum) { q.Bound = ratio.FinestBound + 1 })
-	bad("an absurd bound", "bound of a fit is 18446744073709551615",
-		func(q *conclavev1.LogisticSum) { q.Bound = math.MaxUint64 })
-	bad("no coefficients", "0 coefficients for 9 features",
-		func(q *conclavev1.LogisticSum) { q.Coefficients = nil })
-	bad("a coefficient less", "8 coefficients for 9 features",
-		func(q *conclavev1.LogisticSum) { q.Coefficients = q.Coefficients[1:] })
-	bad("a coefficient of NaN", "coefficient 3 is not finite",
-		func(q *conclavev1.LogisticSum) { q.Coefficients[3] = nan })
-	bad("an infinite coeffcient", "coefficient 8 is not finite",
-		func(q *conclavev1.LogisticSum) { q.Coefficients[8] = -inf })
+	for name, bad := range map[string]struct {
+		want   string
+		change func(q sum)
+	}{
+		"no features": {"does not describe its features", func(q sum) { q.Features = nil }},
+		"no units": {"features in units of 0 numbers; the schema has 7 with its classes",
+			func(q sum) { q.Features.Mean = nil }},
+		"a mean less":            {"features in units of 6 numbers", func(q sum) { q.Features.Mean = q.Features.Mean[1:] }},
+		"a scale less":           {"7 means and 6 scales", func(q sum) { q.Features.Scale = q.Features.Scale[1:] }},
+		"a mean of NaN":          {"number 2 has mean NaN", func(q sum) { q.Features.Mean[2] = float32(nan) }},
+		"an infinite mean":       {"number 6 has mean +Inf", func(q sum) { q.Features.Mean[6] = float32(inf) }},
+		"a scale of 0":           {"number 0", func(q sum) { q.Features.Scale[0] = 0 }},
+		"a scale below 0":        {"scale -1", func(q sum) { q.Features.Scale[0] = -1 }},
+		"a scale of NaN":         {"scale NaN", func(q sum) { q.Features.Scale[0] = float32(nan) }},
+		"clip 0":                 {"clip is 0", func(q sum) { q.Features.Clip = 0 }},
+		"a clip of NaN":          {"clip is NaN", func(q sum) { q.Features.Clip = nan }},
+		"a huge clip":            {"clip is 1e+300", func(q sum) { q.Features.Clip = 1e300 }},
+		"no bound":               {"bound is 0", func(q sum) { q.Bound = 0 }},
+		"a large bound":          {"bound of a fit is 68719476737", func(q sum) { q.Bound = ratio.FinestBound + 1 }},
+		"an absurd bound":        {"bound of a fit is 18446744073709551615", func(q sum) { q.Bound = math.MaxUint64 }},
+		"no coefficients":        {"0 coefficients for 9 features", func(q sum) { q.Coefficients = nil }},
+		"a coefficient less":     {"8 coefficients for 9 features", func(q sum) { q.Coefficients = q.Coefficients[1:] }},
+		"a coefficient of NaN":   {"coefficient 3 is not finite", func(q sum) { q.Coefficients[3] = nan }},
+		"an infinite coeffcient": {"coefficient 8 is not finite", func(q sum) { q.Coefficients[8] = -inf }},
+	} {
+		c.Bad[name] = questiontest.Bad{Params: pass(1, 1, bad.change), Want: bad.want}
+	}
 	for _, spread := range []float64{0, 1e-300, 1, 1e3, -1e3, 1e300, -1e300} {
 		for _, bound := range []uint64{1, 1 << 8, ratio.FinestBound} {
 			for _, scale := range []float32{1e-38, 1, 3e38} {

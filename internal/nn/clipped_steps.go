@@ -12,7 +12,7 @@ import (
 
 // ClippedSteps adds up clipped gradients of privacy units in whole steps: what a
 // unit adds is a vector of integers whose L2 norm is at most bound, and exactly so.
-// A float32 sum of clipped gradients, as of [Network.ClippedSum], has no such bound:
+// A float32 sum of clipped gradients has no such bound:
 // every addition rounds, by an amount that depends on all the others (Casacuberta et
 // al. 2022, "Widespread underestimation of sensitivity in differentially private
 // libraries").
@@ -62,6 +62,8 @@ type stepsJob struct {
 type stepsGroup struct{ first, last, row int }
 
 const (
+	// minBound keeps scaled gradients away from numbers too small for float32.
+	minBound = 1e-18
 	// maxStepsBound leaves room for sums of 2,047 units in int32 numbers.
 	maxStepsBound = 1 << 20
 	// maxStepsSize bounds the parameters, and so the rounding error of a norm.

@@ -217,3 +217,15 @@ func stepScale(square, clip float64, bound int64) float32 {
 	}
 	return roundDown(float64(bound) * (1 - stepSlack) / max(norm, clip))
 }
+
+// roundDown returns a float32 that is not above x but for the last bits of x.
+func roundDown(x float64) float32 {
+	s := float32(x)
+	if !(s > 0) {
+		return 0
+	}
+	if float64(s) > x {
+		s = math.Nextafter32(s, 0)
+	}
+	return s
+}

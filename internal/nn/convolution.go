@@ -33,13 +33,12 @@ type convolution struct {
 
 // convTasks are the parts of a convolution's work. They are made once, so that a call allocates
 // nothing.
-type convTasks struct{ forwards, backs, reduces, norm parallel.Task }
+type convTasks struct{ forwards, backs, reduces parallel.Task }
 
 type convBatch struct {
 	y, x, dy, dx []float32
 	n            int
 	params       bool
-	norms        []exampleNorm
 }
 
 func newConvolution(rng *rand.Rand, grid patches, side int, transposed bool, init Init,
@@ -77,7 +76,7 @@ func (c *convolution) start(p *parallel.Pool) {
 	c.dw, c.db = make([]float32, len(c.w)), make([]float32, len(c.b))
 	c.laneW, c.laneB, c.batch = nil, nil, convBatch{}
 	c.pool = p
-	c.tasks = convTasks{c.forwardPart, c.backPart, c.reducePart, c.normPart}
+	c.tasks = convTasks{c.forwardPart, c.backPart, c.reducePart}
 }
 
 func (c *convolution) clone(p *parallel.Pool) layer {

@@ -57,8 +57,6 @@ type weighted interface {
 	slots() []slot
 	// draw draws the first weights anew.
 	draw(rng *rand.Rand)
-	// addNorms adds to each record's norm that of its gradient by the parameters.
-	addNorms(norms []exampleNorm, dy, x []float32, n int)
 }
 
 // slot is a tensor of a layer and where the layer keeps it, so that it can be

@@ -19,9 +19,8 @@ type Network struct {
 	params  []tensor.Param
 	pool    *parallel.Pool
 
-	n    int
-	x    []float32
-	clip clipper
+	n int
+	x []float32
 }
 
 type stage struct {

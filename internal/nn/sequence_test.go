@@ -9,7 +9,6 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn"
 	"github.com/conclave-dp/conclave/internal/nn/nntest"
-	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // randomChain draws layers in which units, rectifiers and other activations follow
@@ -61,13 +60,9 @@ func slopes(t testing.TB, tn *nntest.Network, net *nn.Network, lo, hi int) (para
 }
 
 // Calls in any order add up to what the definitions say: passes of any kind over
-// batches of any size, clipped or not, of a network and its clones.
+// batches of any size, of a network and its clones.
 func TestSequencesOfCallsAgreeWithDefinitions(t *testing.T) {
-	chains := 400
-	if testing.Short() {
-		chains = 100
-	}
-	for seed := range uint64(chains) {
+	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 41))
 		tn := randomChain(t, rng)
 		net := tn.Net
@@ -76,7 +71,7 @@ func TestSequencesOfCallsAgreeWithDefinitions(t *testing.T) {
 		var calls []string
 		for range 12 {
 			call := ""
-			switch rng.IntN(6) {
+			switch rng.IntN(5) {
 			case 0:
 				call = "forward"
 				y := batch(tn, rng, net, rng.IntN(6))
@@ -98,18 +93,6 @@ func TestSequencesOfCallsAgreeWithDefinitions(t *testing.T) {
 					add(want, slopes, 1)
 				}
 			case 4:
-				call = "clipped sum"
-				c, err := net.ClippedSum(tn.Dout, 0.5)
-				testkit.Must(t, err)
-				for i := range tn.N {
-					slopes, _ := slopes(t, tn, net, i, i+1)
-					norm := normOf(slopes)
-					if scale := math.Min(1, 0.5/norm); norm > 0 && math.Abs(float64(c.Scales[i])/scale-1) > 1e-2 {
-						t.Errorf("%v after %q: record %d is scaled by %v, want %v", tn, calls, i, c.Scales[i], scale)
-					}
-					add(want, slopes, float64(c.Scales[i]))
-				}
-			case 5:
 				call = "clone"
 				net = net.Clone()
 				want = widenedGrads(net.Params(), 0)

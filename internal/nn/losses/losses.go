@@ -6,7 +6,7 @@
 // of 0.
 //
 // A term per record, as [Logistic] and [Wasserstein] have, becomes that record's own
-// loss when its gradient is multiplied by n; nn.Network.ClippedSum needs that.
+// loss when its gradient is multiplied by n.
 package losses
 
 import (

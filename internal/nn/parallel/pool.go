@@ -35,23 +35,12 @@ type Worker struct {
 	Index   int // 0, 1, ...
 	run     func()
 	scratch []float32
-	wide    []float64
 }
 
 // Floats returns n numbers of scratch memory of any content.
 func (w *Worker) Floats(n int) []float32 {
 	w.scratch = tensor.Resize(w.scratch, n)
 	return w.scratch
-}
-
-// Zeros returns n wide numbers, all 0.
-func (w *Worker) Zeros(n int) []float64 {
-	if cap(w.wide) < n {
-		w.wide = make([]float64, n)
-	}
-	w.wide = w.wide[:n]
-	clear(w.wide)
-	return w.wide
 }
 
 type matrixProduct struct {

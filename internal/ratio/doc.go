@@ -17,7 +17,7 @@
 // [New] makes the features, [Steps.Add] what a node sends at given coefficients,
 // [Fit] the minimizer from such sums. [Sensitivity] bounds how far one unit moves it, a
 // [Lattice] makes whole numbers of it, to which package gnmax adds noise, [Noise]
-// says what the noise does to weights, and [Weights] are the weights. Everything is
+// says what the noise does to weights, and [LogWeights] are their logarithms. Everything is
 // the same code at the student, the nodes and the aggregator.
 //
 // What of it is private: Features, [Problem] with its number of passes, [Sensitivity] and

@@ -5,7 +5,13 @@ import (
 	"math"
 )
 
-// LogWeights are the logarithms of [Weights], which do not overflow.
+// LogWeights are the logarithms of weights, which do not overflow: of exp(beta.x) for records x,
+// shape [m, len(beta)], divided by what noise on beta adds on average: without noise the estimated
+// ratio of densities, with it an unbiased estimate of what beta without noise would give. The
+// weights are not normalized: their mean is 1 as far as the regression is right. To normalize them
+// brings a bias back, of the order of the weights' variance over the noise.
+//
+// Errors are [ErrShape], [ErrSpec], a [RangeError], and [ErrWeights] for what is not finite.
 func LogWeights(beta, x []float64, noise Noise) ([]float64, error) {
 	d := len(beta)
 	if err := noise.Validate(); err != nil {
@@ -27,28 +33,6 @@ func LogWeights(beta, x []float64, noise Noise) ([]float64, error) {
 		}
 	}
 	return logs, nil
-}
-
-// Weights are exp(beta.x) for records x, shape [m, len(beta)], divided by what noise on
-// beta adds on average: without noise the estimated ratio of densities, with it an
-// unbiased estimate of what beta without noise would give. They are not normalized: their
-// mean is 1 as far as the regression is right. To normalize them brings a bias back, of
-// the order of the weights' variance over the noise.
-//
-// Errors are [ErrShape], [ErrSpec], a [RangeError], and [ErrWeights] for weights too
-// large for float64.
-func Weights(beta, x []float64, noise Noise) ([]float64, error) {
-	weights, err := LogWeights(beta, x, noise)
-	if err != nil {
-		return nil, err
-	}
-	for row, l := range weights {
-		if weights[row] = math.Exp(l); math.IsInf(weights[row], 0) {
-			return nil, fmt.Errorf("weights: %w: that of record %d is too large; take self-normalized ones", ErrWeights,
-				row)
-		}
-	}
-	return weights, nil
 }
 
 // SelfNormalized are weights of mean 1, proportional to the exponentials of logs, which

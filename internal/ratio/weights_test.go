@@ -38,9 +38,6 @@ func TestWeightsByHand(t *testing.T) {
 		SelfNormalized(nil) != nil {
 		t.Error(diff)
 	}
-	if w, err := Weights([]float64{800}, []float64{0, 1}, Noise{}); !errors.Is(err, ErrWeights) || w != nil {
-		t.Errorf("%v, %v", w, err)
-	}
 	for _, c := range [][2]int{{0, 2}, {2, 3}} {
 		if w, err := Weights(make([]float64, c[0]), make([]float64, c[1]), Noise{}); !errors.Is(err, ErrShape) ||
 			w != nil {

@@ -163,35 +163,6 @@ func TestFreshModelsAreNewNetworks(t *testing.T) {
 	}
 }
 
-// A fresh model does bit by bit what the only model of a new ensemble does, where no
-// batch has to be drawn.
-func TestFreshModelsAreNewEnsembles(t *testing.T) {
-	for name, spec := range architectures(6) {
-		t.Run(name, func(t *testing.T) {
-			e := mustEnsemble(t, fresh(spec, 7, 8))
-			rng := rand.New(rand.NewPCG(6, 55))
-			for seed := range 4 {
-				r := drawRound(e, rng, seed)
-				r.batch = 10 // which is more than there are
-				got := trainGradients(t, e, r, nil)
-				one := spec
-				one.Models = 1
-				for i := range spec.Models {
-					alone := mustEnsemble(t, one)
-					for c := range spec.Classes {
-						copy(alone.params(alone.w, 0, c), e.w)
-					}
-					of := r
-					of.real = r.real[i : i+1]
-					if want := trainGradients(t, alone, of, nil); !slices.Equal(got[i], want[0]) {
-						t.Fatalf("round %d: other gradients of model %d", seed, i)
-					}
-				}
-			}
-		})
-	}
-}
-
 // What a call gives depends neither on the calls before it nor on the processors.
 func TestFreshModelsForget(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))

@@ -3,7 +3,6 @@ package ensemble
 import (
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"testing"
 
@@ -61,24 +60,6 @@ func TestEnsembleLearnsEachClass(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestEnsembleIsTheSameWhateverGOMAXPROCS(t *testing.T) {
-	train := func(procs int) []float32 {
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-		real, generated, classes := toy(50, 5, rand.New(rand.NewPCG(1, 1)))
-		spec := critics(50, 5, 2, 0)
-		spec.Decay, spec.Seed = 0.1, 3
-		e, err := New(spec)
-		testkit.Must(t, err)
-		for range 3 {
-			testkit.Must(t, e.Train(real, generated, classes, 5, 8))
-		}
-		return e.w
-	}
-	if !slices.Equal(train(1), train(4)) {
-		t.Error("one and four processors trained different weights")
 	}
 }
 

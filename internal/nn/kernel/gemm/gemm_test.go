@@ -70,35 +70,33 @@ func reference(c, a, b kernel.Matrix, e Epilogue) (want, scale []float64) {
 func TestGemm(t *testing.T) {
 	size := rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(0, 40), rapid.IntRange(0, 140),
 		rapid.SampledFrom([]int{12, 16, 31, 32, 33, 48, 64, 256, 257, 300}))
-	kerneltest.AtEachLevel(t, func(t *testing.T) {
-		rapid.Check(t, func(t *rapid.T) {
-			m, n, k := size.Draw(t, "m"), size.Draw(t, "n"), size.Draw(t, "k")
-			a := drawMatrix(t, "a", m, k, rapid.Bool().Draw(t, "transposed a"))
-			b := drawMatrix(t, "b", k, n, rapid.Bool().Draw(t, "transposed b"))
-			c := drawMatrix(t, "c", m, n, false)
-			e := Epilogue{Add: rapid.Bool().Draw(t, "add"),
-				Leak: rapid.SampledFrom([]float32{0, 0.2, 1}).Draw(t, "leak")}
-			if !e.Add && rapid.Bool().Draw(t, "bias") {
-				e.Bias = drawMatrix(t, "bias", 1, n, false).Data[:n]
-			}
-			want, scale := reference(c, a, b, e)
-			before := append([]float32(nil), c.Data...)
-			Multiply(c, a, b, e)
-			for i := range m {
-				for j := range n {
-					got := float64(at(c, i, j))
-					// Each of k+1 roundings is at most 2^-24 of the sum of magnitudes.
-					if bound := (float64(k) + 2) * 0x1p-24 * scale[i*n+j]; !(math.Abs(got-want[i*n+j]) <= bound) {
-						t.Fatalf("element (%d, %d): %v, want %v within %v", i, j, got, want[i*n+j], bound)
-					}
-				}
-				for j := n; j < c.Stride && i*c.Stride+j < len(c.Data); j++ {
-					if math.Float32bits(c.Data[i*c.Stride+j]) != math.Float32bits(before[i*c.Stride+j]) {
-						t.Fatalf("wrote beyond row %d", i)
-					}
+	kerneltest.Check(t, func(t *rapid.T) {
+		m, n, k := size.Draw(t, "m"), size.Draw(t, "n"), size.Draw(t, "k")
+		a := drawMatrix(t, "a", m, k, rapid.Bool().Draw(t, "transposed a"))
+		b := drawMatrix(t, "b", k, n, rapid.Bool().Draw(t, "transposed b"))
+		c := drawMatrix(t, "c", m, n, false)
+		e := Epilogue{Add: rapid.Bool().Draw(t, "add"),
+			Leak: rapid.SampledFrom([]float32{0, 0.2, 1}).Draw(t, "leak")}
+		if !e.Add && rapid.Bool().Draw(t, "bias") {
+			e.Bias = drawMatrix(t, "bias", 1, n, false).Data[:n]
+		}
+		want, scale := reference(c, a, b, e)
+		before := append([]float32(nil), c.Data...)
+		Multiply(c, a, b, e)
+		for i := range m {
+			for j := range n {
+				got := float64(at(c, i, j))
+				// Each of k+1 roundings is at most 2^-24 of the sum of magnitudes.
+				if bound := (float64(k) + 2) * 0x1p-24 * scale[i*n+j]; !(math.Abs(got-want[i*n+j]) <= bound) {
+					t.Fatalf("element (%d, %d): %v, want %v within %v", i, j, got, want[i*n+j], bound)
 				}
 			}
-		})
+			for j := n; j < c.Stride && i*c.Stride+j < len(c.Data); j++ {
+				if math.Float32bits(c.Data[i*c.Stride+j]) != math.Float32bits(before[i*c.Stride+j]) {
+					t.Fatalf("wrote beyond row %d", i)
+				}
+			}
+		}
 	})
 }
 
@@ -142,29 +140,27 @@ func TestGemmSpecialNumbers(t *testing.T) {
 // Parts put together are the whole, to the last bit.
 func TestGemmPartsAreTheWhole(t *testing.T) {
 	size := rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(0, 140), rapid.SampledFrom([]int{24, 32, 257, 300}))
-	kerneltest.AtEachLevel(t, func(t *testing.T) {
-		rapid.Check(t, func(t *rapid.T) {
-			m, n, k := size.Draw(t, "m"), size.Draw(t, "n"), size.Draw(t, "k")
-			a := drawMatrix(t, "a", m, k, rapid.Bool().Draw(t, "transposed a"))
-			b := drawMatrix(t, "b", k, n, rapid.Bool().Draw(t, "transposed b"))
-			c := drawMatrix(t, "c", m, n, false)
-			e := Epilogue{Add: rapid.Bool().Draw(t, "add"), Leak: rapid.SampledFrom([]float32{0, 0.2}).Draw(t, "leak")}
-			if !e.Add && rapid.Bool().Draw(t, "bias") {
-				e.Bias = drawMatrix(t, "bias", 1, n, false).Data[:n]
+	kerneltest.Check(t, func(t *rapid.T) {
+		m, n, k := size.Draw(t, "m"), size.Draw(t, "n"), size.Draw(t, "k")
+		a := drawMatrix(t, "a", m, k, rapid.Bool().Draw(t, "transposed a"))
+		b := drawMatrix(t, "b", k, n, rapid.Bool().Draw(t, "transposed b"))
+		c := drawMatrix(t, "c", m, n, false)
+		e := Epilogue{Add: rapid.Bool().Draw(t, "add"), Leak: rapid.SampledFrom([]float32{0, 0.2}).Draw(t, "leak")}
+		if !e.Add && rapid.Bool().Draw(t, "bias") {
+			e.Bias = drawMatrix(t, "bias", 1, n, false).Data[:n]
+		}
+		d := c
+		d.Data = slices.Clone(c.Data)
+		Multiply(c, a, b, e)
+		parts := rapid.IntRange(1, 9).Draw(t, "parts")
+		for part := range parts {
+			MultiplyPart(d, a, b, e, part, parts)
+		}
+		for i, want := range c.Data {
+			if math.Float32bits(want) != math.Float32bits(d.Data[i]) {
+				t.Fatalf("number %d of C is %v in parts, %v as a whole", i, d.Data[i], want)
 			}
-			d := c
-			d.Data = slices.Clone(c.Data)
-			Multiply(c, a, b, e)
-			parts := rapid.IntRange(1, 9).Draw(t, "parts")
-			for part := range parts {
-				MultiplyPart(d, a, b, e, part, parts)
-			}
-			for i, want := range c.Data {
-				if math.Float32bits(want) != math.Float32bits(d.Data[i]) {
-					t.Fatalf("number %d of C is %v in parts, %v as a whole", i, d.Data[i], want)
-				}
-			}
-		})
+		}
 	})
 }
 
@@ -224,24 +220,22 @@ func TestGemmRefusesShapesThatDoNotFit(t *testing.T) {
 func TestRowsDoNotDependOnOtherRows(t *testing.T) {
 	size := rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(1, 140),
 		rapid.SampledFrom([]int{8, 12, 32, 256, 257, 300}))
-	kerneltest.AtEachLevel(t, func(t *testing.T) {
-		rapid.Check(t, func(t *rapid.T) {
-			m, n, k := size.Draw(t, "m"), size.Draw(t, "n"), size.Draw(t, "k")
-			a, _ := kerneltest.DrawVector(t, "a", m*k)
-			b := drawMatrix(t, "b", k, n, rapid.Bool().Draw(t, "transposed b"))
-			row := rapid.IntRange(0, m-1).Draw(t, "row")
-			if m > 1 { // a neighbour that is not finite
-				a[(row+1)%m*k] = float32(math.NaN())
-			}
-			own := a[row*k : (row+1)*k]
-			e := Epilogue{Leak: rapid.SampledFrom([]float32{0, 0.2}).Draw(t, "leak")}
-			if rapid.Bool().Draw(t, "bias") {
-				e.Bias, _ = kerneltest.DrawVector(t, "bias", n)
-			}
-			all, alone := make([]float32, m*n), make([]float32, n)
-			Multiply(kernel.Of(all, m, n), kernel.Of(a, m, k), b, e)
-			Multiply(kernel.Of(alone, 1, n), kernel.Of(own, 1, k), b, e)
-			kerneltest.SameBits(t, "product", alone, all[row*n:])
-		})
+	kerneltest.Check(t, func(t *rapid.T) {
+		m, n, k := size.Draw(t, "m"), size.Draw(t, "n"), size.Draw(t, "k")
+		a, _ := kerneltest.DrawVector(t, "a", m*k)
+		b := drawMatrix(t, "b", k, n, rapid.Bool().Draw(t, "transposed b"))
+		row := rapid.IntRange(0, m-1).Draw(t, "row")
+		if m > 1 { // a neighbour that is not finite
+			a[(row+1)%m*k] = float32(math.NaN())
+		}
+		own := a[row*k : (row+1)*k]
+		e := Epilogue{Leak: rapid.SampledFrom([]float32{0, 0.2}).Draw(t, "leak")}
+		if rapid.Bool().Draw(t, "bias") {
+			e.Bias, _ = kerneltest.DrawVector(t, "bias", n)
+		}
+		all, alone := make([]float32, m*n), make([]float32, n)
+		Multiply(kernel.Of(all, m, n), kernel.Of(a, m, k), b, e)
+		Multiply(kernel.Of(alone, 1, n), kernel.Of(own, 1, k), b, e)
+		kerneltest.SameBits(t, "product", alone, all[row*n:])
 	})
 }

@@ -5,6 +5,8 @@ package kerneltest
 import (
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
@@ -20,4 +22,10 @@ func AtEachLevel(t *testing.T, test func(t *testing.T)) {
 			test(t)
 		})
 	}
+}
+
+// Check checks a property on every level that this processor has.
+func Check(t *testing.T, property func(t *rapid.T)) {
+	t.Helper()
+	AtEachLevel(t, func(t *testing.T) { rapid.Check(t, property) })
 }

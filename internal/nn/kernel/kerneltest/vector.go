@@ -11,13 +11,18 @@ import (
 // DrawVector makes a slice of n normal numbers at any place in memory, within
 // guards, and a check that these are as before.
 func DrawVector(t *rapid.T, name string, n int) ([]float32, func() error) {
+	return DrawGuarded(t, name, n, func(rng *rand.Rand) float32 { return float32(rng.NormFloat64()) })
+}
+
+// DrawGuarded is DrawVector of other numbers.
+func DrawGuarded[T int32 | float32](t *rapid.T, name string, n int, draw func(*rand.Rand) T) ([]T, func() error) {
 	before := rapid.IntRange(1, 20).Draw(t, name+" offset")
-	all := make([]float32, before+n+20)
+	all := make([]T, before+n+20)
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, name+" seed"), 2))
 	for i := range all {
 		all[i] = 12345
 		if i >= before && i < before+n {
-			all[i] = float32(rng.NormFloat64())
+			all[i] = draw(rng)
 		}
 	}
 	return all[before : before+n : before+n], func() error {

@@ -11,78 +11,74 @@ import (
 )
 
 func TestAddRows(t *testing.T) {
-	kerneltest.AtEachLevel(t, func(t *testing.T) {
-		rapid.Check(t, func(t *rapid.T) {
-			rows, cols := rapid.IntRange(0, 13).Draw(t, "rows"), rapid.IntRange(0, 150).Draw(t, "cols")
-			x, _ := kerneltest.DrawVector(t, "x", rows*cols)
-			dst, guard := kerneltest.DrawVector(t, "dst", cols)
-			before := append([]float32(nil), dst...)
-			AddRows(dst, x, rows, cols)
-			if err := guard(); err != nil {
-				t.Fatal(err)
-			}
-			for j, got := range dst {
-				// The order as documented.
-				var s [4]float32
-				for i := range rows {
-					if i < rows&^3 {
-						s[i%4] += x[i*cols+j]
-					} else {
-						s[0] += x[i*cols+j]
-					}
-				}
-				if want := before[j] + ((s[0] + s[1]) + (s[2] + s[3])); got != want {
-					t.Fatalf("column %d of [%d, %d] is %v, want %v", j, rows, cols, got, want)
+	kerneltest.Check(t, func(t *rapid.T) {
+		rows, cols := rapid.IntRange(0, 13).Draw(t, "rows"), rapid.IntRange(0, 150).Draw(t, "cols")
+		x, _ := kerneltest.DrawVector(t, "x", rows*cols)
+		dst, guard := kerneltest.DrawVector(t, "dst", cols)
+		before := append([]float32(nil), dst...)
+		AddRows(dst, x, rows, cols)
+		if err := guard(); err != nil {
+			t.Fatal(err)
+		}
+		for j, got := range dst {
+			// The order as documented.
+			var s [4]float32
+			for i := range rows {
+				if i < rows&^3 {
+					s[i%4] += x[i*cols+j]
+				} else {
+					s[0] += x[i*cols+j]
 				}
 			}
-		})
+			if want := before[j] + ((s[0] + s[1]) + (s[2] + s[3])); got != want {
+				t.Fatalf("column %d of [%d, %d] is %v, want %v", j, rows, cols, got, want)
+			}
+		}
 	})
 }
 
 func TestSoftmax(t *testing.T) {
 	cols := rapid.OneOf(rapid.IntRange(1, 20), rapid.IntRange(1, 70), rapid.IntRange(1, 300))
-	kerneltest.AtEachLevel(t, func(t *testing.T) {
-		rapid.Check(t, func(t *rapid.T) {
-			rows, cols, gap := rapid.IntRange(0, 5).Draw(t, "rows"), cols.Draw(t, "cols"), rapid.IntRange(0,
-				9).Draw(t, "gap")
-			shift, spread := rapid.Float32Range(-1e4, 1e4).Draw(t,
-				"shift"), rapid.SampledFrom([]float32{0.1, 1, 30}).Draw(t, "spread")
-			x, guard := kerneltest.DrawVector(t, "x", rows*(cols+gap))
-			for i := range x {
-				x[i] = x[i]*spread + shift
+	kerneltest.Check(t, func(t *rapid.T) {
+		rows, cols, gap := rapid.IntRange(0, 5).Draw(t, "rows"), cols.Draw(t, "cols"), rapid.IntRange(0,
+			9).Draw(t, "gap")
+		shift, spread := rapid.Float32Range(-1e4, 1e4).Draw(t,
+			"shift"), rapid.SampledFrom([]float32{0.1, 1, 30}).Draw(t, "spread")
+		x, guard := kerneltest.DrawVector(t, "x", rows*(cols+gap))
+		for i := range x {
+			x[i] = x[i]*spread + shift
+		}
+		before := append([]float32(nil), x...)
+		SoftmaxOf(kernel.Matrix{Data: x, Rows: rows, Cols: cols, Stride: cols + gap})
+		if err := guard(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range rows {
+			row, old := x[i*(cols+gap):][:cols+gap], before[i*(cols+gap):][:cols+gap]
+			top, sum := old[0], 0.0
+			for _, v := range old[:cols] {
+				top = max(top, v)
 			}
-			before := append([]float32(nil), x...)
-			SoftmaxOf(kernel.Matrix{Data: x, Rows: rows, Cols: cols, Stride: cols + gap})
-			if err := guard(); err != nil {
-				t.Fatal(err)
+			for _, v := range old[:cols] {
+				sum += math.Exp(float64(v - top))
 			}
-			for i := range rows {
-				row, old := x[i*(cols+gap):][:cols+gap], before[i*(cols+gap):][:cols+gap]
-				top, sum := old[0], 0.0
-				for _, v := range old[:cols] {
-					top = max(top, v)
+			for j, v := range row[:cols] {
+				want := math.Exp(float64(old[j]-top)) / sum
+				if old[j]-top < expCut {
+					want = 0
 				}
-				for _, v := range old[:cols] {
-					sum += math.Exp(float64(v - top))
-				}
-				for j, v := range row[:cols] {
-					want := math.Exp(float64(old[j]-top)) / sum
-					if old[j]-top < expCut {
-						want = 0
-					}
-					// exp, as many additions as there are in a lane, and the division.
-					if bound := (10 + float64(cols)) * 0x1p-24 * want; !(math.Abs(float64(v)-want) <= bound) {
-						t.Fatalf("element (%d, %d) of [%d, %d] is %v, want %v within %v",
-							i, j, rows, cols, v, want, bound)
-					}
-				}
-				for j, v := range row[cols:] {
-					if v != old[cols+j] {
-						t.Fatalf("wrote beyond row %d", i)
-					}
+				// exp, as many additions as there are in a lane, and the division.
+				if bound := (10 + float64(cols)) * 0x1p-24 * want; !(math.Abs(float64(v)-want) <= bound) {
+					t.Fatalf("element (%d, %d) of [%d, %d] is %v, want %v within %v",
+						i, j, rows, cols, v, want, bound)
 				}
 			}
-		})
+			for j, v := range row[cols:] {
+				if v != old[cols+j] {
+					t.Fatalf("wrote beyond row %d", i)
+				}
+			}
+		}
 	})
 }
 

@@ -164,8 +164,12 @@ func TestVectorsAtTheEndsOfMemory(t *testing.T) {
 				c.call(v)
 			}
 		}
-		for n := range 80 {
-			x := page[len(page)-n:]
+		for n := range 140 {
+			x, acc := page[len(page)-n:], make([]int32, 3*n)
+			AddTruncated(acc[:n], x, 1)
+			SumSquares64(x)
+			AddTruncatedOuter(acc, page[:3], x, []float32{1})
+			AddTruncatedOuter(acc, x, page[:3], []float32{1})
 			Softmax(x, 1, n)
 			Softmax(page[:n], 1, n)
 			AddRows(make([]float32, n), x, 1, n)
@@ -191,13 +195,23 @@ func TestVectorsRefuseLengthsThatDiffer(t *testing.T) {
 			}
 		}
 	}
-	x := make([]float32, 12)
+	x, acc := make([]float32, 12), make([]int32, 12)
 	for name, call := range map[string]func(){
-		"softmax":     func() { Softmax(x, 3, 5) },
-		"transposed":  func() { SoftmaxOf(kernel.Of(x, 3, 4).T()) },
-		"rows":        func() { AddRows(x[:4], x, 4, 4) },
-		"columns":     func() { AddRows(x[:4], x, 3, 3) },
-		"no momentum": func() { SGD(x, nil, x, SGDStep{Momentum: 0.9}) },
+		"softmax":            func() { Softmax(x, 3, 5) },
+		"transposed":         func() { SoftmaxOf(kernel.Of(x, 3, 4).T()) },
+		"rows":               func() { AddRows(x[:4], x, 4, 4) },
+		"columns":            func() { AddRows(x[:4], x, 3, 3) },
+		"no momentum":        func() { SGD(x, nil, x, SGDStep{Momentum: 0.9}) },
+		"outputs":            func() { RowDots(x[:3], x, x[:3], 0) },
+		"weights":            func() { AddWeightedRows(x[:4], x, x[:4]) },
+		"records":            func() { UnitGrad(x, x, x[:4], x[:4], x[:4], x[:4], 1) },
+		"input gradients":    func() { UnitGrad(x[:11], x, x[:3], x[:4], x[:4], x[:4], 1) },
+		"weights' gradients": func() { UnitGrad(x, x, x[:3], x[:4], x[:3], x[:4], 1) },
+		"biases' gradients":  func() { UnitGrad(x, x, x[:3], x[:4], x[:4], x[:3], 1) },
+		"truncated":          func() { AddTruncated(acc, x[:11], 1) },
+		"outer sums":         func() { AddTruncatedOuter(acc[:11], x[:6], x[:4], x[:2]) },
+		"outer rows":         func() { AddTruncatedOuter(acc[:6], x[:7], x[:4], x[:2]) },
+		"outer columns":      func() { AddTruncatedOuter(acc[:6], x[:6], x[:5], x[:2]) },
 	} {
 		if !panics(call) {
 			t.Errorf("%s: accepted", name)

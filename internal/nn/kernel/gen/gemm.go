@@ -54,7 +54,7 @@ var panelKernels = []panelKernel{
 
 func gemm(ctx *build.Context) {
 	for _, p := range panelKernels {
-		panelFunction{panelKernel: p, ctx: ctx}.generate()
+		panelFunction{vectorGen: &vectorGen{Context: ctx, wide: p.wide}, panel: p}.generate()
 	}
 }
 
@@ -67,85 +67,51 @@ func takesPointer(name string) *gotypes.Signature {
 
 // panelFunction is the state while one kernel is written.
 type panelFunction struct {
-	panelKernel
-	ctx   *build.Context
+	*vectorGen
+	panel panelKernel
 	args  reg.Register
-	masks []reg.VecVirtual // AVX2
-	bits  []reg.OpmaskVirtual
-}
-
-func (f panelFunction) vec() reg.VecVirtual {
-	if f.wide {
-		return f.ctx.ZMM()
-	}
-	return f.ctx.YMM()
-}
-
-func (f panelFunction) bytes() int {
-	if f.wide {
-		return 64
-	}
-	return 32
+	masks []operand.Op // by vector, nil where all columns are in use
 }
 
 func (f panelFunction) field(offset int) reg.GPVirtual {
-	r := f.ctx.GP64()
-	f.ctx.MOVQ(operand.Mem{Base: f.args, Disp: offset}, r)
+	r := f.GP64()
+	f.MOVQ(operand.Mem{Base: f.args, Disp: offset}, r)
 	return r
 }
 
-// load reads vector v of a row of B or of the initial values.
-func (f panelFunction) load(at operand.Mem, v int, into reg.VecVirtual) {
-	at.Disp += v * f.bytes()
-	switch {
-	case !f.masked:
-		f.ctx.VMOVUPS(at, into)
-	case f.wide:
-		f.ctx.VMOVUPS_Z(at, f.bits[v], into)
-	default:
-		f.ctx.VMASKMOVPS(at, f.masks[v], into)
-	}
-}
-
-func (f panelFunction) store(from reg.VecVirtual, at operand.Mem, v int) {
-	at.Disp += v * f.bytes()
-	switch {
-	case !f.masked:
-		f.ctx.VMOVUPS(from, at)
-	case f.wide:
-		f.ctx.VMOVUPS(from, f.bits[v], at)
-	default:
-		f.ctx.VMASKMOVPS(from, f.masks[v], at)
-	}
+// vector is where vector v of a row of B, of C or of the initial values stands.
+func (f panelFunction) vector(row reg.GPVirtual, v int) (operand.Mem, span) {
+	return operand.Mem{Base: row, Disp: 4 * v * f.lanes()}, span{mask: f.masks[v]}
 }
 
 func (f panelFunction) generate() {
-	ctx := f.ctx
-	ctx.Function(f.name)
+	ctx := f.Context
+	ctx.Function(f.panel.name)
 	ctx.Attributes(attr.NOSPLIT)
 	ctx.Pragma("noescape")
 	ctx.Signature(takesPointer("panel"))
-	ctx.Doc(f.name + " computes a panel of a product, see ../gen/gemm.go.")
+	ctx.Doc(f.panel.name + " computes a panel of a product, see ../gen/gemm.go.")
 	f.args = ctx.Load(ctx.Param("p"), ctx.GP64())
-	if f.masked {
+	f.masks = make([]operand.Op, f.panel.vectors)
+	if f.panel.masked {
 		mask := f.field(fieldMask)
-		for v := range f.vectors {
+		for v := range f.masks {
 			if f.wide {
 				k := ctx.K()
 				ctx.KMOVW(mask.As32(), k)
-				f.bits = append(f.bits, k)
-				if v+1 < f.vectors {
+				f.masks[v] = k
+				if v+1 < f.panel.vectors {
 					ctx.SHRQ(operand.U8(16), mask)
 				}
 			} else {
 				y := ctx.YMM()
 				ctx.VMOVUPS(operand.Mem{Base: mask, Disp: v * 32}, y)
-				f.masks = append(f.masks, y)
+				f.masks[v] = y
 			}
 		}
 	}
 	a, c, begin, m := f.field(fieldA), f.field(fieldC), f.field(fieldInit), f.field(fieldM)
-	for _, height := range f.heights {
+	for _, height := range f.panel.heights {
 		again, next := fmt.Sprintf("tiles%d", height), fmt.Sprintf("below%d", height)
 		ctx.Label(again)
 		ctx.CMPQ(m, operand.U8(height))
@@ -161,18 +127,16 @@ func (f panelFunction) generate() {
 
 // tile computes the next rows and moves a, c and begin on.
 func (f panelFunction) tile(height int, a, c, begin reg.GPVirtual) {
-	ctx := f.ctx
+	ctx := f.Context
 	initRow := f.field(fieldInitRow)
 	sums := make([][]reg.VecVirtual, height)
 	for i := range sums {
-		for v := range f.vectors {
-			sum := f.vec()
-			f.load(operand.Mem{Base: begin}, v, sum)
-			sums[i] = append(sums[i], sum)
+		for v := range f.panel.vectors {
+			sums[i] = append(sums[i], f.loadAt(f.vector(begin, v)))
 		}
 		ctx.ADDQ(initRow, begin)
 	}
-	if height == f.heights[0] {
+	if height == f.panel.heights[0] {
 		f.prefetch(height, c)
 	}
 	// Rows of A by threes: the second and third are reached by an index.
@@ -190,10 +154,8 @@ func (f panelFunction) tile(height int, a, c, begin reg.GPVirtual) {
 	loop := fmt.Sprintf("inner%d", height)
 	ctx.Label(loop)
 	var row []reg.VecVirtual
-	for v := range f.vectors {
-		x := f.vec()
-		f.load(operand.Mem{Base: b}, v, x)
-		row = append(row, x)
+	for v := range f.panel.vectors {
+		row = append(row, f.loadAt(f.vector(b, v)))
 	}
 	ctx.ADDQ(bRow, b)
 	for i := range height {
@@ -201,13 +163,13 @@ func (f panelFunction) tile(height int, a, c, begin reg.GPVirtual) {
 		if i%3 > 0 {
 			at.Index, at.Scale = aRow, uint8(i%3)
 		}
-		if f.wide && f.vectors == 1 {
+		if f.wide && f.panel.vectors == 1 {
 			ctx.VFMADD231PS_BCST(at, row[0], sums[i][0])
 			continue
 		}
 		x := f.vec()
 		ctx.VBROADCASTSS(at, x)
-		for v := range f.vectors {
+		for v := range f.panel.vectors {
 			ctx.VFMADD231PS(x, row[v], sums[i][v])
 		}
 	}
@@ -222,10 +184,11 @@ func (f panelFunction) tile(height int, a, c, begin reg.GPVirtual) {
 	ctx.VBROADCASTSS(operand.Mem{Base: f.args, Disp: fieldSlope}, slope)
 	cRow := f.field(fieldCRow)
 	for i := range height {
-		for v := range f.vectors {
+		for v := range f.panel.vectors {
 			ctx.VMULPS(slope, sums[i][v], scaled)
 			ctx.VMAXPS(sums[i][v], scaled, scaled)
-			f.store(scaled, operand.Mem{Base: c}, v)
+			at, s := f.vector(c, v)
+			f.storeAt(scaled, at, s)
 		}
 		ctx.ADDQ(cRow, c)
 	}
@@ -234,12 +197,12 @@ func (f panelFunction) tile(height int, a, c, begin reg.GPVirtual) {
 // prefetch asks for the rows of C below this tile, which the next tile will
 // begin with or write to: in a large matrix they are far away.
 func (f panelFunction) prefetch(height int, c reg.GPVirtual) {
-	ctx := f.ctx
+	ctx := f.Context
 	cRow, at := f.field(fieldCRow), ctx.GP64()
 	ctx.IMUL3Q(operand.U8(height), cRow, at)
 	ctx.ADDQ(c, at)
 	for range height {
-		for v := 0; v < f.vectors*f.bytes(); v += 64 {
+		for v := 0; v < 4*f.panel.vectors*f.lanes(); v += 64 {
 			ctx.PREFETCHT0(operand.Mem{Base: at, Disp: v})
 		}
 		ctx.ADDQ(cRow, at)

@@ -215,6 +215,15 @@ func (g *vectorGen) loadAt(m operand.Mem, s span) reg.VecVirtual {
 	return v
 }
 
+// source is what stands at a place, fit to be the first operand of an instruction: the place itself
+// where no mask selects.
+func (g *vectorGen) source(m operand.Mem, s span) operand.Op {
+	if s.mask == nil {
+		return m
+	}
+	return g.loadAt(m, s)
+}
+
 func (g *vectorGen) storeAt(v reg.VecVirtual, m operand.Mem, s span) {
 	switch {
 	case s.mask == nil:

@@ -74,16 +74,10 @@ func (g *vectorGen) walkRows(dst, x, rows, stride, stride3 reg.GPVirtual, pair b
 	g.LEAQ(operand.Mem{Base: x, Index: s.index, Scale: 4}, row)
 	g.MOVQ(rows, left)
 	sums := g.zeros(4 * vectors)
-	add := func(m operand.Mem, sum reg.VecVirtual) {
-		if s.mask == nil {
-			g.VADDPS(m, sum, sum)
-			return
-		}
-		g.VADDPS(g.loadAt(m, s), sum, sum)
-	}
 	addRow := func(m operand.Mem, i int) {
 		for v := range vectors {
-			add(m.Offset(4*v*g.lanes()), sums[4*v+i])
+			sum := sums[4*v+i]
+			g.VADDPS(g.source(m.Offset(4*v*g.lanes()), s), sum, sum)
 		}
 	}
 	four, single, done := g.label("rows"), g.label("row"), g.label("summed")

@@ -71,11 +71,7 @@ func (g *vectorGen) outerRows(acc, x, d reg.GPVirtual, vectors int, s span) {
 	g.VBROADCASTSS(operand.Mem{Base: scale}, factor)
 	for v, sum := range sums {
 		p, m := g.vec(), operand.Mem{Base: from, Disp: 4 * v * g.lanes()}
-		if s.mask == nil {
-			g.VMULPS(m, number, p)
-		} else {
-			g.VMULPS(g.loadAt(m, s), number, p)
-		}
+		g.VMULPS(g.source(m, s), number, p)
 		g.VMULPS(factor, p, p)
 		g.VCVTTPS2DQ(p, p)
 		g.VPADDD(p, sum, sum)

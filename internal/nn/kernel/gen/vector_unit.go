@@ -22,11 +22,7 @@ func (g *vectorGen) rowDotsKernel() {
 		g.each(cols, func(s span) {
 			weight := g.load(w, s)
 			for i, base := range bases {
-				if s.mask == nil {
-					g.VFMADD231PS(operand.Mem{Base: base, Index: s.index, Scale: 4}, weight, sums[i])
-				} else {
-					g.VFMADD231PS(g.load(base, s), weight, sums[i])
-				}
+				g.VFMADD231PS(g.source(operand.Mem{Base: base, Index: s.index, Scale: 4}, s), weight, sums[i])
 			}
 		})
 		for i, sum := range sums {
@@ -96,11 +92,7 @@ func (g *vectorGen) addWeightedRowsKernel() {
 	g.each(g.ptr("cols"), func(s span) {
 		sums := g.zeros(2)
 		g.down(s, func(row int, x operand.Mem, _ reg.GPVirtual, d reg.VecVirtual) {
-			if s.mask == nil {
-				g.VFMADD231PS(x, d, sums[row])
-			} else {
-				g.VFMADD231PS(g.loadAt(x, s), d, sums[row])
-			}
+			g.VFMADD231PS(g.source(x, s), d, sums[row])
 		})
 		g.addTo("dst", sums, s)
 	})

@@ -76,7 +76,8 @@ func (c *conditions) UnmarshalYAML(node ast.Node) error {
 func (s *Schema) resolveConstraints(f *schemaFile) *schemaProblem {
 	const path = "$.constraints"
 	if len(f.Constraints) > maxConstraints {
-		return bad(path, fmt.Sprintf("%d constraints; %d are the most", len(f.Constraints), maxConstraints), "use fewer")
+		return bad(path, fmt.Sprintf("%d constraints; %d are the most", len(f.Constraints), maxConstraints),
+			"use fewer")
 	}
 	if s.Format == "idx" && len(f.Constraints) > 0 {
 		return bad(path, "images have no constraints", "remove them")

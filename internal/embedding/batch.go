@@ -106,11 +106,3 @@ func (f *Features) Slope(dx, weights, x []float32, classes []int) {
 		b.Slope(dx[lo*f.width:hi*f.width], weights)
 	}
 }
-
-// resize returns room for n numbers, of unknown values.
-func resize(x []float32, n int) []float32 {
-	if cap(x) < n {
-		return make([]float32, n)
-	}
-	return x[:n]
-}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
+	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/projection"
 )
@@ -82,7 +83,7 @@ type wavesPass struct {
 
 func (f *wavesPass) take(x []float32, n int) {
 	f.x, f.n = x, n
-	f.z = resize(f.z, n*f.width)
+	f.z = tensor.Resize(f.z, n*f.width)
 	clear(f.z)
 	for i := range n {
 		row, to := x[i*f.width:(i+1)*f.width], f.z[i*f.width:(i+1)*f.width]
@@ -100,7 +101,7 @@ func (f *wavesPass) take(x []float32, n int) {
 			}
 		}
 	}
-	f.cosine, f.sine = resize(f.cosine, n*f.m), resize(f.sine, n*f.m)
+	f.cosine, f.sine = tensor.Resize(f.cosine, n*f.m), tensor.Resize(f.sine, n*f.m)
 	gemm.Multiply(kernel.Of(f.cosine, n, f.m), kernel.Of(f.z, n, f.width), f.matrix, gemm.Epilogue{})
 	for i, a := range f.cosine {
 		f.sine[i], f.cosine[i] = projection.Sincos(a)
@@ -130,8 +131,8 @@ func (f *wavesPass) sum(i int, dst []float64) {
 // moves by d goes from P to P cos d + Q sin d, where Q is its derivative.
 func (f *wavesPass) slope(dx []float32, weights func(i int) []float32) {
 	n := f.n
-	f.p, f.q, f.by = resize(f.p, n*f.m), resize(f.q, n*f.m), resize(f.by, n*f.width)
-	f.turnedP, f.turnedQ = resize(f.turnedP, n*f.m), resize(f.turnedQ, n*f.m)
+	f.p, f.q, f.by = tensor.Resize(f.p, n*f.m), tensor.Resize(f.q, n*f.m), tensor.Resize(f.by, n*f.width)
+	f.turnedP, f.turnedQ = tensor.Resize(f.turnedP, n*f.m), tensor.Resize(f.turnedQ, n*f.m)
 	for i := range n {
 		w := weights(i)
 		wc, ws := w[:f.m], w[f.m:]

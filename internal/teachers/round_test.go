@@ -90,11 +90,12 @@ func TestARunKeepsItsTeachers(t *testing.T) {
 		round  func(number uint64, change func(*conclavev1.TeacherSpec)) *round
 		change func(*conclavev1.TeacherSpec)
 	}{
-		"rate":       {kept, func(s *conclavev1.TeacherSpec) { s.LearningRate = 0.2 }},
-		"decay":      {kept, func(s *conclavev1.TeacherSpec) { s.WeightDecay = 0.2 }},
-		"seed":       {kept, func(s *conclavev1.TeacherSpec) { s.Seed = 8 }},
-		"view":       {kept, func(s *conclavev1.TeacherSpec) { s.Features = standard }},
-		"model":      {kept, func(s *conclavev1.TeacherSpec) { s.Model, s.Hidden = conclavev1.TeacherSpec_MODEL_HIDDEN, 2 }},
+		"rate":  {kept, func(s *conclavev1.TeacherSpec) { s.LearningRate = 0.2 }},
+		"decay": {kept, func(s *conclavev1.TeacherSpec) { s.WeightDecay = 0.2 }},
+		"seed":  {kept, func(s *conclavev1.TeacherSpec) { s.Seed = 8 }},
+		"view":  {kept, func(s *conclavev1.TeacherSpec) { s.Features = standard }},
+		"model": {kept,
+			func(s *conclavev1.TeacherSpec) { s.Model, s.Hidden = conclavev1.TeacherSpec_MODEL_HIDDEN, 2 }},
 		"keeping":    {fresh, func(s *conclavev1.TeacherSpec) { s.Fresh = false }},
 		"fresh seed": {fresh, func(s *conclavev1.TeacherSpec) { s.Seed++ }},
 	} {

@@ -43,8 +43,11 @@ func BenchmarkCredit(b *testing.B) {
 			}
 			return err
 		},
-		"assign": func() error { _, err := partition.Assign(partition.Key{1}, t, 1000, partition.UnitRecord); return err },
-		"write":  func() error { return WriteCSV(io.Discard, t) },
+		"assign": func() error {
+			_, err := partition.Assign(partition.Key{1}, t, 1000, partition.UnitRecord)
+			return err
+		},
+		"write": func() error { return WriteCSV(io.Discard, t) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

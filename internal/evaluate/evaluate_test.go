@@ -13,7 +13,6 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // quick are models that take no time.

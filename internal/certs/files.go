@@ -32,18 +32,13 @@ func AuthorityFiles(dir string) (cert, key string) {
 // SiteFiles are the files of one identity at its site. Only Request leaves it, and Cert
 // comes back.
 type SiteFiles struct {
-	Key     string `json:"key"`
-	NextKey string `json:"next_key"` // of a renewal, until its certificate is installed
-	Request string `json:"request"`
-	Cert    string `json:"cert"`
-	CA      string `json:"ca"`
+	Files
+	NextKey string // of a renewal, until its certificate is installed
+	Request string
 }
 
 // FilesAtSite names the files of an identity in a site's folder.
 func FilesAtSite(dir string, role Role, name string) SiteFiles {
 	base := filepath.Join(dir, string(role)+"-"+name)
-	ca, _ := AuthorityFiles(dir)
-	return SiteFiles{
-		Key: base + ".key", NextKey: base + "-next.key", Request: base + ".csr", Cert: base + ".crt", CA: ca,
-	}
+	return SiteFiles{Files: IssuedFiles(dir, role, name), NextKey: base + "-next.key", Request: base + ".csr"}
 }

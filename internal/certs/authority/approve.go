@@ -23,10 +23,7 @@ type Issued struct {
 // A key that has a certificate of another name is refused, and so is one whose certificate
 // was revoked for anything but a renewal; the latter error matches ErrRevoked.
 func Approve(dir string, q *request.Request, validity time.Duration) (*Issued, error) {
-	return approve(dir, q, validity, time.Now())
-}
-
-func approve(dir string, q *request.Request, validity time.Duration, now time.Time) (*Issued, error) {
+	now := time.Now()
 	t, err := newIssuance(dir, q.Identity, q.Hosts, validity, now)
 	if err != nil {
 		return nil, err

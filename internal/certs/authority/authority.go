@@ -35,67 +35,59 @@ const (
 // only): ca.crt and ca.key, ECDSA P-256, valid for ten years, and a list of revoked
 // certificates, of which there are none. It overwrites neither certificate nor key; the
 // error matches ErrExists then.
-func Create(dir string) error { return create(dir, time.Now()) }
-
-func create(dir string, now time.Time) error {
+func Create(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create the certificate folder: %w", err)
+	}
+	certFile, keyFile := certs.AuthorityFiles(dir)
+	if err := pemfile.Absent(certFile, keyFile); err != nil {
+		return err
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return fmt.Errorf("generate the authority's key: %w", err)
 	}
-	template := &x509.Certificate{
-		// Two authorities must not share a name, or a mix-up of their files
-		// is reported as a bad signature.
-		Subject:               pkix.Name{CommonName: "Conclave CA " + rand.Text()[:8]},
-		NotBefore:             now.Add(-backdate),
-		NotAfter:              now.Add(caValidity),
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-		MaxPathLenZero:        true,
-		KeyUsage:              caUsage,
+	// Two authorities must not share a name, or a mix-up of their files
+	// is reported as a bad signature.
+	der, err := signOwn(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "Conclave CA " + rand.Text()[:8]}, MaxPathLenZero: true,
+	}, key)
+	if err != nil {
+		return fmt.Errorf("sign %s: %w", certFile, err)
 	}
-	certFile, keyFile := certs.AuthorityFiles(dir)
-	if err := writePair(template, template, key, key, certFile, keyFile); err != nil {
+	if err := pemfile.CreatePair(der, key, certFile, keyFile); err != nil {
 		return err
 	}
 	// From the first day, so that roles can be told to insist on it.
-	_, err = writeList(dir, 0, now)
+	_, err = WriteList(dir, 0)
 	return err
 }
 
 // Renew signs the certificate of the authority in dir anew, with the same key and name,
 // for ten years and with the right to sign lists of revoked certificates. What it issued
 // stays good. Everybody needs the new ca.crt.
-func Renew(dir string) error { return renew(dir, time.Now()) }
-
-func renew(dir string, now time.Time) error {
-	certFile, keyFile := certs.AuthorityFiles(dir)
-	pair, err := pemfile.LoadPair(certFile, keyFile)
+func Renew(dir string) error {
+	certFile, _ := certs.AuthorityFiles(dir)
+	ca, signer, err := read(dir)
 	if err != nil {
 		return err
 	}
-	signer, ok := pair.PrivateKey.(crypto.Signer)
-	if !ok || !pair.Leaf.IsCA {
-		return fmt.Errorf("%s: %w: not the certificate of an authority", certFile, certs.ErrMalformed)
-	}
-	template := &x509.Certificate{
-		RawSubject:            pair.Leaf.RawSubject,
-		SubjectKeyId:          pair.Leaf.SubjectKeyId,
-		NotBefore:             now.Add(-backdate),
-		NotAfter:              now.Add(caValidity),
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-		MaxPathLen:            pair.Leaf.MaxPathLen,
-		MaxPathLenZero:        pair.Leaf.MaxPathLenZero,
-		KeyUsage:              caUsage,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, signer.Public(), signer)
+	der, err := signOwn(&x509.Certificate{
+		RawSubject: ca.RawSubject, SubjectKeyId: ca.SubjectKeyId,
+		MaxPathLen: ca.MaxPathLen, MaxPathLenZero: ca.MaxPathLenZero,
+	}, signer)
 	if err != nil {
 		return fmt.Errorf("sign %s: %w", certFile, err)
 	}
 	return pemfile.Replace(certFile, pemfile.Certificate, der)
+}
+
+// signOwn makes an authority's own certificate of a template with its name.
+func signOwn(template *x509.Certificate, key crypto.Signer) (der []byte, err error) {
+	now := time.Now()
+	template.NotBefore, template.NotAfter = now.Add(-backdate), now.Add(caValidity)
+	template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, caUsage
+	return x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 }
 
 // Issue makes a certificate for role and name, signed by the authority in dir,
@@ -104,15 +96,12 @@ func renew(dir string, now time.Time) error {
 // Nothing is overwritten; the error matches ErrExists then. The certificate stands in the
 // authority's register.
 func Issue(dir string, role certs.Role, name string, hosts []string, validity time.Duration) error {
-	return issue(dir, certs.Identity{Role: role, Name: name}, hosts, validity, time.Now())
-}
-
-func issue(dir string, id certs.Identity, hosts []string, validity time.Duration, now time.Time) error {
-	t, err := newIssuance(dir, id, hosts, validity, now)
+	now := time.Now()
+	t, err := newIssuance(dir, certs.Identity{Role: role, Name: name}, hosts, validity, now)
 	if err != nil {
 		return err
 	}
-	files := certs.IssuedFiles(dir, id.Role, id.Name)
+	files := certs.IssuedFiles(dir, role, name)
 	if err := pemfile.Absent(files.Cert, files.Key); err != nil {
 		return err
 	}
@@ -127,7 +116,8 @@ func issue(dir string, id certs.Identity, hosts []string, validity time.Duration
 	return pemfile.CreatePair(der, key, files.Cert, files.Key)
 }
 
-func load(dir string, now time.Time) (*x509.Certificate, crypto.Signer, error) {
+// read reads the certificate and the key of the authority in dir.
+func read(dir string) (*x509.Certificate, crypto.Signer, error) {
 	certFile, keyFile := certs.AuthorityFiles(dir)
 	pair, err := pemfile.LoadPair(certFile, keyFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -140,20 +130,15 @@ func load(dir string, now time.Time) (*x509.Certificate, crypto.Signer, error) {
 	if !ok || !pair.Leaf.IsCA {
 		return nil, nil, fmt.Errorf("%s: %w: not the certificate of an authority", certFile, certs.ErrMalformed)
 	}
-	if err := certs.CheckTime(pair.Leaf, certFile, now); err != nil {
-		return nil, nil, err
-	}
 	return pair.Leaf, signer, nil
 }
 
-// writePair signs template and writes certificate and key, both or neither.
-func writePair(template, parent *x509.Certificate, key, signer crypto.Signer, certFile, keyFile string) error {
-	if err := pemfile.Absent(certFile, keyFile); err != nil {
-		return err
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+// load is read for an authority that is to sign: its certificate is valid now.
+func load(dir string, now time.Time) (*x509.Certificate, crypto.Signer, error) {
+	ca, signer, err := read(dir)
 	if err != nil {
-		return fmt.Errorf("sign %s: %w", certFile, err)
+		return nil, nil, err
 	}
-	return pemfile.CreatePair(der, key, certFile, keyFile)
+	certFile, _ := certs.AuthorityFiles(dir)
+	return ca, signer, certs.CheckTime(ca, certFile, now)
 }

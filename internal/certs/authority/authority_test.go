@@ -59,13 +59,13 @@ func TestNothingIsOverwritten(t *testing.T) {
 func TestIssueRefuses(t *testing.T) {
 	dir := newCA(t)
 	hosts := []string{"localhost"}
-	early := time.Now().Add(-2 * time.Hour)
+	_, early := newIssuance(dir, certs.Identity{Role: certs.RoleNode, Name: "a"}, nil, time.Hour,
+		time.Now().Add(-2*time.Hour))
 	for _, tc := range []struct {
 		name string
 		err  error
 	}{
-		{"before the authority began", issue(dir, certs.Identity{Role: certs.RoleNode, Name: "a"},
-			nil, time.Hour, early)},
+		{"before the authority began", early},
 		{"no authority", Issue(t.TempDir(), certs.RoleNode, "a", nil, time.Hour)},
 		{"unknown role", Issue(dir, "auditor", "a", nil, time.Hour)},
 		{"path in name", Issue(dir, certs.RoleNode, "../a", nil, time.Hour)},

@@ -100,10 +100,10 @@ func TestInventory(t *testing.T) {
 	now := time.Now()
 	for name, validity := range map[string]time.Duration{"ends": time.Hour, "long": 100 * 24 * time.Hour,
 		"short": 9 * 24 * time.Hour} {
-		testkit.Must(t, issue(dir, certs.Identity{Role: certs.RoleNode, Name: name}, nil, validity, now))
+		testkit.Must(t, Issue(dir, certs.RoleNode, name, nil, validity))
 	}
-	testkit.Value(revoke(dir, Revocation{Name: "lab", Reason: certs.ReasonLeft}, now))
-	testkit.Value(revoke(dir, Revocation{Serial: "AB:cd:01"}, now))
+	testkit.Value(Revoke(dir, Revocation{Name: "lab", Reason: certs.ReasonLeft}))
+	testkit.Value(Revoke(dir, Revocation{Serial: "AB:cd:01"}))
 	states := func(after time.Duration) string {
 		var all []string
 		for _, h := range testkit.Value(inventory(dir, now.Add(after))) {
@@ -196,7 +196,7 @@ func TestRevokeErrors(t *testing.T) {
 	dir := newCA(t)
 	testkit.Must(t, Issue(dir, certs.RoleStudent, "north", nil, time.Hour))
 	old := filepath.Join(t.TempDir(), "ca")
-	testkit.Must(t, create(old, time.Now()))
+	testkit.Must(t, Create(old))
 	without(t, old)
 	for name, tc := range map[string]struct {
 		dir  string

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"crypto"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
@@ -32,15 +33,14 @@ type Revocation struct {
 // Revoke records in the register of the authority in dir that certificates are revoked, and
 // writes its list anew. It returns their lines, also of those that were revoked before:
 // doing it again does no harm. Roles that read the list refuse them from then on.
-func Revoke(dir string, what Revocation) ([]Entry, error) { return revoke(dir, what, time.Now()) }
-
-func revoke(dir string, what Revocation, now time.Time) (revoked []Entry, err error) {
+func Revoke(dir string, what Revocation) (revoked []Entry, err error) {
 	if what.Reason == "" {
 		what.Reason = certs.ReasonUnspecified
 	}
 	if _, ok := certs.ReasonCodes[what.Reason]; !ok {
 		return nil, fmt.Errorf("reason %q is unknown; use one of %s", what.Reason, strings.Join(certs.Reasons(), ", "))
 	}
+	now := time.Now()
 	signer, err := newLister(dir, now)
 	if err != nil {
 		return nil, err
@@ -113,12 +113,8 @@ type ListInfo struct {
 // WriteList writes the list of the authority in dir anew, as its register has it, in place
 // of the one that is there. Roles refuse a list after validity; 0 is as long as the
 // authority's certificate lasts.
-func WriteList(dir string, validity time.Duration) (ListInfo, error) {
-	return writeList(dir, validity, time.Now())
-}
-
-func writeList(dir string, validity time.Duration, now time.Time) (info ListInfo, err error) {
-	signer, err := newLister(dir, now)
+func WriteList(dir string, validity time.Duration) (info ListInfo, err error) {
+	signer, err := newLister(dir, time.Now())
 	if err != nil {
 		return ListInfo{}, err
 	}
@@ -131,9 +127,10 @@ func writeList(dir string, validity time.Duration, now time.Time) (info ListInfo
 
 // lister signs lists of revoked certificates.
 type lister struct {
-	issuance
-	path string
-	now  time.Time
+	ca     *x509.Certificate
+	signer crypto.Signer
+	path   string
+	now    time.Time
 }
 
 func newLister(dir string, now time.Time) (*lister, error) {
@@ -147,7 +144,7 @@ func newLister(dir string, now time.Time) (*lister, error) {
 			" of revoked certificates; `conclave certs ca --renew` gives it, everybody then needs the new ca.crt",
 			certFile, certs.ErrWrongRole)
 	}
-	return &lister{issuance: issuance{ca: ca, signer: signer}, path: certs.RevokedFile(dir), now: now}, nil
+	return &lister{ca: ca, signer: signer, path: certs.RevokedFile(dir), now: now}, nil
 }
 
 // write signs a list of what the register says is revoked and of what the list before said:

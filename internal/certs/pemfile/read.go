@@ -23,6 +23,19 @@ func Read(path string) ([]byte, error) {
 	return raw, nil
 }
 
+// Certificates are those of a text in PEM that x509.CertPool.AppendCertsFromPEM takes.
+func Certificates(raw []byte) (all []*x509.Certificate) {
+	for block, rest := pem.Decode(raw); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != Certificate || len(block.Headers) > 0 {
+			continue
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
 // LoadPair reads a certificate and its key, which must belong together.
 func LoadPair(certFile, keyFile string) (tls.Certificate, error) {
 	certPEM, err := Read(certFile)

@@ -11,21 +11,26 @@ import (
 // Replace writes a file that everybody may read in place of one that is there, or is
 // not: readers see the old one or the new one, whole.
 func Replace(path, kind string, der []byte) error {
-	temporary, err := Stage(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o644)
+	return ReplaceText(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// ReplaceText is Replace for what is PEM already.
+func ReplaceText(path string, raw []byte) error {
+	temporary, err := Stage(path, raw)
 	if err != nil {
 		return err
 	}
 	return Move(temporary, path)
 }
 
-// Stage writes a file beside path, on disk, under a name of its own.
-func Stage(path string, raw []byte, mode os.FileMode) (temporary string, err error) {
+// Stage writes a file that everybody may read beside path, on disk, under a name of its own.
+func Stage(path string, raw []byte) (temporary string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return "", fmt.Errorf("replace %s: %w", path, err)
 	}
 	_, err = f.Write(raw)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return "", fmt.Errorf("replace %s: %w", path, errors.Join(err, os.Remove(f.Name())))
 	}
 	return f.Name(), nil

@@ -20,15 +20,12 @@ import (
 // authority in the folder's ca.crt. authority is the text of that file where it is not there
 // yet, else nil. A role that runs uses the new certificate from its next connection on.
 func Install(dir string, role certs.Role, name string, certificate, authority []byte) (certs.SiteFiles, error) {
-	return install(dir, certs.Identity{Role: role, Name: name}, certificate, authority, time.Now())
-}
-
-func install(dir string, id certs.Identity, raw, authority []byte, now time.Time) (certs.SiteFiles, error) {
-	files := certs.FilesAtSite(dir, id.Role, id.Name)
+	id := certs.Identity{Role: role, Name: name}
+	files := certs.FilesAtSite(dir, role, name)
 	if err := id.Validate(); err != nil {
 		return files, err
 	}
-	cert, err := oneCertificate(raw)
+	cert, err := oneCertificate(certificate)
 	if err != nil {
 		return files, err
 	}
@@ -56,7 +53,7 @@ func install(dir string, id certs.Identity, raw, authority []byte, now time.Time
 	if id.Role == certs.RoleAggregator {
 		usage = x509.ExtKeyUsageServerAuth
 	}
-	if err := certs.VerifyChain([]*x509.Certificate{cert}, roots, usage, now); err != nil {
+	if err := certs.VerifyChain([]*x509.Certificate{cert}, roots, usage, time.Now()); err != nil {
 		return files, fmt.Errorf("the certificate against %s: %w", files.CA, err)
 	}
 	return files, place(files, cert, held)
@@ -83,33 +80,25 @@ func place(files certs.SiteFiles, cert *x509.Certificate, authority []byte) erro
 	if err != nil {
 		return err
 	}
-	next := false
-	switch fits, err := keyFits(files.NextKey, want); {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	next, err := keyFits(files.NextKey, want)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
-	case fits:
-		next = true
-	default:
-		fits, err := keyFits(files.Key, want)
-		if err != nil {
+	}
+	if !next {
+		if fits, err := keyFits(files.Key, want); err != nil {
 			return err
-		}
-		if !fits {
+		} else if !fits {
 			return fmt.Errorf("%s: %w: the certificate is for another key; install the one that answers %s",
 				files.Key, certs.ErrKeyMismatch, files.Request)
 		}
 	}
 	if _, err := os.Stat(files.CA); errors.Is(err, fs.ErrNotExist) {
-		temporary, err := pemfile.Stage(files.CA, authority, 0o644)
-		if err != nil {
-			return err
-		}
-		if err := pemfile.Move(temporary, files.CA); err != nil {
+		if err := pemfile.ReplaceText(files.CA, authority); err != nil {
 			return err
 		}
 	}
 	temporary, err := pemfile.Stage(files.Cert,
-		pem.EncodeToMemory(&pem.Block{Type: pemfile.Certificate, Bytes: cert.Raw}), 0o644)
+		pem.EncodeToMemory(&pem.Block{Type: pemfile.Certificate, Bytes: cert.Raw}))
 	if err != nil {
 		return err
 	}

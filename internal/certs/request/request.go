@@ -28,11 +28,8 @@ import (
 // ErrNotAcceptable: a request for a certificate asks for what it must not, or is none.
 var ErrNotAcceptable = errors.New("request not acceptable")
 
-const (
-
-	// maxRequest bounds a file from outside; a request has some 500 bytes.
-	maxRequest = 64 << 10
-)
+// maxRequest bounds a file from outside; a request has some 500 bytes.
+const maxRequest = 64 << 10
 
 // Request is what a site asks for: a certificate for its identity and its key, and
 // nothing else.

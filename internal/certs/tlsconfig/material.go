@@ -3,7 +3,6 @@ package tlsconfig
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"slices"
 	"time"
@@ -62,18 +61,5 @@ func loadMaterial(f certs.Files, now time.Time, usage x509.ExtKeyUsage, roles ..
 	if err := certs.VerifyChain(chain, roots, usage, now); err != nil {
 		return nil, fmt.Errorf("%s against %s: %w", f.Cert, f.CA, err)
 	}
-	return &material{pair: pair, roots: roots, authorities: certificatesIn(rootsPEM)}, nil
-}
-
-// certificatesIn are those that x509.CertPool.AppendCertsFromPEM takes.
-func certificatesIn(raw []byte) (all []*x509.Certificate) {
-	for block, rest := pem.Decode(raw); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != pemfile.Certificate || len(block.Headers) > 0 {
-			continue
-		}
-		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
-			all = append(all, c)
-		}
-	}
-	return all
+	return &material{pair: pair, roots: roots, authorities: pemfile.Certificates(rootsPEM)}, nil
 }

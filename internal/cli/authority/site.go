@@ -128,7 +128,7 @@ func install(o installFlags, path string) error {
 		return err
 	}
 	if *o.format == "json" {
-		return cli.PrintJSON(certs.Files{CA: files.CA, Cert: files.Cert, Key: files.Key})
+		return cli.PrintJSON(files.Files)
 	}
 	fmt.Printf("%s\n%s\n%s\n", files.CA, files.Cert, files.Key)
 	return nil

@@ -46,7 +46,7 @@ func (s *side) open(ctx context.Context, teachers int) error {
 
 func (a *asker) ask(ctx context.Context) error {
 	q := voteRound(a.run, a.next)
-	if _, err := a.client.AskAndForget(ctx, q, q.Number, nil); err != nil {
+	if _, err := a.client.Ask(ctx, q, student.Asking{Forget: q.Number}, nil); err != nil {
 		return err
 	}
 	a.next++

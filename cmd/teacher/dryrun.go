@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -95,7 +94,7 @@ func showDryRun(r *dryrun.Report) error {
 		fmt.Printf("purpose: %s\n", t.Purpose)
 	}
 	fmt.Printf("\nwhat the node says of itself, once for each connection (%d bytes):\n", r.HelloBytes)
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	w := cli.Columns()
 	for _, h := range r.Hello {
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", h.Name, h.Value, h.Says)
 	}

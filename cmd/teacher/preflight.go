@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +36,7 @@ func preflightCommand(config *string) *cobra.Command {
 }
 
 func showReport(r *preflight.Report) {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	w := cli.Columns()
 	problems, warnings := 0, 0
 	for _, c := range r.Checks {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", c.Status, c.Name, c.Detail)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/user"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +78,7 @@ func showStatus(s *sitepolicy.Status) {
 		fmt.Println("no run has asked this node")
 		return
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	w := cli.Columns()
 	fmt.Fprintln(w, "run\tspec\tstate\trequester\tpipeline\tstages\tepsilon\tdelta\tanswers\tcharges\t"+
 		"epsilon charged\tseen\tpurpose")
 	for _, r := range s.Runs {

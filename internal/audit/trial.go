@@ -74,7 +74,7 @@ func (t *trials) one(ctx context.Context, client *student.Client, name string, o
 	}
 	var releases []*conclavev1.Release
 	for number := range s.rounds {
-		r, err := client.Ask(ctx, s.round(name, uint64(number)), nil)
+		r, err := client.Ask(ctx, s.round(name, uint64(number)), student.Asking{}, nil)
 		if err != nil {
 			return 0, err
 		}

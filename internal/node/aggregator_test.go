@@ -100,7 +100,7 @@ func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 			q.Teacher.Vote = vote
 			rng := rand.New(rand.NewPCG(uint64(queries), 5))
 			q.Queries, q.QueryClasses = teacherstest.Generated(queries, questiontest.SmallFeatures, rng)
-			release, err := client.Ask(ctx, asked(name, uint64(number), teachers.Votes, q), nil)
+			release, err := client.Ask(ctx, asked(name, uint64(number), teachers.Votes, q), student.Asking{}, nil)
 			testkit.Must(t, err)
 			want := make([]int64, 2*queries)
 			for _, n := range nodes {

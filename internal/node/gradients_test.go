@@ -82,7 +82,7 @@ func TestThreeTeachersByHand(t *testing.T) {
 		Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0},
 		Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0},
 		AnswerClasses: 4, Gradient: &conclavev1.Projection{Directions: 1, Seed: seed, Clip: 0.1},
-	}), nil)
+	}), student.Asking{}, nil)
 	testkit.Must(t, err)
 	if got, want := release.GetVotes().Histogram, []int64{1, 0, 0, 2, 1, 0, 0, 2}; !slices.Equal(got, want) {
 		t.Errorf("histogram %v, want %v", got, want)
@@ -102,7 +102,7 @@ func TestThreeTeachersByHand(t *testing.T) {
 	release, err = client.Ask(ctx, askedOf(public, "sum", 0, teachers.GradientSum, &conclavev1.GradientSum{
 		Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0},
 		Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0}, Bound: 1 << 16,
-	}), nil)
+	}), student.Asking{}, nil)
 	testkit.Must(t, err)
 	for i, want := range []float64{0.693773, 0.720388} {
 		if got := float64(release.GetSum().Values[i]) / (1 << 16); math.Abs(got-want) > 7*0.004 {

@@ -77,7 +77,7 @@ func NewSite(cfg Config, table *partition.Table, kinds question.Registry) (*Site
 			"restore it from a backup, for a new key gives every unit another teacher",
 			s.keyPath(), s.manifestPath())
 	default:
-		if err := s.tryDivide(); err != nil {
+		if _, err := s.tryDivide(); err != nil {
 			return nil, err
 		}
 	}
@@ -99,26 +99,31 @@ func (s *Site) CheckRound(r *conclavev1.Round) error {
 // Name is the site's name.
 func (s *Site) Name() string { return s.cfg.Site }
 
-// tryDivide divides with a key that is thrown away.
-func (s *Site) tryDivide() error {
-	key, err := partition.NewKey()
+// divided assigns the units to partitions by a key.
+func (s *Site) divided(key partition.Key) (*partition.Assignment, *partition.Manifest, error) {
+	c := s.cfg
+	a, err := partition.Assign(key, s.table, c.Teachers, c.Unit)
 	if err != nil {
-		return err
+		return nil, nil, fmt.Errorf("%s: %w", c.source(), err)
 	}
-	if _, err := partition.Assign(key, s.table, s.cfg.Teachers, s.cfg.Unit); err != nil {
-		return fmt.Errorf("%s: %w", s.cfg.source(), err)
-	}
-	return nil
+	m, err := partition.BuildManifest(key, c.Dataset, c.Site, c.Node, s.table, a, c.Unit)
+	return a, m, err
 }
 
-// divide assigns the units to partitions by the site's own key.
+// divide divides by the site's own key.
 func (s *Site) divide() (err error) {
-	if s.assignment, err = partition.Assign(s.key, s.table, s.cfg.Teachers, s.cfg.Unit); err != nil {
-		return fmt.Errorf("%s: %w", s.cfg.source(), err)
-	}
-	c := s.cfg
-	s.manifest, err = partition.BuildManifest(s.key, c.Dataset, c.Site, c.Node, s.table, s.assignment, c.Unit)
+	s.assignment, s.manifest, err = s.divided(s.key)
 	return err
+}
+
+// tryDivide divides with a key that is thrown away.
+func (s *Site) tryDivide() (*partition.Manifest, error) {
+	key, err := partition.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	_, m, err := s.divided(key)
+	return m, err
 }
 
 // Node makes the node that answers to the aggregator at an address, host:port.

@@ -14,16 +14,7 @@ import (
 func (s *Site) Facts() (f sitepolicy.Facts, certain bool, err error) {
 	m := s.manifest
 	if m == nil {
-		key, err := partition.NewKey()
-		if err != nil {
-			return f, false, err
-		}
-		a, err := partition.Assign(key, s.table, s.cfg.Teachers, s.cfg.Unit)
-		if err != nil {
-			return f, false, err
-		}
-		c := s.cfg
-		if m, err = partition.BuildManifest(key, c.Dataset, c.Site, c.Node, s.table, a, c.Unit); err != nil {
+		if m, err = s.tryDivide(); err != nil {
 			return f, false, err
 		}
 	}

@@ -35,10 +35,11 @@ func announcedBy(terms *conclavev1.RoundTerms) announced {
 		proto.Unmarshal(raw, spec) != nil {
 		return announced{}
 	}
-	return announced{spec, sha256Hex(terms.GetSpec()), terms.GetRequester(), len(terms.GetSpec())}
+	return announced{spec, SpecSHA256(raw), terms.GetRequester(), len(raw)}
 }
 
-func sha256Hex(raw []byte) string {
+// SpecSHA256 names a run's spec by its bytes.
+func SpecSHA256(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
 }

@@ -39,7 +39,7 @@ func (a *asker) Ask(ctx context.Context, stage string, r *conclavev1.Round) (*co
 	if err := a.fill(stage, r); err != nil {
 		return nil, err
 	}
-	return a.client.AskAndForget(ctx, r, a.forget, a.waiting)
+	return a.client.Ask(ctx, r, student.Asking{Forget: a.forget}, a.waiting)
 }
 
 // AskReduced asks a round of a kind with a reducer. Errors match [pipeline.ErrRefused] where it
@@ -48,7 +48,7 @@ func (a *asker) AskReduced(ctx context.Context, stage string, r *conclavev1.Roun
 	if err := a.fill(stage, r); err != nil {
 		return nil, err
 	}
-	release, err := a.client.AskReduced(ctx, r, a.forget, a.waiting)
+	release, err := a.client.Ask(ctx, r, student.Asking{Forget: a.forget, Reduced: true}, a.waiting)
 	if errors.Is(err, student.ErrRefused) {
 		err = refused{err}
 	}
@@ -68,7 +68,7 @@ func (a *asker) AskCached(
 		if !errors.Is(err, student.ErrNotHeld) || asked == maxLeaders {
 			return release, err
 		}
-		if _, err := a.client.AskAndHold(ctx, sums, a.waiting); err != nil {
+		if _, err := a.client.Ask(ctx, sums, student.Asking{Hold: true}, a.waiting); err != nil {
 			return nil, err
 		}
 	}

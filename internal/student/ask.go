@@ -18,54 +18,36 @@ import (
 // partSize keeps every message well under gRPC's default limit of 4 MiB.
 const partSize = 1 << 20
 
+// Asking is what a student tells the aggregator besides a round.
+type Asking struct {
+	// Forget: the student never asks the rounds below it again. Once this one is released their
+	// answers are dropped, which thousands of large ones need.
+	Forget uint64
+	// Hold: the round selects by its own sums, after which the aggregator holds them, also where the
+	// round was released before. What was released stays.
+	Hold bool
+	// Reduced: the kind has a reducer. The round leaves no span: how long it takes depends on the
+	// records.
+	Reduced bool
+}
+
 // Ask sends a round and returns its release, however often the aggregator has
 // to be found again. The round is serialized once, so that a repeated question
 // is the same to the bit. progress may be nil.
-func (c *Client) Ask(ctx context.Context, r *conclavev1.Round,
-	progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
-	return c.askSpanned(ctx, r, &conclavev1.AskRequest{}, progress)
-}
-
-// AskAndForget is [Client.Ask] for a student that never asks the rounds below forget
-// again: once r is released their answers are dropped, which thousands of large ones need.
-func (c *Client) AskAndForget(ctx context.Context, r *conclavev1.Round, forget uint64,
-	progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
-	return c.askSpanned(ctx, r, &conclavev1.AskRequest{Forget: forget}, progress)
-}
-
-// AskReduced is [Client.AskAndForget] for a kind with a reducer. It leaves no span: how long the
-// round takes depends on the records.
-func (c *Client) AskReduced(
-	ctx context.Context, r *conclavev1.Round, forget uint64, progress func(*conclavev1.Progress),
-) (*conclavev1.Release, error) {
-	return c.askTold(ctx, r, &conclavev1.AskRequest{Forget: forget}, progress)
-}
-
-// AskAndHold is [Client.Ask] for a round that selects by its own sums, after which the aggregator
-// holds them, also where the round was released before. What was released stays.
-func (c *Client) AskAndHold(ctx context.Context, r *conclavev1.Round,
-	progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
-	return c.askSpanned(ctx, r, &conclavev1.AskRequest{Hold: true}, progress)
-}
-
-func (c *Client) askSpanned(
-	ctx context.Context, r *conclavev1.Round, told *conclavev1.AskRequest, progress func(*conclavev1.Progress),
+func (c *Client) Ask(
+	ctx context.Context, r *conclavev1.Round, how Asking, progress func(*conclavev1.Progress),
 ) (release *conclavev1.Release, err error) {
-	ctx, span := c.tracer.Begin(ctx, "ask", tracing.About(c.cfg.Dataset, r.Run, r.Number, "")...)
-	defer func() { span.End(failure(err)) }()
-	return c.askTold(tracing.Outgoing(ctx), r, told, progress)
-}
-
-// askTold asks with what the first part tells besides the round.
-func (c *Client) askTold(
-	ctx context.Context, r *conclavev1.Round, told *conclavev1.AskRequest, progress func(*conclavev1.Progress),
-) (release *conclavev1.Release, err error) {
+	if !how.Reduced {
+		spanned, span := c.tracer.Begin(ctx, "ask", tracing.About(c.cfg.Dataset, r.Run, r.Number, "")...)
+		defer func() { span.End(failure(err)) }()
+		ctx = tracing.Outgoing(spanned)
+	}
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode round %d: %w", r.Number, err)
 	}
 	err = c.retry(ctx, fmt.Sprintf("ask round %d", r.Number), func() error {
-		release, err = c.ask(ctx, r, raw, told, progress)
+		release, err = c.ask(ctx, r, raw, how, progress)
 		return err
 	})
 	return release, err
@@ -86,8 +68,9 @@ func failure(err error) string {
 	return "failed"
 }
 
-func (c *Client) ask(ctx context.Context, r *conclavev1.Round, raw []byte, told *conclavev1.AskRequest,
-	progress func(*conclavev1.Progress)) (*conclavev1.Release, error) {
+func (c *Client) ask(
+	ctx context.Context, r *conclavev1.Round, raw []byte, how Asking, progress func(*conclavev1.Progress),
+) (*conclavev1.Release, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // frees the stream on every way out
 	stream, err := c.api.Ask(ctx)
@@ -96,7 +79,7 @@ func (c *Client) ask(ctx context.Context, r *conclavev1.Round, raw []byte, told 
 	}
 	total := (len(raw) + partSize - 1) / partSize
 	for i := range total {
-		err := stream.Send(&conclavev1.AskRequest{Forget: told.Forget, Hold: told.Hold, Part: &conclavev1.RoundPart{
+		err := stream.Send(&conclavev1.AskRequest{Forget: how.Forget, Hold: how.Hold, Part: &conclavev1.RoundPart{
 			Run: r.Run, Round: r.Number, Part: uint32(i), Parts: uint32(total),
 			Data: raw[i*partSize : min((i+1)*partSize, len(raw))],
 		}})

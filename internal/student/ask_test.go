@@ -69,7 +69,7 @@ func TestRoundsTravelInPartsAndRepeatToTheBit(t *testing.T) {
 				}
 				return stream.Send(release("r", 7))
 			}}
-			got, err := connected(t, s).Ask(testkit.Within(t), question(c.bytes), nil)
+			got, err := connected(t, s).Ask(testkit.Within(t), question(c.bytes), Asking{}, nil)
 			if err != nil || got.Teachers != 3 || s.count() != 2 {
 				t.Errorf("release %v, error %v after %d calls", got, err, s.count())
 			}
@@ -82,7 +82,8 @@ func TestARefusalInTheMiddleOfTheParts(t *testing.T) {
 	s := &service{ask: func(int, conclavev1.StudentService_AskServer) error {
 		return status.Error(codes.ResourceExhausted, "over budget")
 	}}
-	if _, err := connected(t, s).Ask(testkit.Within(t), question(20*partSize), nil); !errors.Is(err, ErrOverBudget) {
+	_, err := connected(t, s).Ask(testkit.Within(t), question(20*partSize), Asking{}, nil)
+	if !errors.Is(err, ErrOverBudget) {
 		t.Errorf("error %v, want ErrOverBudget", err)
 	}
 }
@@ -100,7 +101,7 @@ func TestProgressIsPassedOn(t *testing.T) {
 		return stream.Send(release("r", 7))
 	}}
 	var live []uint32
-	_, err := connected(t, s).Ask(testkit.Within(t), question(10), func(p *conclavev1.Progress) {
+	_, err := connected(t, s).Ask(testkit.Within(t), question(10), Asking{}, func(p *conclavev1.Progress) {
 		if p.WaitingForQuorum != (p.TeachersLive < p.TeachersNeeded) {
 			t.Errorf("progress %v", p)
 		}
@@ -109,7 +110,7 @@ func TestProgressIsPassedOn(t *testing.T) {
 	if err != nil || len(live) != 3 || live[2] != 2 {
 		t.Errorf("live %v, error %v; want all three", live, err)
 	}
-	if _, err := connected(t, s).Ask(testkit.Within(t), question(10), nil); err != nil {
+	if _, err := connected(t, s).Ask(testkit.Within(t), question(10), Asking{}, nil); err != nil {
 		t.Errorf("without a callback: %v", err)
 	}
 }
@@ -123,7 +124,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 			}
 			return stream.Send(release("r", 7))
 		}}
-		if _, err := connected(t, s).Ask(testkit.Within(t), question(10), nil); err != nil || s.count() != 2 {
+		if _, err := connected(t, s).Ask(testkit.Within(t), question(10), Asking{}, nil); err != nil || s.count() != 2 {
 			t.Errorf("error %v after %d calls, want none after 2", err, s.count())
 		}
 	})
@@ -136,7 +137,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 				received(t, stream)
 				return stream.Send(answer)
 			}}
-			_, err := connected(t, s).Ask(testkit.Within(t), question(10), nil)
+			_, err := connected(t, s).Ask(testkit.Within(t), question(10), Asking{}, nil)
 			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "the release is of round") {
 				t.Errorf("error %v; want a refusal that names the round", err)
 			}

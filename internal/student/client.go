@@ -33,7 +33,7 @@ var (
 	// Config.Patience.
 	ErrFailed = errors.New("the aggregator fails at the request")
 	// ErrNotHeld: the aggregator does not know what the request is about: of a selection,
-	// the sums that it selects by; see [Client.AskAndHold].
+	// the sums that it selects by; see Hold in [Asking].
 	ErrNotHeld = errors.New("the aggregator does not hold what was asked about")
 	// ErrCertificate: this student's own certificate is no longer accepted.
 	ErrCertificate = errors.New("the certificate is not accepted")

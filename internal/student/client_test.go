@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
-	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/certstest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -24,12 +24,8 @@ func TestTroublesThatPassAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	for _, code := range []codes.Code{codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Internal} {
 		t.Run(code.String(), func(t *testing.T) {
-			s := &service{open: func(call int, r *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
-				if call < 3 {
-					return nil, status.Error(code, "not yet")
-				}
-				return &conclavev1.OpenRunResponse{Aggregator: r.Spec.Name}, nil
-			}}
+			notYet := status.Error(code, "not yet")
+			s := opens(notYet, notYet, notYet, nil)
 			client := connected(t, s)
 			client.met = true // asks for no certificate check in between
 			got, err := client.OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"})
@@ -40,29 +36,10 @@ func TestTroublesThatPassAreWaitedFor(t *testing.T) {
 	}
 }
 
-// An aggregator that answers every time with a failure will never do otherwise.
-func TestFailuresThatDoNotPassEnd(t *testing.T) {
-	t.Parallel()
-	for _, code := range []codes.Code{codes.Internal, codes.Unknown} {
-		t.Run(code.String(), func(t *testing.T) {
-			s := &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
-				return nil, status.Error(code, "the reason")
-			}}
-			dir := newAuthority(t)
-			address, _ := serve(t, dir, "127.0.0.1:0", s)
-			c := studentConfig(dir, address)
-			c.Patience = 200 * time.Millisecond
-			client := newClient(t, c)
-			client.met = true
-			_, err := client.OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"})
-			if !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), "the reason") || s.count() < 2 {
-				t.Errorf("error %v after %d calls; want ErrFailed with the reason after some", err, s.count())
-			}
-		})
-	}
-}
-
-func TestLastingRefusalsEndAtOnce(t *testing.T) {
+// Lasting refusals end a call at once. An aggregator that answers every time with a failure will never
+// do otherwise, and a certificate that ended may have been renewed, or not: both are asked again, for
+// some time.
+func TestRefusalsEndACall(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[codes.Code]error{
 		codes.ResourceExhausted:  ErrOverBudget,
@@ -72,45 +49,36 @@ func TestLastingRefusalsEndAtOnce(t *testing.T) {
 		codes.NotFound:           ErrRefused,
 		codes.AlreadyExists:      ErrRunExists,
 		codes.Unimplemented:      ErrRefused,
+		codes.Internal:           ErrFailed,
+		codes.Unknown:            ErrFailed,
+		codes.Unauthenticated:    ErrCertificate,
 	} {
 		t.Run(code.String(), func(t *testing.T) {
-			s := &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
-				return nil, status.Error(code, "the reason and the fix")
-			}}
-			_, err := connected(t, s).OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"})
+			s := opens(status.Error(code, "the reason and the fix"))
+			client := patient(t, s, 300*time.Millisecond)
+			client.met = true
+			_, err := client.OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"})
 			if !errors.Is(err, want) || !strings.Contains(err.Error(), "the reason and the fix") {
 				t.Errorf("error %v; want %v with the aggregator's reason", err, want)
 			}
-			if s.count() != 1 {
-				t.Errorf("asked %d times, want once", s.count())
+			if again := want == ErrFailed || want == ErrCertificate; (s.count() > 1) != again {
+				t.Errorf("asked %d times", s.count())
+			}
+			if want == ErrCertificate && !errors.Is(err, ErrRefused) {
+				t.Errorf("error %v, want a refusal", err)
 			}
 		})
 	}
 }
 
-// A certificate that ended in the middle may have been renewed: the student asks again, but
-// not for ever.
+// A certificate that ended in the middle may have been renewed.
 func TestACertificateThatEndedIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	ended := status.Error(codes.Unauthenticated, "the certificate ended")
-	s := &service{open: func(call int, _ *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
-		if call < 2 {
-			return nil, ended
-		}
-		return &conclavev1.OpenRunResponse{Aggregator: "agg"}, nil
-	}}
-	if _, err := connected(t, s).OpenRun(testkit.Within(t),
-		&conclavev1.RunSpec{Name: "r"}); err != nil || s.count() != 3 {
+	s := opens(ended, ended, nil)
+	_, err := connected(t, s).OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"})
+	if err != nil || s.count() != 3 {
 		t.Errorf("%v after %d calls", err, s.count())
-	}
-	s = &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) { return nil, ended }}
-	c := studentConfig(newAuthority(t), "")
-	dir := filepath.Dir(c.TLS.CA)
-	c.Aggregator, _ = serve(t, dir, "127.0.0.1:0", s)
-	c.Patience = 300 * time.Millisecond
-	if _, err := newClient(t, c).OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"}); !errors.Is(err,
-		ErrRefused) || !errors.Is(err, ErrCertificate) || s.count() < 2 {
-		t.Errorf("%v after %d calls; want ErrRefused and ErrCertificate after some", err, s.count())
 	}
 }
 
@@ -125,7 +93,7 @@ func free(t *testing.T) string {
 
 func TestAnAggregatorThatNeverAnswersIsGivenUp(t *testing.T) {
 	t.Parallel()
-	c := studentConfig(newAuthority(t), free(t))
+	c := studentConfig(certstest.New(t), free(t))
 	c.Patience = 200 * time.Millisecond
 	start := time.Now()
 	_, err := newClient(t, c).OpenRun(testkit.Within(t), &conclavev1.RunSpec{})
@@ -140,7 +108,7 @@ func TestAnAggregatorThatNeverAnswersIsGivenUp(t *testing.T) {
 // Once met, an aggregator may be away for longer than the patience.
 func TestAnAggregatorThatComesBackIsFoundAgain(t *testing.T) {
 	t.Parallel()
-	dir := newAuthority(t)
+	dir := certstest.New(t)
 	s := &service{open: func(call int, _ *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
 		return &conclavev1.OpenRunResponse{Rounds: uint64(call)}, nil
 	}}
@@ -160,7 +128,7 @@ func TestAnAggregatorThatComesBackIsFoundAgain(t *testing.T) {
 }
 
 func TestWaitingEndsWithTheContext(t *testing.T) {
-	client := newClient(t, studentConfig(newAuthority(t), free(t)))
+	client := newClient(t, studentConfig(certstest.New(t), free(t)))
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
 	if _, err := client.OpenRun(ctx, &conclavev1.RunSpec{}); !errors.Is(err, context.Canceled) {
@@ -170,10 +138,8 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 
 func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 	t.Parallel()
-	s := &service{open: func(int, *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
-		return &conclavev1.OpenRunResponse{}, nil
-	}}
-	dir, other := newAuthority(t), newAuthority(t)
+	s := opens(nil)
+	dir, other := certstest.New(t), certstest.New(t)
 	address, _ := serve(t, dir, "127.0.0.1:0", s)
 	ask := func(c Config) error {
 		client, err := Dial(c, zap.NewNop())
@@ -188,11 +154,8 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 	stranger.TLS.CA = studentConfig(dir, address).TLS.CA
 	elsewhere := studentConfig(dir, address)
 	elsewhere.ServerName = "aggregator.example"
-	short := newAuthority(t)
-	testkit.Must(t, authority.Issue(short, certs.RoleStudent, "old", nil, time.Millisecond))
-	expired := studentConfig(short, address)
-	expired.TLS = certs.IssuedFiles(short, certs.RoleStudent, "old")
-	time.Sleep(1100 * time.Millisecond) // certificates count whole seconds
+	expired := studentConfig(dir, address)
+	expired.TLS = certs.IssuedFiles(certstest.Aged(t), certs.RoleNode, "old")
 	missing := studentConfig(dir, address)
 	missing.TLS.Key = filepath.Join(dir, "none.key")
 	for name, c := range map[string]struct {

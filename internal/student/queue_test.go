@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -12,12 +11,12 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
-	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
+	"github.com/conclave-dp/conclave/internal/certs/certstest"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig/tlsconfigtest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -27,8 +26,8 @@ type queueService struct {
 	conclavev1.UnimplementedRunServiceServer
 	conclavev1.UnimplementedStudentServiceServer
 
-	// claim decides what comes of the streams after the run was given; the number counts them.
-	claim func(call int, worker *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error
+	// claim decides what comes of the streams, which the number counts; nil holds the run.
+	claim func(call int, stream conclavev1.RunService_ClaimRunServer) error
 	// watch answers the calls of a watch.
 	watch func(call int, stream conclavev1.RunService_WatchRunServer) error
 	// shown is how the run stands; nil where there is none.
@@ -52,7 +51,10 @@ func (s *queueService) ClaimRun(stream conclavev1.RunService_ClaimRunServer) err
 	s.workers = append(s.workers, m.GetWorker())
 	call := len(s.workers) - 1
 	s.mu.Unlock()
-	return s.claim(call, m.GetWorker(), stream)
+	if s.claim == nil {
+		return s.hold(stream)
+	}
+	return s.claim(call, stream)
 }
 
 // hold gives the run, and takes progress until the worker goes.
@@ -123,29 +125,29 @@ func (s *queueService) Ask(stream conclavev1.StudentService_AskServer) error {
 
 func serveQueue(t *testing.T, s *queueService) *Queue {
 	t.Helper()
-	dir := newAuthority(t)
+	dir := certstest.New(t)
 	s.over = make(chan error, 10)
-	config, err := tlsconfig.Server(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
+	address, _ := tlsconfigtest.Serve(t, certs.IssuedFiles(dir, certs.RoleAggregator, "agg"), "127.0.0.1:0",
+		func(server *grpc.Server) {
+			conclavev1.RegisterRunServiceServer(server, s)
+			conclavev1.RegisterStudentServiceServer(server, s)
+		})
+	return newClient(t, studentConfig(dir, address)).Queue()
+}
+
+// claimed is the run as a worker has claimed it.
+func claimed(t *testing.T, s *queueService) *Held {
+	t.Helper()
+	held, err := serveQueue(t, s).Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
 	testkit.Must(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
-	conclavev1.RegisterRunServiceServer(server, s)
-	conclavev1.RegisterStudentServiceServer(server, s)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		testkit.Must(t, testkit.Receive(t, served))
-	})
-	return newClient(t, studentConfig(dir, listener.Addr().String())).Queue()
+	return held
 }
 
 // A stream that breaks is opened again with the claim, and the run goes on.
 func TestAHeldRunOutlivesItsStream(t *testing.T) {
 	t.Parallel()
 	s := &queueService{}
-	s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+	s.claim = func(call int, stream conclavev1.RunService_ClaimRunServer) error {
 		if call == 0 {
 			_ = give(stream)
 			return status.Error(codes.Unavailable, "stopping")
@@ -157,23 +159,18 @@ func TestAHeldRunOutlivesItsStream(t *testing.T) {
 	testkit.Must(t, err)
 	held.Report(&conclavev1.RunProgress{Round: 1})
 	held.Report(&conclavev1.RunProgress{Round: 2})
-	for end := time.Now().Add(testkit.Patience); ; time.Sleep(10 * time.Millisecond) {
+	testkit.Eventually(t, "progress", func() bool {
 		s.mu.Lock()
-		n := len(s.progress)
-		s.mu.Unlock()
-		if n > 0 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("no progress came")
-		}
-	}
+		defer s.mu.Unlock()
+		return len(s.progress) > 0
+	})
 	if held.Context().Err() != nil {
 		t.Errorf("the run was lost: %v", context.Cause(held.Context()))
 	}
 	_, err = held.Client().OpenRun(testkit.Within(t), &conclavev1.RunSpec{})
 	testkit.Must(t, err)
-	if _, err := held.Client().Ask(testkit.Within(t), &conclavev1.Round{Run: "a"}, nil); !errors.Is(err, ErrRefused) {
+	_, err = held.Client().Ask(testkit.Within(t), &conclavev1.Round{Run: "a"}, Asking{}, nil)
+	if !errors.Is(err, ErrRefused) {
 		t.Error(err)
 	}
 	_, err = q.OpenRun(testkit.Within(t), &conclavev1.RunSpec{}) // not the holder's
@@ -204,9 +201,6 @@ func TestAHeldRunOutlivesItsStream(t *testing.T) {
 // Who gives a run back ends its requests, so that nobody has to wait for a grace.
 func TestGivingBackEndsTheRequests(t *testing.T) {
 	s := &queueService{}
-	s.claim = func(_ int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
-		return s.hold(stream)
-	}
 	q := serveQueue(t, s)
 	ctx, stop := context.WithCancel(testkit.Within(t))
 	held, err := q.Claim(ctx, &conclavev1.Worker{Dataset: "d", Name: "w"})
@@ -230,7 +224,7 @@ func TestGivingBackEndsTheRequests(t *testing.T) {
 func TestGivingBackToNobody(t *testing.T) {
 	broken := make(chan struct{})
 	s := &queueService{}
-	s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+	s.claim = func(call int, stream conclavev1.RunService_ClaimRunServer) error {
 		if call == 0 {
 			testkit.Must(t, give(stream))
 		} else if call == 1 {
@@ -238,8 +232,7 @@ func TestGivingBackToNobody(t *testing.T) {
 		}
 		return status.Error(codes.Unavailable, "stopping")
 	}
-	held, err := serveQueue(t, s).Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
-	testkit.Must(t, err)
+	held := claimed(t, s)
 	testkit.Receive(t, broken)
 	start := time.Now()
 	if held.GiveBack() {
@@ -255,7 +248,7 @@ func TestGivingBackToNobody(t *testing.T) {
 func TestAHeldRunOutlivesItsCertificate(t *testing.T) {
 	back := make(chan struct{})
 	s := &queueService{}
-	s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+	s.claim = func(call int, stream conclavev1.RunService_ClaimRunServer) error {
 		if call == 0 {
 			testkit.Must(t, give(stream))
 			return status.Error(codes.Unauthenticated, "the certificate ended")
@@ -263,8 +256,7 @@ func TestAHeldRunOutlivesItsCertificate(t *testing.T) {
 		close(back)
 		return s.hold(stream)
 	}
-	held, err := serveQueue(t, s).Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
-	testkit.Must(t, err)
+	held := claimed(t, s)
 	select {
 	case <-back:
 	case <-held.Context().Done():
@@ -291,12 +283,7 @@ func TestConfirm(t *testing.T) {
 		{&conclavev1.RunStatus{State: conclavev1.RunState_RUN_STATE_CANCELLED, Reason: "by eve"}, "cancelled: by eve"},
 		{nil, "no such run"},
 	} {
-		s := &queueService{shown: c.shown}
-		s.claim = func(_ int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
-			return s.hold(stream)
-		}
-		held, err := serveQueue(t, s).Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
-		testkit.Must(t, err)
+		held := claimed(t, &queueService{shown: c.shown})
 		var lost *LostError
 		switch err := held.Confirm(testkit.Within(t)); {
 		case c.want == "" && err != nil:
@@ -315,7 +302,7 @@ func TestARunThatIsTakenAway(t *testing.T) {
 		end := &conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Ended{
 			Ended: &conclavev1.EndedRun{State: conclavev1.RunState_RUN_STATE_CANCELLED, Reason: "by eve"},
 		}}
-		s.claim = func(call int, _ *conclavev1.Worker, stream conclavev1.RunService_ClaimRunServer) error {
+		s.claim = func(call int, stream conclavev1.RunService_ClaimRunServer) error {
 			if call > 0 {
 				return stream.Send(end)
 			}
@@ -324,13 +311,8 @@ func TestARunThatIsTakenAway(t *testing.T) {
 			}
 			return stream.Send(end)
 		}
-		held, err := serveQueue(t, s).Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
-		testkit.Must(t, err)
-		select {
-		case <-held.Context().Done():
-		case <-time.After(testkit.Patience):
-			t.Fatal("the worker does not hear of it")
-		}
+		held := claimed(t, s)
+		testkit.Receive(t, held.Context().Done())
 		var lost *LostError
 		if cause := context.Cause(held.Context()); !errors.As(cause, &lost) ||
 			lost.State != conclavev1.RunState_RUN_STATE_CANCELLED || lost.Reason != "by eve" {
@@ -341,8 +323,7 @@ func TestARunThatIsTakenAway(t *testing.T) {
 }
 
 func TestWaitingForARunEndsWithTheContext(t *testing.T) {
-	q := serveQueue(t, &queueService{claim: func(_ int, _ *conclavev1.Worker,
-		stream conclavev1.RunService_ClaimRunServer) error {
+	q := serveQueue(t, &queueService{claim: func(_ int, stream conclavev1.RunService_ClaimRunServer) error {
 		<-stream.Context().Done()
 		return status.FromContextError(stream.Context().Err()).Err()
 	}})
@@ -351,8 +332,7 @@ func TestWaitingForARunEndsWithTheContext(t *testing.T) {
 	if _, err := q.Claim(ctx, &conclavev1.Worker{Dataset: "d", Name: "w"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	q = serveQueue(t, &queueService{claim: func(_ int, _ *conclavev1.Worker,
-		_ conclavev1.RunService_ClaimRunServer) error {
+	q = serveQueue(t, &queueService{claim: func(int, conclavev1.RunService_ClaimRunServer) error {
 		return status.Error(codes.FailedPrecondition, "dataset \"d\" is not served here")
 	}})
 	if _, err := q.Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"}); !errors.Is(err, ErrRefused) {

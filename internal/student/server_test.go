@@ -3,9 +3,7 @@ package student
 import (
 	"context"
 	"flag"
-	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -13,11 +11,10 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/conclave-dp/conclave/internal/certs"
-	"github.com/conclave-dp/conclave/internal/certs/authority"
-	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
+	"github.com/conclave-dp/conclave/internal/certs/certstest"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig/tlsconfigtest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -65,45 +62,18 @@ func (s *service) ReadLedger(_ *conclavev1.ReadLedgerRequest, stream conclavev1.
 	return s.ledger(s.next(), stream)
 }
 
-// newAuthority makes certificates for an aggregator on loopback and a student.
-func newAuthority(t *testing.T) (dir string) {
-	t.Helper()
-	dir = filepath.Join(t.TempDir(), "certs")
-	testkit.Must(t, authority.Create(dir))
-	testkit.Must(t, authority.Issue(dir, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
-	testkit.Must(t, authority.Issue(dir, certs.RoleStudent, "s", nil, time.Hour))
-	return dir
-}
-
 // serve starts an aggregator over TLS and returns its address and its stop.
 func serve(t *testing.T, dir, address string, s *service) (string, func()) {
 	t.Helper()
-	config, err := tlsconfig.Server(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
-	testkit.Must(t, err)
-	listener, err := net.Listen("tcp", address)
-	testkit.Must(t, err)
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
-	conclavev1.RegisterStudentServiceServer(server, s)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := server.Serve(listener); err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	}()
-	stop := sync.OnceFunc(func() {
-		server.Stop()
-		testkit.Receive(t, done)
-	})
-	t.Cleanup(stop)
-	return listener.Addr().String(), stop
+	return tlsconfigtest.Serve(t, certs.IssuedFiles(dir, certs.RoleAggregator, "agg"), address,
+		func(server *grpc.Server) { conclavev1.RegisterStudentServiceServer(server, s) })
 }
 
 // studentConfig is a student's that loses no time.
 func studentConfig(dir, address string) Config {
 	c := DefaultConfig()
 	c.Aggregator, c.Dataset, c.Run = address, "data", "run.yaml"
-	c.TLS = certs.IssuedFiles(dir, certs.RoleStudent, "s")
+	c.TLS = certs.IssuedFiles(dir, certs.RoleStudent, "lab")
 	c.Retry, c.Patience = 50*time.Millisecond, 10*time.Second
 	return c
 }
@@ -123,9 +93,25 @@ func newClient(t *testing.T, c Config) *Client {
 // connected is a client of a server that does what s says.
 func connected(t *testing.T, s *service) *Client {
 	t.Helper()
-	dir := newAuthority(t)
+	return patient(t, s, 10*time.Second)
+}
+
+// patient is connected with so much patience.
+func patient(t *testing.T, s *service, patience time.Duration) *Client {
+	t.Helper()
+	dir := certstest.New(t)
 	address, _ := serve(t, dir, "127.0.0.1:0", s)
-	return newClient(t, studentConfig(dir, address))
+	c := studentConfig(dir, address)
+	c.Patience = patience
+	return newClient(t, c)
+}
+
+// opens is an aggregator that gives the errors in turn, the last one again and again, where nil is an
+// opened run.
+func opens(errs ...error) *service {
+	return &service{open: func(call int, r *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
+		return &conclavev1.OpenRunResponse{Aggregator: r.Spec.GetName()}, errs[min(call, len(errs)-1)]
+	}}
 }
 
 func write(t *testing.T, path, text string) {

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/conclave-dp/conclave/internal/certs/certstest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/testkit/tracetest"
 	"github.com/conclave-dp/conclave/internal/tracing"
@@ -31,18 +32,19 @@ func TestSpansOfAStudent(t *testing.T) {
 		}
 		return stream.Send(release("r", 7))
 	}}
-	dir := newAuthority(t)
+	dir := certstest.New(t)
 	address, _ := serve(t, dir, "127.0.0.1:0", s)
 	var collector tracetest.Collector
 	c := studentConfig(dir, address)
 	c.Traces = tracing.Config{Endpoint: collector.Serve(t, ""), Insecure: true}
 	client := newClient(t, c)
-	_, err := client.Ask(testkit.Within(t), question(10), nil)
+	_, err := client.Ask(testkit.Within(t), question(10), Asking{}, nil)
 	testkit.Must(t, err)
-	if _, err := client.Ask(testkit.Within(t), question(10), nil); err == nil {
+	if _, err := client.Ask(testkit.Within(t), question(10), Asking{}, nil); err == nil {
 		t.Error("a refused round was answered")
 	}
-	_, err = client.AskReduced(testkit.Within(t), &conclavev1.Round{Run: "r", Number: 7, Kind: "fit"}, 0, nil)
+	_, err = client.Ask(testkit.Within(t), &conclavev1.Round{Run: "r", Number: 7, Kind: "fit"},
+		Asking{Reduced: true}, nil)
 	testkit.Must(t, err)
 	client.tracer.Close()
 	spans := collector.Spans()

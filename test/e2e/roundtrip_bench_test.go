@@ -70,7 +70,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 				r := question.Ask(teachers.Votes.Name, v,
 					question.Shape{Votes: &question.Histogram{Queries: benchQueries, Classes: 2}})
 				r.Run, r.Number = "bench", number
-				release, err := client.Ask(b.Context(), r, nil)
+				release, err := client.Ask(b.Context(), r, student.Asking{}, nil)
 				if err != nil {
 					b.Fatal(err)
 				}

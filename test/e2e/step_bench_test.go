@@ -176,7 +176,7 @@ func (s *stepStudent) Discriminator(ctx context.Context, round uint64,
 	r.Planned = 1
 	s.asked.Weights = safetensors.Bytes(q.Weights)
 	r.Params = question.Marshal(s.asked)
-	release, err := s.client.AskAndForget(ctx, r, r.Number/100*100, nil)
+	release, err := s.client.Ask(ctx, r, student.Asking{Forget: r.Number / 100 * 100}, nil)
 	if err != nil {
 		return nil, err
 	}

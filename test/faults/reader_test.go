@@ -58,7 +58,7 @@ func readOverAndOver(ctx context.Context) error {
 		return err
 	}
 	ask := func(n int) error {
-		release, err := client.Ask(ctx, r.round(n), nil)
+		release, err := client.Ask(ctx, r.round(n), student.Asking{}, nil)
 		if err != nil {
 			return err
 		}

@@ -50,6 +50,15 @@ func Aged(t testing.TB) string {
 	return dir
 }
 
+// Reissue gives an identity another certificate in place of the one it has.
+func Reissue(t testing.TB, dir string, role certs.Role, name string, hosts []string, validity time.Duration) {
+	t.Helper()
+	files := certs.IssuedFiles(dir, role, name)
+	testkit.Must(t, os.Remove(files.Cert))
+	testkit.Must(t, os.Remove(files.Key))
+	testkit.Must(t, authority.Issue(dir, role, name, hosts, validity))
+}
+
 // SignAgain replaces a certificate by one that the authority in dir would not issue: change
 // changes the one that is there, and the authority signs it for the same key.
 func SignAgain(t testing.TB, dir, path string, change func(*x509.Certificate)) {

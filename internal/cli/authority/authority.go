@@ -33,8 +33,8 @@ func roleFlag(c *cobra.Command, value certs.Role, usage string) *string {
 		string(certs.RoleNode), string(certs.RoleStudent), string(certs.RoleAggregator), string(certs.RoleOperator))
 }
 
-func hostsFlag(c *cobra.Command, hosts *[]string) {
-	c.Flags().StringSliceVar(hosts, "hosts", nil, "names and addresses an aggregator is dialled by, with commas")
+func hostsFlag(c *cobra.Command) *[]string {
+	return c.Flags().StringSlice("hosts", nil, "names and addresses an aggregator is dialled by, with commas")
 }
 
 func checkHosts(hosts []string, role certs.Role) error {

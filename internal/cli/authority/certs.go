@@ -53,51 +53,37 @@ func caCommand() *cobra.Command {
 	return c
 }
 
-// issueFlags say whom a certificate is for.
-type issueFlags struct {
-	dir, name    string
-	hosts        []string
-	days         int
-	role, format *string
-}
-
 func issueCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "issue --dir DIR --role aggregator|node|student --name NAME [--hosts HOST,...] [--days N]",
 		Short: "make a key and its certificate",
 	}
-	var o issueFlags
-	f := c.Flags()
-	f.StringVar(&o.dir, "dir", "", "`folder` of the authority")
-	o.role = roleFlag(c, "", "whom the certificate is for")
-	f.StringVar(&o.name, "name", "", "name in the certificate; a node's is its site")
-	hostsFlag(c, &o.hosts)
-	f.IntVar(&o.days, "days", 365, "days the certificate is valid")
-	o.format = cli.Format(c)
+	dir := c.Flags().String("dir", "", "`folder` of the authority")
+	role := roleFlag(c, "", "whom the certificate is for")
+	name := c.Flags().String("name", "", "name in the certificate; a node's is its site")
+	hosts := hostsFlag(c)
+	days := c.Flags().Int("days", 365, "days the certificate is valid")
+	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
-		if o.dir == "" || *o.role == "" || o.name == "" {
+		if *dir == "" || *role == "" || *name == "" {
 			return cli.Misuse("--dir, --role and --name are needed")
 		}
-		if err := checkDays("days", o.days, 1); err != nil {
+		if err := checkDays("days", *days, 1); err != nil {
 			return err
 		}
-		if err := checkHosts(o.hosts, certs.Role(*o.role)); err != nil {
+		role := certs.Role(*role)
+		if err := checkHosts(*hosts, role); err != nil {
 			return err
 		}
-		return issue(o)
+		if err := authority.Issue(*dir, role, *name, *hosts, duration(*days)); err != nil {
+			return err
+		}
+		files := certs.IssuedFiles(*dir, role, *name)
+		if *format == "json" {
+			return cli.PrintJSON(files)
+		}
+		fmt.Printf("%s\n%s\n", files.Cert, files.Key)
+		return nil
 	}
 	return c
-}
-
-func issue(o issueFlags) error {
-	role := certs.Role(*o.role)
-	if err := authority.Issue(o.dir, role, o.name, o.hosts, duration(o.days)); err != nil {
-		return err
-	}
-	files := certs.IssuedFiles(o.dir, role, o.name)
-	if *o.format == "json" {
-		return cli.PrintJSON(files)
-	}
-	fmt.Printf("%s\n%s\n", files.Cert, files.Key)
-	return nil
 }

@@ -21,19 +21,19 @@ func listCommand() *cobra.Command {
 		if *dir == "" {
 			return cli.Misuse("--dir: name the folder of the authority")
 		}
-		return list(*dir, *format)
+		all, err := authority.Inventory(*dir)
+		if err != nil {
+			return err
+		}
+		if *format == "json" {
+			return cli.PrintJSON(map[string]any{"certificates": append([]authority.Certificate{}, all...)})
+		}
+		return show(all)
 	}
 	return c
 }
 
-func list(dir, format string) error {
-	all, err := authority.Inventory(dir)
-	if err != nil {
-		return err
-	}
-	if format == "json" {
-		return cli.PrintJSON(map[string]any{"certificates": append([]authority.Certificate{}, all...)})
-	}
+func show(all []authority.Certificate) error {
 	w := cli.Columns()
 	fmt.Fprintln(w, "role\tname\tserial\tvalid until\tstate")
 	for _, h := range all {

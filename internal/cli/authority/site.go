@@ -23,71 +23,50 @@ A site requests and installs; the others are for where the authority is. A node'
 	return c
 }
 
-// requestFlags say what a site asks for.
-type requestFlags struct {
-	dir, name     string
-	role          *string
-	hosts         []string
-	renew, newKey bool
-	format        *string
-}
-
 func requestCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "request --dir DIR --site NAME [--role ROLE] [--hosts HOST,...] [--renew [--new-key]]",
 		Short: "at a site: make a key, and a request to send to the authority",
 	}
-	var o requestFlags
 	f := c.Flags()
-	f.StringVar(&o.dir, "dir", "", "`folder` of the site's key and certificate; made if needed")
-	f.StringVar(&o.name, "site", "", "name of the site, or of the student or aggregator")
-	o.role = roleFlag(c, certs.RoleNode, "whom the certificate is for")
-	hostsFlag(c, &o.hosts)
-	f.BoolVar(&o.renew, "renew", false, "ask for a further certificate, for the key that is there")
-	f.BoolVar(&o.newKey, "new-key", false, "with --renew: make a new key, which install puts in the old one's place")
-	o.format = cli.Format(c)
+	dir := f.String("dir", "", "`folder` of the site's key and certificate; made if needed")
+	name := f.String("site", "", "name of the site, or of the student or aggregator")
+	role := roleFlag(c, certs.RoleNode, "whom the certificate is for")
+	hosts := hostsFlag(c)
+	renew := f.Bool("renew", false, "ask for a further certificate, for the key that is there")
+	newKey := f.Bool("new-key", false, "with --renew: make a new key, which install puts in the old one's place")
+	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
-		if o.dir == "" || o.name == "" {
+		if *dir == "" || *name == "" {
 			return cli.Misuse("--dir and --site are needed")
 		}
-		if err := checkHosts(o.hosts, certs.Role(*o.role)); err != nil {
+		role := certs.Role(*role)
+		if err := checkHosts(*hosts, role); err != nil {
 			return err
 		}
-		if o.newKey && !o.renew {
+		choice := request.FirstKey
+		switch {
+		case *newKey && !*renew:
 			return cli.Misuse("--new-key belongs to --renew; a first request makes a key anyway")
+		case *newKey:
+			choice = request.NextKey
+		case *renew:
+			choice = request.SameKey
 		}
-		return requestCertificate(o)
+		q, err := request.New(*dir, role, *name, *hosts, choice)
+		if err != nil {
+			return err
+		}
+		path := certs.FilesAtSite(*dir, role, *name).Request
+		if *format == "json" {
+			return cli.PrintJSON(map[string]string{"request": path, "fingerprint": q.Fingerprint})
+		}
+		fmt.Printf("%s\nfingerprint of the key: %s\n", path, certs.SpellFingerprint(q.Fingerprint))
+		fmt.Fprintln(os.Stderr,
+			"send the .csr file to whoever keeps the authority, and read the fingerprint out; the key stays here")
+		return nil
 	}
 	return c
-}
-
-func requestCertificate(o requestFlags) error {
-	choice := request.FirstKey
-	if o.renew {
-		choice = request.SameKey
-	}
-	if o.newKey {
-		choice = request.NextKey
-	}
-	role := certs.Role(*o.role)
-	q, err := request.New(o.dir, role, o.name, o.hosts, choice)
-	if err != nil {
-		return err
-	}
-	files := certs.FilesAtSite(o.dir, role, o.name)
-	if *o.format == "json" {
-		return cli.PrintJSON(map[string]string{"request": files.Request, "fingerprint": q.Fingerprint})
-	}
-	fmt.Printf("%s\nfingerprint of the key: %s\n", files.Request, certs.SpellFingerprint(q.Fingerprint))
-	fmt.Fprintln(os.Stderr,
-		"send the .csr file to whoever keeps the authority, and read the fingerprint out; the key stays here")
-	return nil
-}
-
-// installFlags say where a certificate belongs.
-type installFlags struct {
-	dir, name, ca string
-	role, format  *string
 }
 
 func installCommand() *cobra.Command {
@@ -96,40 +75,35 @@ func installCommand() *cobra.Command {
 		Short: "at a site: put the certificate beside its key",
 		Args:  cli.AtMostOneArgument,
 	}
-	var o installFlags
 	f := c.Flags()
-	f.StringVar(&o.dir, "dir", "", "`folder` of the site's key")
-	f.StringVar(&o.name, "site", "", "name of the site, or of the student or aggregator")
-	o.role = roleFlag(c, certs.RoleNode, "whom the certificate is for")
-	f.StringVar(&o.ca, "ca", "", "the authority's certificate, where the folder has none yet")
-	o.format = cli.Format(c)
+	dir := f.String("dir", "", "`folder` of the site's key")
+	name := f.String("site", "", "name of the site, or of the student or aggregator")
+	role := roleFlag(c, certs.RoleNode, "whom the certificate is for")
+	ca := f.String("ca", "", "the authority's certificate, where the folder has none yet")
+	format := cli.Format(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		if o.dir == "" || o.name == "" || len(args) == 0 {
+		if *dir == "" || *name == "" || len(args) == 0 {
 			return cli.Misuse("--dir, --site and the file of a certificate are needed")
 		}
-		return install(o, args[0])
+		raw, err := os.ReadFile(args[0])
+		if err != nil {
+			return fmt.Errorf("read the certificate: %w", err)
+		}
+		var authority []byte
+		if *ca != "" {
+			if authority, err = os.ReadFile(*ca); err != nil {
+				return fmt.Errorf("read the authority's certificate: %w", err)
+			}
+		}
+		files, err := request.Install(*dir, certs.Role(*role), *name, raw, authority)
+		if err != nil {
+			return err
+		}
+		if *format == "json" {
+			return cli.PrintJSON(files.Files)
+		}
+		fmt.Printf("%s\n%s\n%s\n", files.CA, files.Cert, files.Key)
+		return nil
 	}
 	return c
-}
-
-func install(o installFlags, path string) error {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("read the certificate: %w", err)
-	}
-	var authority []byte
-	if o.ca != "" {
-		if authority, err = os.ReadFile(o.ca); err != nil {
-			return fmt.Errorf("read the authority's certificate: %w", err)
-		}
-	}
-	files, err := request.Install(o.dir, certs.Role(*o.role), o.name, raw, authority)
-	if err != nil {
-		return err
-	}
-	if *o.format == "json" {
-		return cli.PrintJSON(files.Files)
-	}
-	fmt.Printf("%s\n%s\n%s\n", files.CA, files.Cert, files.Key)
-	return nil
 }

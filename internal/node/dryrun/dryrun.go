@@ -7,8 +7,6 @@ package dryrun
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
@@ -152,8 +151,8 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 		}
 		if enforcer != nil {
 			terms := sitepolicy.Request{
-				Run: s.Name, Round: uint64(i), Spec: r.Terms, SpecSHA256: sha256Hex(raw),
-				Question: sha256Hex([]byte(strconv.Itoa(i))),
+				Run: s.Name, Round: uint64(i), Spec: r.Terms, SpecSHA256: node.SpecSHA256(raw),
+				Question: question.Digest([]byte(strconv.Itoa(i))),
 				Kind:     out.Kind, Stage: q.Stage, Charges: q.Charges,
 				Use: privacy.Use{Planned: int(q.Round.GetPlanned()), Queries: 1, Answered: 1},
 			}
@@ -266,11 +265,6 @@ func spentBy(events []privacy.Event, delta float64) (float64, error) {
 	}
 	claim, err := privacy.Running(events, delta)
 	return claim.Epsilon, err
-}
-
-func sha256Hex(raw []byte) string {
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
 }
 
 // ErrNothing is what errors.Is finds where no question can be rehearsed.

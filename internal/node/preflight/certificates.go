@@ -3,13 +3,12 @@ package preflight
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
@@ -31,24 +30,21 @@ func (c *checker) checkCertificates() {
 	keyPEM, keyErr := os.ReadFile(f.Key)
 	for _, err := range []error{certErr, keyErr} {
 		if err != nil {
-			c.trusted = false
-			c.add("certificate", Problem, "check the path, and that this user may read it", "%v", err)
+			c.distrust("certificate", "check the path, and that this user may read it", "%v", err)
 		}
 	}
 	if certErr != nil {
 		return
 	}
-	chain := certificatesOf(certPEM)
+	chain := pemfile.Certificates(certPEM)
 	if len(chain) == 0 {
-		c.trusted = false
-		c.add("certificate", Problem, "name the certificate that was issued for this site", "%s holds no certificate",
+		c.distrust("certificate", "name the certificate that was issued for this site", "%s holds no certificate",
 			f.Cert)
 		return
 	}
 	if keyErr == nil {
 		if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil {
-			c.trusted = false
-			c.add("certificate", Problem, "use the two files that were issued together", "%s with %s: %v", f.Cert,
+			c.distrust("certificate", "use the two files that were issued together", "%s with %s: %v", f.Cert,
 				f.Key, err)
 		}
 	}
@@ -57,16 +53,10 @@ func (c *checker) checkCertificates() {
 	if roots == nil {
 		return
 	}
-	between := x509.NewCertPool()
-	for _, one := range chain[1:] {
-		between.AddCert(one)
-	}
 	// At a time when it is valid: dates were checked.
 	at := chain[0].NotBefore.Add(time.Second)
-	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: at,
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
-		c.trusted = false
-		c.add("certificate", Problem, "use files of one authority", "%s against %s: %v", f.Cert, f.CA, err)
+	if err := certs.VerifyChain(chain, roots, x509.ExtKeyUsageClientAuth, at); err != nil {
+		c.distrust("certificate", "use files of one authority", "%s against %s: %v", f.Cert, f.CA, err)
 	}
 	c.checkRevoked(f)
 }
@@ -77,55 +67,28 @@ func (c *checker) checkRevoked(f certs.Files) {
 	if f.Revoked == "" || !c.trusted {
 		return
 	}
-	creds, err := tlsconfig.NewClientCredentials(f)
-	if err == nil {
-		err = creds.Reload()
-	}
-	if err != nil {
-		c.trusted = false
-		c.add("revoked", Problem, "fetch the newest list from whoever keeps the authority, to "+f.Revoked, "%v", err)
+	if _, err := tlsconfig.NewClientCredentials(f); err != nil {
+		c.distrust("revoked", "fetch the newest list from whoever keeps the authority, to "+f.Revoked, "%v", err)
 		return
 	}
 	c.ok("revoked", "%s can be used", f.Revoked)
 }
 
-// checkSecretMode warns of a file with a password that others may read.
-func (c *checker) checkSecretMode(path string) {
-	at, err := os.Stat(path)
-	if err == nil && runtime.GOOS != "windows" && at.Mode().Perm()&0o077 != 0 {
-		c.add("database", Problem, "chmod 600 "+path, "%s has mode %04o: others may read the password in it", path,
-			at.Mode().Perm())
-	}
-}
-
-func certificatesOf(raw []byte) (chain []*x509.Certificate) {
-	for {
-		var block *pem.Block
-		if block, raw = pem.Decode(raw); block == nil {
-			return chain
-		}
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		one, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil
-		}
-		chain = append(chain, one)
-	}
+// distrust adds a problem with which the certificate's files cannot be used.
+func (c *checker) distrust(name, fix, format string, args ...any) {
+	c.trusted = false
+	c.add(name, Problem, fix, format, args...)
 }
 
 func (c *checker) readAuthority(path string) *x509.CertPool {
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		c.trusted = false
-		c.add("authority", Problem, "ask the aggregator's operator for ca.crt", "%v", err)
+		c.distrust("authority", "ask the aggregator's operator for ca.crt", "%v", err)
 		return nil
 	}
-	all := certificatesOf(raw)
+	all := pemfile.Certificates(raw)
 	if len(all) == 0 {
-		c.trusted = false
-		c.add("authority", Problem, "ask the aggregator's operator for ca.crt", "%s holds no certificate", path)
+		c.distrust("authority", "ask the aggregator's operator for ca.crt", "%s holds no certificate", path)
 		return nil
 	}
 	roots := x509.NewCertPool()
@@ -137,10 +100,7 @@ func (c *checker) readAuthority(path string) *x509.CertPool {
 }
 
 func (c *checker) checkKeyMode(path string) {
-	at, err := os.Stat(path)
-	if err == nil && runtime.GOOS != "windows" && at.Mode().Perm()&0o077 != 0 {
-		c.add("key", Problem, "chmod 600 "+path, "%s has mode %04o: others may read the key", path, at.Mode().Perm())
-	} else if err == nil {
+	if at, err := os.Stat(path); err == nil && !c.openToOthers("key", path, at, "others may read the key") {
 		c.ok("key", "%s, mode %04o", path, at.Mode().Perm())
 	}
 }
@@ -150,8 +110,7 @@ func (c *checker) checkIdentity(cert *x509.Certificate) {
 	role, who, ok := strings.Cut(name, "/")
 	switch {
 	case !ok:
-		c.trusted = false
-		c.add("certificate", Problem, "issue it with `conclave certs`", "it names no role and no site")
+		c.distrust("certificate", "issue it with `conclave certs`", "it names no role and no site")
 	case role != string(certs.RoleNode):
 		c.add("certificate", Problem, "use the one issued with --role node", "it is for %s %s, and this is a node",
 			role, who)
@@ -167,11 +126,9 @@ func (c *checker) checkDates(path string, cert *x509.Certificate, fix string) {
 	now := c.o.Now()
 	switch {
 	case now.After(cert.NotAfter):
-		c.trusted = false
-		c.add("expiry", Problem, fix, "%s ended on %s", path, cert.NotAfter.Format(time.RFC3339))
+		c.distrust("expiry", fix, "%s ended on %s", path, cert.NotAfter.Format(time.RFC3339))
 	case now.Before(cert.NotBefore):
-		c.trusted = false
-		c.add("clock", Problem, "set this machine's clock", "%s begins on %s, which is %v from now", path,
+		c.distrust("clock", "set this machine's clock", "%s begins on %s, which is %v from now", path,
 			cert.NotBefore.Format(time.RFC3339), cert.NotBefore.Sub(now).Round(time.Second))
 	case cert.NotAfter.Sub(now) < soon:
 		c.add("expiry", Warning, fix, "%s ends on %s, in %v", path, cert.NotAfter.Format(time.RFC3339),

@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/node"
@@ -95,7 +96,9 @@ func (c *checker) readData() {
 		return
 	}
 	if file := c.config.SQL.DSNFile; file != "" {
-		c.checkSecretMode(file)
+		if at, err := os.Stat(file); err == nil {
+			c.openToOthers("database", file, at, "others may read the password in it")
+		}
 	}
 	table, err := c.config.ReadTable(c.schema)
 	if err != nil {

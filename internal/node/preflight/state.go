@@ -31,28 +31,38 @@ func (c *checker) checkState() {
 	case !at.IsDir():
 		c.add("state folder", Problem, "name a folder", "%s is a file", dir)
 	default:
-		good := true
-		if !writable(dir) {
-			good = false
+		good := writable(dir)
+		if !good {
 			c.add("state folder", Problem, "let this process write to it", "nothing can be written to %s", dir)
 		}
-		if runtime.GOOS != "windows" && at.Mode().Perm()&0o077 != 0 {
+		if c.openToOthers("state folder", dir, at, "others may read the partition key and the teachers") {
 			good = false
-			c.add("state folder", Problem, "chmod 700 "+dir,
-				"%s has mode %04o: others may read the partition key and the teachers", dir, at.Mode().Perm())
 		}
 		for _, name := range []string{"partition.key", "manifest.json"} {
-			file, err := os.Stat(filepath.Join(dir, name))
-			if err == nil && runtime.GOOS != "windows" && file.Mode().Perm()&0o077 != 0 {
+			path := filepath.Join(dir, name)
+			if file, err := os.Stat(path); err == nil &&
+				c.openToOthers("state folder", path, file, "it is for this process alone") {
 				good = false
-				c.add("state folder", Problem, "chmod 600 "+filepath.Join(dir, name),
-					"%s has mode %04o; it is for this process alone", name, file.Mode().Perm())
 			}
 		}
 		if good {
 			c.ok("state folder", "%s, mode %04o", dir, at.Mode().Perm())
 		}
 	}
+}
+
+// openToOthers names a file or folder that others may read as a problem, and says whether it is one.
+func (c *checker) openToOthers(name, path string, at fs.FileInfo, why string) bool {
+	mode := at.Mode().Perm()
+	if runtime.GOOS == "windows" || mode&0o077 == 0 {
+		return false
+	}
+	fix := "chmod 600 "
+	if at.IsDir() {
+		fix = "chmod 700 "
+	}
+	c.add(name, Problem, fix+path, "%s has mode %04o: %s", path, mode, why)
+	return true
 }
 
 // existing is the folder above that is there.

@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -11,11 +9,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
+	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/certs"
-	"github.com/conclave-dp/conclave/internal/certs/authority"
-	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
+	"github.com/conclave-dp/conclave/internal/certs/certstest"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig/tlsconfigtest"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -46,10 +44,7 @@ type join struct {
 
 func newFakeAggregator(t testing.TB) *fakeAggregator {
 	t.Helper()
-	f := &fakeAggregator{t: t, folder: t.TempDir(), joined: make(chan *join, 16)}
-	testkit.Must(t, authority.Create(f.folder))
-	testkit.Must(t, authority.Issue(f.folder, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour))
-	testkit.Must(t, authority.Issue(f.folder, certs.RoleNode, "north", nil, time.Hour))
+	f := &fakeAggregator{t: t, folder: certstest.New(t), joined: make(chan *join, 16)}
 	f.addr = f.serve("127.0.0.1:0")
 	return f
 }
@@ -57,22 +52,9 @@ func newFakeAggregator(t testing.TB) *fakeAggregator {
 // serve starts a server and returns its address.
 func (f *fakeAggregator) serve(address string) string {
 	f.t.Helper()
-	tlsConfig, err := tlsconfig.Server(certs.IssuedFiles(f.folder, certs.RoleAggregator, "a"))
-	testkit.Must(f.t, err)
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(tlsConfig)))
-	conclavev1.RegisterTeacherServiceServer(server, f)
-	listener, err := net.Listen("tcp", address)
-	testkit.Must(f.t, err)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	f.t.Cleanup(func() {
-		server.Stop()
-		// A test that ends at once may stop the server before it serves.
-		if err := testkit.Receive(f.t, served); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-			f.t.Errorf("the server ended with %v", err)
-		}
-	})
-	return listener.Addr().String()
+	at, _ := tlsconfigtest.Serve(f.t, certs.IssuedFiles(f.folder, certs.RoleAggregator, "agg"), address,
+		func(server *grpc.Server) { conclavev1.RegisterTeacherServiceServer(server, f) })
+	return at
 }
 
 func (f *fakeAggregator) setRefusal(err error) {
@@ -111,20 +93,22 @@ func (f *fakeAggregator) Work(stream conclavev1.TeacherService_WorkServer) error
 // next waits for a node to come.
 func (f *fakeAggregator) next() *join {
 	f.t.Helper()
-	select {
-	case j := <-f.joined:
-		f.mu.Lock()
-		welcome := &conclavev1.Welcome{Aggregator: "a", Ledger: endOf(f.ledger)}
-		if seen := int(j.hello.GetLedger().GetSeq()); seen < len(f.ledger) {
-			j.entries(f.ledger[seen:])
-		}
-		f.mu.Unlock()
-		j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{Welcome: welcome}})
-		return j
-	case <-time.After(testkit.Patience):
-		f.t.Fatal("no node came")
-		return nil
+	j := testkit.Receive(f.t, f.joined)
+	f.mu.Lock()
+	end := endOf(f.ledger)
+	if seen := int(j.hello.GetLedger().GetSeq()); seen < len(f.ledger) {
+		j.entries(f.ledger[seen:])
 	}
+	f.mu.Unlock()
+	j.send(welcome(end))
+	return j
+}
+
+// welcome is what a node is told of where the ledger ends.
+func welcome(end *conclavev1.LedgerHead) *conclavev1.WorkResponse {
+	return &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{
+		Welcome: &conclavev1.Welcome{Aggregator: "agg", Ledger: end},
+	}}
 }
 
 func (j *join) send(m *conclavev1.WorkResponse) {
@@ -135,13 +119,15 @@ func (j *join) send(m *conclavev1.WorkResponse) {
 // entries tells the node of entries of the ledger.
 func (j *join) entries(entries []ledger.Entry) {
 	j.t.Helper()
+	j.send(linesOf(entries))
+}
+
+func linesOf(entries []ledger.Entry) *conclavev1.WorkResponse {
 	m := &conclavev1.LedgerEntries{}
 	for _, e := range entries {
-		line, err := e.Canonical()
-		testkit.Must(j.t, err)
-		m.Lines = append(m.Lines, line)
+		m.Lines = append(m.Lines, testkit.Value(e.Canonical()))
 	}
-	j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Entries{Entries: m}})
+	return &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Entries{Entries: m}}
 }
 
 func (j *join) withdraw(w *conclavev1.Withdraw) {
@@ -152,8 +138,14 @@ func (j *join) withdraw(w *conclavev1.Withdraw) {
 // ask sends a round in small parts.
 func (j *join) ask(r *conclavev1.Round) {
 	j.t.Helper()
-	for _, p := range partsOf(j.t, r, 300) {
-		j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: p}})
+	j.askUnder(r, nil, 0)
+}
+
+// askUnder sends a round of a run with terms.
+func (j *join) askUnder(r *conclavev1.Round, terms *conclavev1.RoundTerms, attempt uint64) {
+	j.t.Helper()
+	for _, m := range messagesOf(j.t, r, terms, attempt) {
+		j.send(m)
 	}
 }
 
@@ -179,6 +171,7 @@ func (f *fakeAggregator) config(teachers int) Config {
 	c := smallConfig(f.t, teachers)
 	c.Aggregator, c.TLS = f.addr, certs.IssuedFiles(f.folder, certs.RoleNode, "north")
 	c.Reconnect = 200 * time.Millisecond
+	c.Drain = 100 * time.Millisecond // the fake does not end a stream by itself
 	return c
 }
 
@@ -187,19 +180,32 @@ func run(t testing.TB, n *Node, options ...zap.Option) (stop func() error, log *
 	t.Helper()
 	core, log := observer.New(zap.DebugLevel)
 	n.log = zap.New(core, options...)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
+	cancel, ended := begin(t, n)
 	stop = sync.OnceValue(func() error {
 		cancel()
-		select {
-		case err := <-ended:
-			return err
-		case <-time.After(testkit.Patience):
-			t.Fatal("Run did not end with its context")
-			return nil
-		}
+		return testkit.Receive(t, ended)
 	})
 	t.Cleanup(func() { stop() })
 	return stop, log
+}
+
+// begin runs a node until it is cancelled, or ends by itself with what it returns.
+func begin(t testing.TB, n *Node) (cancel func(), ended <-chan error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	end := make(chan error, 1)
+	go func() { end <- n.Run(ctx) }()
+	return cancel, end
+}
+
+// held has a node's teachers wait, once they are reached, until open is called.
+func held(n *Node) (reached <-chan struct{}, open func()) {
+	at, gate := make(chan struct{}), make(chan struct{})
+	n.site.Sample = func(gnmax.Rate) ([]int, error) {
+		close(at)
+		<-gate
+		return []int{0}, nil
+	}
+	return at, func() { close(gate) }
 }

@@ -81,19 +81,44 @@ func cut(r *conclavev1.Round, raw []byte, size int) []*conclavev1.RoundPart {
 	return parts
 }
 
+// messagesOf are those by which an aggregator asks a round: its small parts, the first with terms.
+func messagesOf(
+	t testing.TB, r *conclavev1.Round, terms *conclavev1.RoundTerms, attempt uint64,
+) (all []*conclavev1.WorkResponse) {
+	t.Helper()
+	for _, p := range partsOf(t, r, 300) {
+		all = append(all, &conclavev1.WorkResponse{
+			Attempt: attempt, Terms: terms, Message: &conclavev1.WorkResponse_Part{Part: p},
+		})
+		terms = nil
+	}
+	return all
+}
+
 // ask gives a node the messages of a round and returns its one reply.
 func ask(t testing.TB, n *Node, r *conclavev1.Round) *conclavev1.WorkRequest {
 	t.Helper()
+	return askUnder(t, n, r, nil)
+}
+
+// askUnder asks a node a round under terms. The reply brings the attempt back.
+func askUnder(t testing.TB, n *Node, r *conclavev1.Round, terms *conclavev1.RoundTerms) *conclavev1.WorkRequest {
+	t.Helper()
+	const attempt = 7
 	in, parts := newInbox(), assembly{}
-	for _, p := range partsOf(t, r, 1<<20) {
-		m := &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: p}}
+	for _, m := range messagesOf(t, r, terms, attempt) {
 		testkit.Must(t, n.dispatch(m, &parts, in))
 	}
 	todo, ok := in.take()
 	if !ok {
 		t.Fatal("the round did not arrive")
 	}
-	return n.reply(todo)
+	reply := n.reply(todo)
+	if reply.Attempt != attempt {
+		t.Errorf("round %d, asked as attempt %d, was answered as %d: %v", r.Number, attempt, reply.Attempt, reply)
+	}
+	reply.Attempt = 0
+	return reply
 }
 
 // votesOf asks a round of votes that must be answered and returns them packed.

@@ -1,13 +1,11 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
@@ -23,9 +21,8 @@ import (
 // refusal runs a node that the aggregator must refuse and returns why it did.
 func refusal(t *testing.T, n *Node) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
-	defer cancel()
-	err := n.Run(ctx)
+	_, ended := begin(t, n)
+	err := testkit.Receive(t, ended)
 	if !errors.Is(err, ErrRefused) {
 		t.Fatalf("Run ended with %v, want a refusal", err)
 	}
@@ -94,16 +91,11 @@ func TestAManifestThatCannotBeKeptEndsTheNode(t *testing.T) {
 	c := f.config(2)
 	late := unknown(t, c, questiontest.SmallTable(t, 41, 1))
 	start(t, c, table) // another process was faster, with other records
-	ended := make(chan error, 1)
-	go func() { ended <- late.Run(t.Context()) }()
+	_, ended := begin(t, late)
 	f.next()
-	select {
-	case err := <-ended:
-		if !errors.Is(err, partition.ErrManifestChanged) || !strings.Contains(err.Error(), "manifest.json") {
-			t.Errorf("Run ended with %v, want that the manifest changed", err)
-		}
-	case <-time.After(testkit.Patience):
-		t.Fatal("the node goes on")
+	if err := testkit.Receive(t, ended); !errors.Is(err, partition.ErrManifestChanged) ||
+		!strings.Contains(err.Error(), "manifest.json") {
+		t.Errorf("Run ended with %v, want that the manifest changed", err)
 	}
 }
 

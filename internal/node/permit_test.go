@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
@@ -127,12 +126,7 @@ func TestAPermitWaitsForNoTeacher(t *testing.T) {
 	c := policed(t, f.watchedConfig(4), "datasets: [{name: d, epsilon: 9, delta: 1e-5, "+
 		"pipelines: [pategan, dpgan], approval: by-hand}]")
 	n := start(t, c, questiontest.SmallTable(t, 80, 1))
-	reached, gate := make(chan struct{}), make(chan struct{})
-	n.site.Sample = func(gnmax.Rate) ([]int, error) {
-		close(reached)
-		<-gate
-		return []int{0}, nil
-	}
+	reached, open := held(n)
 	run(t, n)
 	j := f.next()
 	inquire := func(r *conclavev1.Round, terms *conclavev1.RoundTerms) *conclavev1.WorkRequest {
@@ -151,18 +145,12 @@ func TestAPermitWaitsForNoTeacher(t *testing.T) {
 		}
 	}
 	long, other := discriminatorRound("long", 0, nil), voteRound("other", 0)
-	longTerms := termsFor(t, n, long, 1, func(s *conclavev1.RunSpec) {
-		s.Pipeline, s.Plan = "dpgan", []*conclavev1.Planned{{Kind: "discriminator", Count: 2,
-			Mechanism: &conclavev1.PrivacyEvent{Kind: "subsampled-gaussian", NoiseMultiplier: 5, Rate: 0.5}}}
-	})
+	longTerms := sampleTerms(t, n, long, 0.5, 2)
 	if m := inquire(long, longTerms); !m.GetRefusal().GetWaiting() {
 		t.Fatalf("the node says %v", m)
 	}
 	approved("long")
-	for _, p := range partsOf(t, long, 1<<20) {
-		j.send(&conclavev1.WorkResponse{Attempt: 2, Terms: longTerms,
-			Message: &conclavev1.WorkResponse_Part{Part: p}})
-	}
+	j.askUnder(long, longTerms, 2)
 	testkit.Receive(t, reached)
 	for number := range uint64(20) { // rounds that wait are in nobody's way
 		j.ask(voteRound("waits", number))
@@ -175,7 +163,7 @@ func TestAPermitWaitsForNoTeacher(t *testing.T) {
 	if m := inquire(other, terms); m.GetPermitted() == nil {
 		t.Errorf("while it works the node says %v", m)
 	}
-	close(gate)
+	open()
 	if m := j.reply(); m.GetSum() == nil {
 		t.Errorf("the round is answered %v", m)
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
@@ -55,24 +54,6 @@ func termsFor(
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
 	testkit.Must(t, err)
 	return &conclavev1.RoundTerms{Spec: raw}
-}
-
-// askUnder asks a node a round under terms.
-func askUnder(t testing.TB, n *Node, r *conclavev1.Round, terms *conclavev1.RoundTerms) *conclavev1.WorkRequest {
-	t.Helper()
-	in, parts := newInbox(), assembly{}
-	for _, p := range partsOf(t, r, 300) {
-		m := &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: p}}
-		if p.Part == 0 {
-			m.Terms = terms
-		}
-		testkit.Must(t, n.dispatch(m, &parts, in))
-	}
-	todo, ok := in.take()
-	if !ok {
-		t.Fatal("the round did not arrive")
-	}
-	return n.reply(todo)
 }
 
 // A node remembers so many runs as waiting, whatever names it is asked about.
@@ -223,10 +204,7 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	terms := termsFor(t, n, r, 50, nil)
 	ask := func(attempt uint64) {
 		t.Helper()
-		for _, p := range partsOf(t, r, 1<<20) {
-			j.send(&conclavev1.WorkResponse{Attempt: attempt, Message: &conclavev1.WorkResponse_Part{Part: p},
-				Terms: terms})
-		}
+		j.askUnder(r, terms, attempt)
 	}
 	ready := func(want string) {
 		t.Helper()
@@ -271,11 +249,7 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 					return strings.Contains(fmt.Sprint(l.ContextMap()["error"]), want)
 				})
 		}
-		for deadline := time.Now().Add(time.Minute); !said(); time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%q: not said: %v", broken, log.All())
-			}
-		}
+		testkit.Eventually(t, "a log that says what is broken by "+broken, said)
 	}
 	writePolicy(t, c, lenient)
 	ready("r")
@@ -287,14 +261,10 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 		t.Fatalf("reply %v", m)
 	}
 	j.withdraw(&conclavev1.Withdraw{Run: "r", Over: true})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if _, metrics := get(t, n, "/metrics"); strings.Contains(metrics, "\nconclave_node_waiting_runs 0\n") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("a run that ended still waits")
-		}
-	}
+	testkit.Eventually(t, "that a run which ended waits no longer", func() bool {
+		_, metrics := get(t, n, "/metrics")
+		return strings.Contains(metrics, "\nconclave_node_waiting_runs 0\n")
+	})
 	writePolicy(t, c, lenient)
 	awaitReady(t, n, 200)
 	// Denied means refused, for good.

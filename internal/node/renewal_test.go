@@ -1,10 +1,8 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
-	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/certstest"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
@@ -22,16 +20,9 @@ import (
 // come later than the end of the one before.
 func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 	f := newFakeAggregator(t)
-	files := certs.IssuedFiles(f.folder, certs.RoleNode, "north")
-	reissue := func(validity time.Duration) {
-		t.Helper()
-		testkit.Must(t, os.Remove(files.Cert))
-		testkit.Must(t, os.Remove(files.Key))
-		testkit.Must(t, authority.Issue(f.folder, certs.RoleNode, "north", nil, validity))
-	}
 	t.Parallel()
 	ended := status.Error(codes.Unauthenticated, "the peer's certificate is no longer good")
-	reissue(6 * time.Second)
+	certstest.Reissue(t, f.folder, certs.RoleNode, "north", nil, 6*time.Second)
 	issued := time.Now()
 	_, log := run(t, start(t, f.config(2), questiontest.SmallTable(t, 40, 1)))
 	f.next().leave <- ended // revoked, say; the one on disk is good
@@ -46,19 +37,16 @@ func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 		}
 		return false
 	})
-	reissue(time.Hour)
+	certstest.Reissue(t, f.folder, certs.RoleNode, "north", nil, time.Hour)
 	f.next()
 }
 
 // A node that begins with a certificate that ended does not wait.
 func TestANodeDoesNotBeginWithACertificateThatEnded(t *testing.T) {
 	f := newFakeAggregator(t)
-	testkit.Must(t, authority.Issue(f.folder, certs.RoleNode, "old", nil, time.Nanosecond))
 	c := f.config(2)
-	c.TLS = certs.IssuedFiles(f.folder, certs.RoleNode, "old")
-	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
-	defer cancel()
-	if err := start(t, c, questiontest.SmallTable(t, 40, 1)).Run(ctx); !errors.Is(err, certs.ErrExpired) {
+	c.TLS = certs.IssuedFiles(certstest.Aged(t), certs.RoleNode, "old")
+	if err := start(t, c, questiontest.SmallTable(t, 40, 1)).Run(t.Context()); !errors.Is(err, certs.ErrExpired) {
 		t.Errorf("Run ended with %v", err)
 	}
 }

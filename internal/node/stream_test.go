@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -97,10 +96,8 @@ func TestLastingRefusalsEndTheNode(t *testing.T) {
 	for _, code := range []codes.Code{codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied,
 		codes.Unimplemented, codes.NotFound, codes.Aborted} {
 		f.setRefusal(status.Error(code, "not like this"))
-		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
-		err := start(t, f.config(2), questiontest.SmallTable(t, 40, 1)).Run(ctx)
-		cancel()
-		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "not like this") {
+		err := refusal(t, start(t, f.config(2), questiontest.SmallTable(t, 40, 1)))
+		if !strings.Contains(err.Error(), "not like this") {
 			t.Errorf("%v: Run ended with %v, want a refusal with its reason", code, err)
 		}
 	}
@@ -118,13 +115,9 @@ func TestWrongCertificatesEndTheNode(t *testing.T) {
 	f, other := newFakeAggregator(t), newFakeAggregator(t)
 	c := f.config(2)
 	c.TLS = certs.IssuedFiles(other.folder, certs.RoleNode, "north")
-	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
-	defer cancel()
-	if err := start(t, c, questiontest.SmallTable(t, 40, 1)).Run(ctx); !errors.Is(err, ErrRefused) {
-		t.Errorf("a certificate of another authority: Run ended with %v", err)
-	}
+	refusal(t, start(t, c, questiontest.SmallTable(t, 40, 1)))
 	c.TLS.Key = "none.key"
-	if err := start(t, c, questiontest.SmallTable(t, 40, 1)).Run(ctx); !errors.Is(err, certs.ErrMissing) {
+	if err := start(t, c, questiontest.SmallTable(t, 40, 1)).Run(t.Context()); !errors.Is(err, certs.ErrMissing) {
 		t.Errorf("a missing key: Run ended with %v", err)
 	}
 }
@@ -143,7 +136,8 @@ func TestAWrongRoundIsRefusedAndTheNextAnswered(t *testing.T) {
 	}
 	j.send(&conclavev1.WorkResponse{}) // of a newer contract
 	questiontest.Unpack(t, j.votes(voteRound("r", 1)), 3, 12, 2)
-	if m := func() *conclavev1.WorkRequest { j.ask(countRound("r", 2, 2, 10)); return j.reply() }(); m.GetSum() == nil {
+	j.ask(countRound("r", 2, 2, 10))
+	if m := j.reply(); m.GetSum() == nil {
 		t.Errorf("a sum was answered with %v", m)
 	}
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -43,15 +41,10 @@ func get(t testing.TB, n *Node, path string) (int, string) {
 // awaitReady waits until /readyz has a status.
 func awaitReady(t testing.TB, n *Node, want int) {
 	t.Helper()
-	for end := time.Now().Add(testkit.Patience); ; time.Sleep(5 * time.Millisecond) {
-		got, text := get(t, n, "/readyz")
-		if got == want {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("/readyz stays %d %s", got, text)
-		}
-	}
+	testkit.Eventually(t, fmt.Sprint("a node whose /readyz is ", want), func() bool {
+		got, _ := get(t, n, "/readyz")
+		return got == want
+	})
 }
 
 func trailOf(t testing.TB, c Config) (entries []auditlog.Entry, text string) {
@@ -115,7 +108,7 @@ func TestMetricsAndAuditLogOfANode(t *testing.T) {
 	for _, e := range entries {
 		events = append(events, e.Event)
 		if e.Role != "node" || e.Name != "north/0" || e.Event != auditlog.Started && e.Event != auditlog.Stopped &&
-			(e.Peer != "aggregator/a" || len(e.Certificate) != 64 || e.Dataset != "d") {
+			(e.Peer != "aggregator/agg" || len(e.Certificate) != 64 || e.Dataset != "d") {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -174,22 +167,14 @@ func TestTheRoundInHandIsAnsweredBeforeTheEnd(t *testing.T) {
 	c := f.watchedConfig(4)
 	c.Drain = testkit.Patience
 	n := start(t, c, questiontest.SmallTable(t, 80, 1))
-	reached, gate := make(chan struct{}), make(chan struct{})
-	n.site.Sample = func(gnmax.Rate) ([]int, error) {
-		close(reached)
-		<-gate
-		return []int{0}, nil
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
+	reached, open := held(n)
+	cancel, ended := begin(t, n)
 	j := f.next()
 	j.ask(discriminatorRound("r", 0, nil))
 	j.ask(discriminatorRound("r", 1, nil)) // waits at the node, and is not begun
 	testkit.Receive(t, reached)
 	cancel()
-	close(gate)
+	open()
 	if m := j.reply(); m.GetSum() == nil {
 		t.Errorf("the round in hand was answered with %v", m)
 	}
@@ -207,28 +192,15 @@ func TestANodeThatIsToldToStopWaitsNoLongerThanItMay(t *testing.T) {
 	c := f.watchedConfig(4)
 	c.Drain = 300 * time.Millisecond
 	n := start(t, c, questiontest.SmallTable(t, 80, 1))
-	reached, gate := make(chan struct{}), make(chan struct{})
-	n.site.Sample = func(gnmax.Rate) ([]int, error) {
-		close(reached)
-		<-gate
-		return []int{0}, nil
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
+	reached, open := held(n)
+	cancel, ended := begin(t, n)
 	j := f.next()
 	j.ask(discriminatorRound("r", 0, nil))
 	testkit.Receive(t, reached)
 	began := time.Now()
 	cancel()
-	close(gate) // it answers, and this aggregator never ends the stream
-	select {
-	case err := <-ended:
-		testkit.Must(t, err)
-	case <-time.After(testkit.Patience):
-		t.Fatal("the node does not end")
-	}
+	open() // it answers, and this aggregator never ends the stream
+	testkit.Must(t, testkit.Receive(t, ended))
 	if took := time.Since(began); took < c.Drain || took > 15*time.Second {
 		t.Errorf("it ended after %v", took)
 	}

@@ -3,7 +3,6 @@ package dial
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,21 +13,9 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/certstest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
-
-// insist connects with a role that reads the authority's list.
-func (a aggregators) insist(address string) *Conn {
-	a.t.Helper()
-	target, err := Parse(address, "")
-	testkit.Must(a.t, err)
-	files := certs.IssuedFiles(a.dir, certs.RoleStudent, "s")
-	files.Revoked = certs.RevokedFile(a.dir)
-	conn, err := target.Connect(files, 200*time.Millisecond)
-	testkit.Must(a.t, err)
-	a.t.Cleanup(func() { testkit.Must(a.t, conn.Close()) })
-	return conn
-}
 
 // open begins a stream that goes on until something ends it.
 func open(t *testing.T, conn *Conn) healthpb.Health_WatchClient {
@@ -42,16 +29,6 @@ func open(t *testing.T, conn *Conn) healthpb.Health_WatchClient {
 	return stream
 }
 
-// reissue gives an aggregator another certificate in place of the one it has.
-func (a aggregators) reissue(name, host string, validity time.Duration) {
-	a.t.Helper()
-	files := certs.IssuedFiles(a.dir, certs.RoleAggregator, name)
-	for _, path := range []string{files.Cert, files.Key} {
-		testkit.Must(a.t, os.Remove(path))
-	}
-	testkit.Must(a.t, authority.Issue(a.dir, certs.RoleAggregator, name, []string{host}, validity))
-}
-
 // An aggregator whose certificate is revoked is left at once, also where nothing is said,
 // and dialled again when it has another one.
 func TestARevokedAggregatorIsLeft(t *testing.T) {
@@ -59,7 +36,7 @@ func TestARevokedAggregatorIsLeft(t *testing.T) {
 	a := newAggregators(t)
 	address, stop := a.serve("first", "127.0.0.1", "127.0.0.1:0")
 	defer stop()
-	conn := a.insist(address)
+	conn := a.connect(address, "")
 	stream := open(t, conn)
 	_, err := authority.Revoke(a.dir, authority.Revocation{Name: "first", Reason: certs.ReasonKeyCompromise})
 	testkit.Must(t, err)
@@ -76,7 +53,7 @@ func TestARevokedAggregatorIsLeft(t *testing.T) {
 	if err := conn.Probe(testkit.Within(t)); !errors.Is(err, certs.ErrRevoked) {
 		t.Errorf("probe: %v", err)
 	}
-	a.reissue("first", "127.0.0.1", time.Hour)
+	certstest.Reissue(t, a.dir, certs.RoleAggregator, "first", []string{"127.0.0.1"}, time.Hour)
 	ask(t, conn)
 }
 
@@ -87,9 +64,9 @@ func TestAnAggregatorWhoseCertificateEndsIsLeft(t *testing.T) {
 	testkit.Must(t, authority.Issue(a.dir, certs.RoleAggregator, "brief", []string{"127.0.0.1"}, 2*time.Second))
 	address, stop := a.serve("brief", "127.0.0.1", "127.0.0.1:0")
 	defer stop()
-	conn := a.insist(address)
+	conn := a.connect(address, "")
 	stream := open(t, conn)
-	a.reissue("brief", "127.0.0.1", time.Hour) // the stream stays with the old one
+	certstest.Reissue(t, a.dir, certs.RoleAggregator, "brief", []string{"127.0.0.1"}, time.Hour) // the stream stays with the old one
 	_, err := stream.Recv()
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "expired") {
 		t.Errorf("got %v", err)

@@ -3,7 +3,6 @@ package dial
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -13,14 +12,13 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
-	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig/tlsconfigtest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -80,25 +78,23 @@ func (a aggregators) serve(name, host, address string) (at string, stop func()) 
 		!errors.Is(err, certs.ErrExists) {
 		a.t.Fatal(err)
 	}
-	config, err := tlsconfig.Server(certs.IssuedFiles(a.dir, certs.RoleAggregator, name))
-	testkit.Must(a.t, err)
-	listener, err := net.Listen("tcp", address)
-	testkit.Must(a.t, err)
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
-	healthpb.RegisterHealthServer(server, health.NewServer())
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	return listener.Addr().String(), func() {
-		server.Stop()
-		testkit.Receive(a.t, served)
-	}
+	return tlsconfigtest.Serve(a.t, certs.IssuedFiles(a.dir, certs.RoleAggregator, name), address,
+		func(server *grpc.Server) { healthpb.RegisterHealthServer(server, health.NewServer()) })
 }
 
 func (a aggregators) connect(list, serverName string) *Conn {
 	a.t.Helper()
 	target, err := Parse(list, serverName)
 	testkit.Must(a.t, err)
-	conn, err := target.Connect(certs.IssuedFiles(a.dir, certs.RoleStudent, "s"), 200*time.Millisecond)
+	return a.connectBy(newNames(target))
+}
+
+// connectBy connects with a role that reads the authority's list.
+func (a aggregators) connectBy(addresses names) *Conn {
+	a.t.Helper()
+	files := certs.IssuedFiles(a.dir, certs.RoleStudent, "s")
+	files.Revoked = certs.RevokedFile(a.dir)
+	conn, err := addresses.target.connect(files, 200*time.Millisecond, addresses)
 	testkit.Must(a.t, err)
 	a.t.Cleanup(func() { testkit.Must(a.t, conn.Close()) })
 	return conn
@@ -218,10 +214,4 @@ func TestWait(t *testing.T) {
 	if took := time.Since(started); took > time.Minute {
 		t.Errorf("waited %v", took)
 	}
-}
-
-func ExampleParse() {
-	target, err := Parse("a.example:7443, b.example:7443", "")
-	fmt.Println(target, err)
-	// Output: a.example:7443, b.example:7443 <nil>
 }

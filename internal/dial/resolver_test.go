@@ -12,7 +12,6 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/resolver"
 
-	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -55,10 +54,7 @@ func (a aggregators) connectByName(z *zone, port string) *Conn {
 	testkit.Must(a.t, err)
 	n := newNames(target)
 	n.lookup, n.proxied, n.every = z.lookup, func(string) bool { return false }, 50*time.Millisecond
-	conn, err := target.connect(certs.IssuedFiles(a.dir, certs.RoleStudent, "s"), 200*time.Millisecond, n)
-	testkit.Must(a.t, err)
-	a.t.Cleanup(func() { testkit.Must(a.t, conn.Close()) })
-	return conn
+	return a.connectBy(n)
 }
 
 // freePort is a port at which nobody listens.

@@ -57,6 +57,31 @@ func startAggregator(t *testing.T, schemaSHA256 string) (address, folder string)
 	return server.Addr().String(), folder
 }
 
+// connect is a student at a real aggregator.
+func connect(t *testing.T, address, folder string) *student.Client {
+	t.Helper()
+	config := student.DefaultConfig()
+	config.Aggregator, config.Dataset, config.Run = address, "d", "run.yaml"
+	config.TLS = certs.IssuedFiles(folder, certs.RoleStudent, "student")
+	client, err := student.Dial(config, zap.NewNop())
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, client.Close()) })
+	return client
+}
+
+// openRun opens a run whose plan is one entry.
+func openRun(
+	t *testing.T, client *student.Client, name, schemaSHA256 string, teachers uint32, planned *conclavev1.Planned,
+) {
+	t.Helper()
+	_, err := client.OpenRun(testkit.Within(t), &conclavev1.RunSpec{
+		Name: name, Dataset: "d", Pipeline: "gpate", SchemaSha256: schemaSHA256, Epsilon: 2.4e5, Delta: 1e-5,
+		Unit: "record", Guarantee: "data-independent", Teachers: teachers, Quorum: 1, DeadlineSeconds: 30,
+		CoinVotes: name == "coin", Plan: []*conclavev1.Planned{planned},
+	})
+	testkit.Must(t, err)
+}
+
 // The votes that a real aggregator counts are those that the teachers cast, for
 // every rule: with hardly any noise its release is the histogram. Laplace noise
 // with lambda 40 changes one of these 312 counts with a chance below 1e-14.
@@ -72,35 +97,21 @@ func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 		run(t, n)
 		nodes = append(nodes, n)
 	}
-	config := student.DefaultConfig()
-	config.Aggregator, config.Dataset, config.Run = address, "d", "run.yaml"
-	config.TLS = certs.IssuedFiles(folder, certs.RoleStudent, "student")
-	client, err := student.Dial(config, zap.NewNop())
-	testkit.Must(t, err)
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*testkit.Patience)
-	defer cancel()
-
+	client := connect(t, address, folder)
 	for name, vote := range map[string]conclavev1.TeacherSpec_Vote{
 		"relative": conclavev1.TeacherSpec_VOTE_RELATIVE, "calibrated": conclavev1.TeacherSpec_VOTE_CALIBRATED,
 		"plain": conclavev1.TeacherSpec_VOTE_PLAIN, "coin": conclavev1.TeacherSpec_VOTE_COIN,
 	} {
-		_, err := client.OpenRun(ctx, &conclavev1.RunSpec{
-			Name: name, Dataset: "d", Pipeline: "pategan", SchemaSha256: table.Schema().SHA256,
-			Epsilon: 1e5, Delta: 1e-5, Unit: "record", Guarantee: "data-independent",
-			Teachers: northTeachers + southTeachers, Quorum: 1, DeadlineSeconds: 30,
-			CoinVotes: name == "coin",
-			Plan: []*conclavev1.Planned{{
-				Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "lnmax", Lambda: 40}, Variant: "histogram",
-			}},
+		openRun(t, client, name, table.Schema().SHA256, northTeachers+southTeachers, &conclavev1.Planned{
+			Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "lnmax", Lambda: 40}, Variant: "histogram",
 		})
-		testkit.Must(t, err)
 		for number, queries := range []int{7, 32} { // with and without padding
 			q := teacherstest.Votes(uint64(number))
 			q.Teacher.Vote = vote
 			rng := rand.New(rand.NewPCG(uint64(queries), 5))
 			q.Queries, q.QueryClasses = teacherstest.Generated(queries, questiontest.SmallFeatures, rng)
-			release, err := client.Ask(ctx, asked(name, uint64(number), teachers.Votes, q), student.Asking{}, nil)
+			release, err := client.Ask(testkit.Within(t), asked(name, uint64(number), teachers.Votes, q),
+				student.Asking{}, nil)
 			testkit.Must(t, err)
 			want := make([]int64, 2*queries)
 			for _, n := range nodes {

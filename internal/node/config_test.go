@@ -9,20 +9,27 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition/postgres"
 )
 
 func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
 	testkit.Must(t, smallConfig(t, 4).Validate())
 	for want, spoil := range map[string]func(*Config){
-		"aggregator: missing":         func(c *Config) { c.Aggregator = "" },
-		"aggregator: \"host\"":        func(c *Config) { c.Aggregator = "host" },
-		"aggregator: \"b\" is":        func(c *Config) { c.Aggregator = "a:1, b" },
-		"there twice":                 func(c *Config) { c.Aggregator = "a:1,a:1" },
-		"dataset: \"\"":               func(c *Config) { c.Dataset = "" },
-		"site: \"North\"":             func(c *Config) { c.Site = "North" },
-		"node: \"a/b\"":               func(c *Config) { c.Node = "a/b" },
-		"schema: missing":             func(c *Config) { c.Schema = "" },
-		"data: missing":               func(c *Config) { c.Data = "" },
+		"aggregator: missing":  func(c *Config) { c.Aggregator = "" },
+		"aggregator: \"host\"": func(c *Config) { c.Aggregator = "host" },
+		"aggregator: \"b\" is": func(c *Config) { c.Aggregator = "a:1, b" },
+		"there twice":          func(c *Config) { c.Aggregator = "a:1,a:1" },
+		"dataset: \"\"":        func(c *Config) { c.Dataset = "" },
+		"site: \"North\"":      func(c *Config) { c.Site = "North" },
+		"node: \"a/b\"":        func(c *Config) { c.Node = "a/b" },
+		"schema: missing":      func(c *Config) { c.Schema = "" },
+		"data: missing; give the path of the site's CSV, Parquet or idx file, or a query in sql": func(c *Config) { c.Data = "" },
+		"data: sql is given too": func(c *Config) { c.SQL.Query = "table visits" },
+		"sql.dsn_file: missing":  func(c *Config) { c.Data, c.SQL.Query = "", "table visits" },
+		"sql.query: missing":     func(c *Config) { c.Data, c.SQL.DSNFile = "", "dsn" },
+		"sql.timeout: 0s": func(c *Config) {
+			c.Data, c.SQL = "", postgres.Config{DSNEnv: "DSN", Query: "table visits"}
+		},
 		"share: [0.5, 0.5]":           func(c *Config) { c.Share = [2]float64{0.5, 0.5} },
 		"share: [NaN, 1]":             func(c *Config) { c.Share = [2]float64{math.NaN(), 1} },
 		"unit: empty":                 func(c *Config) { c.Unit = "" },
@@ -75,6 +82,12 @@ audit_log: audit.jsonl
 	if d := DefaultConfig(); c.Teachers != d.Teachers || c.Reconnect != d.Reconnect || c.Node != d.Node ||
 		c.Unit != d.Unit {
 		t.Errorf("%+v does not keep the defaults", c)
+	}
+	// The connection string is no field: it would be in a file that is passed around.
+	testkit.Must(t, os.WriteFile(path, []byte("sql: {dsn: 'postgres://u:hush@db/d', query: table visits}\n"), 0o600))
+	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), "dsn") ||
+		strings.Contains(err.Error(), "hush") {
+		t.Errorf("a connection string: error %v", err)
 	}
 	testkit.Must(t, os.WriteFile(path, []byte("aggregator: host:7443\nteecher: 3\n"), 0o600))
 	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), "teecher") {

@@ -1,13 +1,10 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
 	"testing"
-
-	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
@@ -41,22 +38,7 @@ func TestThreeTeachersByHand(t *testing.T) {
 		c.Aggregator, c.Node, c.TLS = address, fmt.Sprint("n", i), certs.IssuedFiles(folder, certs.RoleNode, "north")
 		run(t, start(t, c, table))
 	}
-	config := student.DefaultConfig()
-	config.Aggregator, config.Dataset, config.Run = address, "d", "run.yaml"
-	config.TLS = certs.IssuedFiles(folder, certs.RoleStudent, "student")
-	client, err := student.Dial(config, zap.NewNop())
-	testkit.Must(t, err)
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
-	defer cancel()
-	open := func(name string, planned *conclavev1.Planned) {
-		_, err := client.OpenRun(ctx, &conclavev1.RunSpec{
-			Name: name, Dataset: "d", Pipeline: "gpate", SchemaSha256: schema.SHA256, Epsilon: 4e5, Delta: 1e-5,
-			Unit: "record", Guarantee: "data-independent", Teachers: 3, Quorum: 1, DeadlineSeconds: 30,
-			Plan: []*conclavev1.Planned{planned},
-		})
-		testkit.Must(t, err)
-	}
+	client := connect(t, address, folder)
 	teacher := &conclavev1.TeacherSpec{
 		Model: conclavev1.TeacherSpec_MODEL_LOGISTIC, Vote: conclavev1.TeacherSpec_VOTE_GRADIENT,
 		Features: conclavev1.TeacherSpec_FEATURES_PLAIN,
@@ -76,13 +58,14 @@ func TestThreeTeachersByHand(t *testing.T) {
 	if p.Project(direction, direction, 1); math.Abs(float64(direction[0])-1.4923) > 1e-4 {
 		t.Fatalf("direction %v; the example is computed for another", direction[0])
 	}
-	open("votes", &conclavev1.Planned{Kind: "gradient-votes",
+	openRun(t, client, "votes", schema.SHA256, 3, &conclavev1.Planned{Kind: "gradient-votes",
 		Mechanism: &conclavev1.PrivacyEvent{Kind: "lnmax", Lambda: 40}, Variant: "histogram"})
-	release, err := client.Ask(ctx, askedOf(public, "votes", 0, teachers.GradientVotes, &conclavev1.VoteQuestion{
+	votes := askedOf(public, "votes", 0, teachers.GradientVotes, &conclavev1.VoteQuestion{
 		Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0},
 		Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0},
 		AnswerClasses: 4, Gradient: &conclavev1.Projection{Directions: 1, Seed: seed, Clip: 0.1},
-	}), student.Asking{}, nil)
+	})
+	release, err := client.Ask(testkit.Within(t), votes, student.Asking{}, nil)
 	testkit.Must(t, err)
 	if got, want := release.GetVotes().Histogram, []int64{1, 0, 0, 2, 1, 0, 0, 2}; !slices.Equal(got, want) {
 		t.Errorf("histogram %v, want %v", got, want)
@@ -97,12 +80,13 @@ func TestThreeTeachersByHand(t *testing.T) {
 	// Made equally long, the vectors are (0.702599, 0.711586) twice and (-0.711425,
 	// -0.702784); they add up to 0.693773 and 0.720388. The noise has a standard
 	// deviation of 2 x 0.002; seven of them are passed with a chance below 1e-11.
-	open("sum", &conclavev1.Planned{Kind: "gradient-sums",
+	openRun(t, client, "sum", schema.SHA256, 3, &conclavev1.Planned{Kind: "gradient-sums",
 		Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 0.002, Sensitivity: 1}})
-	release, err = client.Ask(ctx, askedOf(public, "sum", 0, teachers.GradientSum, &conclavev1.GradientSum{
+	sum := askedOf(public, "sum", 0, teachers.GradientSum, &conclavev1.GradientSum{
 		Teacher: teacher, Training: column(0.5), TrainingClasses: []uint32{0},
 		Queries: column(0.5, 0.25), QueryClasses: []uint32{0, 0}, Bound: 1 << 16,
-	}), student.Asking{}, nil)
+	})
+	release, err = client.Ask(testkit.Within(t), sum, student.Asking{}, nil)
 	testkit.Must(t, err)
 	for i, want := range []float64{0.693773, 0.720388} {
 		if got := float64(release.GetSum().Values[i]) / (1 << 16); math.Abs(got-want) > 7*0.004 {

@@ -15,7 +15,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/testkit/pgserver"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/partition/postgres"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
@@ -39,39 +38,6 @@ func TestTheSampleWithAQueryLoads(t *testing.T) {
 	t.Setenv("CONCLAVE_SQL_TIMEOUT", "90s")
 	if c, err = LoadConfig(path); err != nil || c.SQL.Timeout != 90*time.Second {
 		t.Errorf("the environment: %v (%v)", c.SQL.Timeout, err)
-	}
-}
-
-// The connection string is no field: it would be in a file that is passed around.
-func TestTheConnectionStringIsNoField(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "teacher.yaml")
-	testkit.Must(t, os.WriteFile(path, []byte("sql: {dsn: 'postgres://u:hush@db/d', query: table visits}\n"), 0o600))
-	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), "dsn") ||
-		strings.Contains(err.Error(), "hush") {
-		t.Errorf("error %v", err)
-	}
-}
-
-func TestValidateTakesOneSource(t *testing.T) {
-	good := smallConfig(t, 8)
-	good.Schema, good.Data = "schema.yaml", "records.csv"
-	testkit.Must(t, good.validateSite())
-	for want, spoil := range map[string]func(*Config){
-		"data: sql is given too": func(c *Config) { c.SQL.Query = "table visits" },
-		"data: missing; give the path of the site's CSV, Parquet or idx file, or a query in sql": func(c *Config) {
-			c.Data = ""
-		},
-		"sql.dsn_file: missing": func(c *Config) { c.Data, c.SQL.Query = "", "table visits" },
-		"sql.query: missing":    func(c *Config) { c.Data, c.SQL.DSNFile = "", "dsn" },
-		"sql.timeout: 0s": func(c *Config) {
-			c.Data, c.SQL = "", postgres.Config{DSNEnv: "DSN", Query: "table visits"}
-		},
-	} {
-		c := good
-		spoil(&c)
-		if err := c.validateSite(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one about %q", err, want)
-		}
 	}
 }
 

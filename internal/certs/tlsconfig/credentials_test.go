@@ -316,18 +316,13 @@ func TestTheListIsWhatWasRevoked(t *testing.T) {
 	testkit.Must(t, authority.Issue(dir, certs.RoleAggregator, "agg", []string{"h"}, time.Hour))
 	register := filepath.Join(dir, "issued.jsonl")
 	registered := testkit.Value(os.ReadFile(register))
-	rapid.Check(t, func(t *rapid.T) {
+	testkit.Costly(t, func(t *rapid.T) {
 		if err := errors.Join(os.WriteFile(register, registered, 0o600),
 			os.Remove(certs.RevokedFile(dir))); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := authority.WriteList(dir, 0); err != nil {
-			t.Fatal(err)
-		}
-		credentials, err := NewServerCredentials(listed(dir, certs.RoleAggregator, "agg"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Value(authority.WriteList(dir, 0))
+		credentials := testkit.Value(NewServerCredentials(listed(dir, certs.RoleAggregator, "agg")))
 		gone := map[int]bool{}
 		for _, i := range rapid.SliceOfN(rapid.IntRange(0, len(files)), 0, 5).Draw(t, "revoked") {
 			if i == len(files) {
@@ -337,23 +332,14 @@ func TestTheListIsWhatWasRevoked(t *testing.T) {
 				continue
 			}
 			gone[i] = true
-			pair, err := pemfile.LoadPair(files[i].Cert, files[i].Key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := authority.Revoke(dir, authority.Revocation{
-				Serial: pair.Leaf.SerialNumber.Text(16)}); err != nil {
-				t.Fatal(err)
-			}
+			pair := testkit.Value(pemfile.LoadPair(files[i].Cert, files[i].Key))
+			testkit.Value(authority.Revoke(dir, authority.Revocation{Serial: pair.Leaf.SerialNumber.Text(16)}))
 			if err := credentials.Reload(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for i, f := range files {
-			pair, err := pemfile.LoadPair(f.Cert, f.Key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pair := testkit.Value(pemfile.LoadPair(f.Cert, f.Key))
 			if got := credentials.Check(NewPeer(pair.Leaf)); gone[i] != errors.Is(got, certs.ErrRevoked) {
 				t.Fatalf("site %d, revoked %v: %v", i, gone[i], got)
 			}
@@ -413,6 +399,8 @@ func TestRefusalsHaveNames(t *testing.T) {
 	unfit := certificateOf(t, dir, func(c *x509.Certificate) {
 		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	})
+	authorityOf := certs.IssuedFiles(dir, certs.RoleNode, "north")
+	authorityOf.Cert, authorityOf.Key = certs.AuthorityFiles(dir)
 	oldProtocol := unchecked(t, certs.IssuedFiles(dir, certs.RoleNode, "north"))
 	oldProtocol.MinVersion, oldProtocol.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	for _, tc := range []struct {
@@ -428,6 +416,7 @@ func TestRefusalsHaveNames(t *testing.T) {
 		{"expired", agedServer, handshakes(unchecked(t, certs.IssuedFiles(aged, certs.RoleNode, "old"))),
 			RefusedExpired},
 		{"two URIs", server, handshakes(unchecked(t, two)), RefusedIdentity},
+		{"no URI", server, handshakes(unchecked(t, authorityOf)), RefusedIdentity},
 		{"for servers", server, handshakes(unchecked(t, unfit)), RefusedCertificate},
 		{"TLS 1.2", server, handshakes(oldProtocol), RefusedProtocol},
 		{"no TLS", server, says("GET / HTTP/1.1\r\n\r\n"), RefusedProtocol},

@@ -126,6 +126,8 @@ func TestProbe(t *testing.T) {
 
 		{"server of another authority", speaks(foreign), client, certs.ErrForeign, "one authority on both sides"},
 		{"server's certificate expired", speaks(oldServer), agedClient, certs.ErrExpired, "127.0.0.1"},
+		{"server of another address", speaks(good), testkit.Value(Client(f, "127.0.0.2")), certs.ErrWrongHost,
+			"127.0.0.2"},
 		{"server of another name", speaks(good), elsewhere, certs.ErrWrongHost, "aggregator.example"},
 		{"a node plays the server", speaks(impostor), client, certs.ErrWrongRole, ""},
 

@@ -25,8 +25,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// siteOf is one of the shipped example, with a policy.
-func siteOf(t testing.TB, policy string) (node.Config, *node.Site) {
+// siteOf is one of the shipped example.
+func siteOf(t testing.TB) (node.Config, *node.Site) {
 	t.Helper()
 	dir := t.TempDir()
 	testkit.Must(t, os.CopyFS(dir, flchain.Files))
@@ -35,10 +35,6 @@ func siteOf(t testing.TB, policy string) (node.Config, *node.Site) {
 	c.Schema, c.Data = filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "train.csv.gz")
 	c.State = filepath.Join(dir, "state")
 	c.TLS = certs.Files{CA: "ca.crt", Cert: "n.crt", Key: "n.key"}
-	if policy != "" {
-		c.Policy = filepath.Join(dir, "policy.yaml")
-		testkit.Must(t, os.WriteFile(c.Policy, []byte(policy), 0o600))
-	}
 	site, err := node.ReadSite(c, kinds.All())
 	testkit.Must(t, err)
 	return c, site
@@ -58,7 +54,7 @@ func kindsOf(r *Report) (kinds []sitepolicy.Kind) {
 // Every pipeline and stage asks what its row of the policy's table says, with messages of a
 // size and at a price; what they come to together is no more than the run's budget.
 func TestWhatWouldLeave(t *testing.T) {
-	c, site := siteOf(t, "")
+	c, site := siteOf(t)
 	for name, want := range map[string]struct {
 		spec  func(*runfile.Spec)
 		kinds []sitepolicy.Kind
@@ -116,6 +112,7 @@ func TestWhatWouldLeave(t *testing.T) {
 }
 
 func TestWhatThePolicyWouldSay(t *testing.T) {
+	config, site := siteOf(t)
 	for name, c := range map[string]struct {
 		policy, pipeline string
 		epsilon          float64
@@ -133,7 +130,8 @@ func TestWhatThePolicyWouldSay(t *testing.T) {
 			"refuses a part of it", "times of"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config, site := siteOf(t, c.policy)
+			config.Policy = filepath.Join(t.TempDir(), "policy.yaml")
+			testkit.Must(t, os.WriteFile(config.Policy, []byte(c.policy), 0o600))
 			s, err := Spec(config, c.pipeline, c.epsilon, 1e-5)
 			testkit.Must(t, err)
 			r, err := New(config, site, s)
@@ -152,7 +150,7 @@ func TestWhatThePolicyWouldSay(t *testing.T) {
 
 // The node's own teachers answer, and neither the state folder nor the next start knows.
 func TestARehearsalLeavesNoTrace(t *testing.T) {
-	c, site := siteOf(t, policy)
+	c, site := siteOf(t)
 	for pipeline, lines := range map[string]int{"pategan": 9, "embed": 2, "gpate": 2} {
 		s, err := Spec(c, pipeline, 0.9, 1e-5)
 		testkit.Must(t, err)

@@ -21,7 +21,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,22 +38,50 @@ type place struct {
 	fields  map[string]string
 	rows    int
 	address string
+	clock   time.Duration // what it is ahead by
 }
 
 func newPlace(t testing.TB) *place {
+	t.Helper()
+	return placeWith(t, issued(t))
+}
+
+// issued is a folder with certificates of two authorities.
+func issued(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for folder, all := range map[string][]certs.Identity{
+		"certs": {{Role: certs.RoleAggregator, Name: "a"}, {Role: certs.RoleNode, Name: "north"},
+			{Role: certs.RoleStudent, Name: "north"}, {Role: certs.RoleNode, Name: "short"}},
+		"foreign": {{Role: certs.RoleNode, Name: "north"}},
+	} {
+		folder = filepath.Join(dir, folder)
+		testkit.Must(t, authority.Create(folder))
+		for _, id := range all {
+			validity, hosts := 100*24*time.Hour, []string(nil)
+			if id.Name == "short" {
+				validity = time.Hour
+			}
+			if id.Role == certs.RoleAggregator {
+				hosts = []string{"127.0.0.1"}
+			}
+			testkit.Must(t, authority.Issue(folder, id.Role, id.Name, hosts, validity))
+		}
+	}
+	return dir
+}
+
+// placeWith is a place with the certificates of another folder.
+func placeWith(t testing.TB, certificates string) *place {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pre") // short, for the embedded etcd's socket
 	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	p := &place{t: t, dir: dir, rows: 80, address: "127.0.0.1:1"}
-	testkit.Must(t, authority.Create(p.path("certs")))
-	testkit.Must(t, authority.Issue(p.path("certs"), certs.RoleAggregator, "a", []string{"127.0.0.1"},
-		100*24*time.Hour))
-	testkit.Must(t, authority.Issue(p.path("certs"), certs.RoleNode, "north", nil, 100*24*time.Hour))
-	testkit.Must(t, authority.Issue(p.path("certs"), certs.RoleNode, "short", nil, time.Hour))
-	testkit.Must(t, authority.Issue(p.path("certs"), certs.RoleStudent, "north", nil, 100*24*time.Hour))
-	testkit.Must(t, authority.Create(p.path("foreign")))
-	testkit.Must(t, authority.Issue(p.path("foreign"), certs.RoleNode, "north", nil, 100*24*time.Hour))
+	testkit.Must(t, os.CopyFS(dir, os.DirFS(certificates)))
+	for _, key := range testkit.Value(filepath.Glob(p.path("*/*.key"))) {
+		testkit.Must(t, os.Chmod(key, 0o600))
+	}
 	p.write("schema.yaml", schemaText)
 	p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], min_rows: 50}]\n")
 	p.fields = map[string]string{
@@ -141,13 +168,16 @@ func TestANodeThatIsReady(t *testing.T) {
 
 // Each of these is one problem, named with its fix, and does not hide the others.
 func TestProblemsAreNamed(t *testing.T) {
+	certificates := issued(t)
+	r := Run(t.Context(), Options{Config: filepath.Join(t.TempDir(), "none.yaml"), Offline: true})
+	found(t, r, Problem, "config", "none.yaml")
+	found(t, r, NotChecked, "everything else", "")
 	for name, c := range map[string]struct {
 		spoil  func(p *place)
 		status Status
 		check  string
 		says   string
 	}{
-		"no file": {func(p *place) { p.write("teacher.yaml", "") }, "", "", ""},
 		"unknown field": {func(p *place) { p.fields["teecher"] = "3" }, Problem, "config",
 			`unknown field "teecher"`},
 		"two bad fields": {func(p *place) { p.fields["teachers"], p.fields["node"] = "0", "A/B" }, Problem,
@@ -225,27 +255,13 @@ func TestProblemsAreNamed(t *testing.T) {
 			p.started()
 			p.write("data.csv", "x,y\n"+strings.Repeat("0.5,no\n", 90))
 		}, Problem, "teachers and state", "manifest"},
-		"a clock in the past": {nil, Problem, "clock", "begins on"},
-		"a clock beyond":      {nil, Problem, "expiry", "ended on"},
+		"a clock in the past": {func(p *place) { p.clock = -48 * time.Hour }, Problem, "clock", "begins on"},
+		"a clock beyond":      {func(p *place) { p.clock = 101 * 24 * time.Hour }, Problem, "expiry", "ended on"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
-			if c.check == "" {
-				r := Run(t.Context(), Options{Config: p.path("none.yaml"), Offline: true})
-				found(t, r, Problem, "config", "none.yaml")
-				found(t, r, NotChecked, "everything else", "")
-				return
-			}
-			o := Options{Offline: true}
-			switch name {
-			case "a clock in the past":
-				o.Now = func() time.Time { return time.Now().Add(-48 * time.Hour) }
-			case "a clock beyond":
-				o.Now = func() time.Time { return time.Now().Add(101 * 24 * time.Hour) }
-			default:
-				c.spoil(p)
-			}
-			r := p.check(o)
+			p := placeWith(t, certificates)
+			c.spoil(p)
+			r := p.check(Options{Offline: true, Now: func() time.Time { return time.Now().Add(p.clock) }})
 			found(t, r, c.status, c.check, c.says)
 			if r.OK == (c.status == Problem) {
 				t.Errorf("ok is %v", r.OK)
@@ -270,7 +286,7 @@ func (p *place) started() {
 	testkit.Must(p.t, err)
 	schema, err := partition.LoadSchema(c.Schema)
 	testkit.Must(p.t, err)
-	table, err := tabular.Read(schema, c.Data, tabular.Options{Site: c.Site})
+	table, err := c.ReadTable(schema)
 	testkit.Must(p.t, err)
 	site, err := node.NewSite(c, table, nil)
 	testkit.Must(p.t, err)

@@ -17,6 +17,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
+var loopback = []string{"127.0.0.1"}
+
 // open begins a stream that goes on until something ends it.
 func open(t *testing.T, conn *Conn) healthpb.Health_WatchClient {
 	t.Helper()
@@ -53,7 +55,7 @@ func TestARevokedAggregatorIsLeft(t *testing.T) {
 	if err := conn.Probe(testkit.Within(t)); !errors.Is(err, certs.ErrRevoked) {
 		t.Errorf("probe: %v", err)
 	}
-	certstest.Reissue(t, a.dir, certs.RoleAggregator, "first", []string{"127.0.0.1"}, time.Hour)
+	certstest.Reissue(t, a.dir, certs.RoleAggregator, "first", loopback, time.Hour)
 	ask(t, conn)
 }
 
@@ -61,12 +63,12 @@ func TestARevokedAggregatorIsLeft(t *testing.T) {
 func TestAnAggregatorWhoseCertificateEndsIsLeft(t *testing.T) {
 	t.Parallel()
 	a := newAggregators(t)
-	testkit.Must(t, authority.Issue(a.dir, certs.RoleAggregator, "brief", []string{"127.0.0.1"}, 2*time.Second))
+	testkit.Must(t, authority.Issue(a.dir, certs.RoleAggregator, "brief", loopback, 2*time.Second))
 	address, stop := a.serve("brief", "127.0.0.1", "127.0.0.1:0")
 	defer stop()
 	conn := a.connect(address, "")
 	stream := open(t, conn)
-	certstest.Reissue(t, a.dir, certs.RoleAggregator, "brief", []string{"127.0.0.1"}, time.Hour) // the stream stays with the old one
+	certstest.Reissue(t, a.dir, certs.RoleAggregator, "brief", loopback, time.Hour) // the stream stays with the old one
 	_, err := stream.Recv()
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "expired") {
 		t.Errorf("got %v", err)

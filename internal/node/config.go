@@ -157,9 +157,8 @@ func (c Config) validateSite() error {
 		}
 	}
 	for _, n := range []struct{ field, value string }{{"dataset", c.Dataset}, {"site", c.Site}, {"node", c.Node}} {
-		if err := config.CheckName(n.value); err != nil {
-			need(false, "%s: %w", n.field, err)
-		}
+		err := config.CheckName(n.value)
+		need(err == nil, "%s: %w", n.field, err)
 	}
 	need(c.Schema != "", "schema: missing; give the path of the public schema.yaml")
 	errs = append(errs, c.checkSource())
@@ -171,20 +170,10 @@ func (c Config) validateSite() error {
 	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "",
 		"tls: ca, cert and key are all needed; `conclave certs` makes them")
 	need(1 <= c.MaxSteps && c.MaxSteps <= maxSteps, "max_steps: %d is not between 1 and %d", c.MaxSteps, maxSteps)
-	need(time.Second <= c.MaxTime && c.MaxTime <= maxTime, "max_time: %v is not between 1s and %v", c.MaxTime,
-		maxTime)
+	need(time.Second <= c.MaxTime && c.MaxTime <= maxTime, "max_time: %v is not between 1s and %v", c.MaxTime, maxTime)
 	need(c.Reconnect > 0, "reconnect: %v is not above 0", c.Reconnect)
 	need(0 <= c.Drain && c.Drain <= maxDrain, "drain: %v is not between 0s and %v", c.Drain, maxDrain)
-	if err := c.HTTP.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := c.Traces.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := c.Log.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.HTTP.Validate(), c.Traces.Validate(), c.Log.Validate())...)
 }
 
 // maxTeachers is what an aggregator takes from one node.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -110,18 +111,23 @@ func (c *Client) Ledger(ctx context.Context, run string) (lines [][]byte, err er
 		if err != nil {
 			return err
 		}
-		for {
-			m, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			lines = append(lines, m.Entry)
-		}
+		return each(stream, func(m *conclavev1.ReadLedgerResponse) { lines = append(lines, m.Entry) })
 	})
 	return lines, err
+}
+
+// each takes the messages of a stream until its end.
+func each[M any](stream grpc.ServerStreamingClient[M], take func(*M)) error {
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		take(m)
+	}
 }
 
 // retry repeats call through troubles that pass. An aggregator that has never

@@ -144,11 +144,5 @@ func (c Config) validateConnection() error {
 		"tls: ca, cert and key are all needed; `conclave certs` makes them")
 	need(c.Retry > 0, "retry: %v is not above 0", c.Retry)
 	need(c.Patience > 0, "patience: %v is not above 0", c.Patience)
-	if err := c.Traces.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := c.Log.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.Traces.Validate(), c.Log.Validate())...)
 }

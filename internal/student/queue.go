@@ -43,16 +43,9 @@ func (q *Queue) List(ctx context.Context,
 		if err != nil {
 			return err
 		}
-		for {
-			m, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
+		return each(stream, func(m *conclavev1.ListRunsResponse) {
 			runs, budgets = append(runs, m.GetRuns()...), append(budgets, m.GetBudgets()...)
-		}
+		})
 	})
 	return runs, budgets, err
 }

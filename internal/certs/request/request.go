@@ -28,6 +28,11 @@ import (
 // ErrNotAcceptable: a request for a certificate asks for what it must not, or is none.
 var ErrNotAcceptable = errors.New("request not acceptable")
 
+// refuse says what is wrong with a request.
+func refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrNotAcceptable}, args...)...)
+}
+
 // maxRequest bounds a file from outside; a request has some 500 bytes.
 const maxRequest = 64 << 10
 
@@ -66,19 +71,17 @@ func Read(path string) (*Request, error) {
 // Parse is [Read] of PEM text. It takes one block and nothing else.
 func Parse(raw []byte) (*Request, error) {
 	if len(raw) > maxRequest {
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrNotAcceptable, maxRequest)
+		return nil, refuse("more than %d bytes", maxRequest)
 	}
 	block, rest := pem.Decode(raw)
 	switch {
 	case block == nil:
-		return nil, fmt.Errorf("%w: no PEM block in it; send the file that `conclave site request` wrote",
-			ErrNotAcceptable)
+		return nil, refuse("no PEM block in it; send the file that `conclave site request` wrote")
 	case block.Type != pemfile.CertificateRequest:
-		return nil, fmt.Errorf("%w: it is a %q, not a %q; send the file that `conclave site request` wrote,"+
-			" and never a key", ErrNotAcceptable, block.Type, pemfile.CertificateRequest)
+		return nil, refuse("it is a %q, not a %q; send the file that `conclave site request` wrote,"+
+			" and never a key", block.Type, pemfile.CertificateRequest)
 	case len(bytes.TrimSpace(rest)) > 0 || !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("-----BEGIN")):
-		return nil, fmt.Errorf("%w: something else is in it besides; send the file as `conclave site request` wrote it",
-			ErrNotAcceptable)
+		return nil, refuse("something else is in it besides; send the file as `conclave site request` wrote it")
 	}
 	return parse(block.Bytes)
 }
@@ -104,13 +107,11 @@ func parse(der []byte) (*Request, error) {
 	switch key := csr.PublicKey.(type) {
 	case *ecdsa.PublicKey:
 		if key.Curve.Params().BitSize < 256 {
-			return nil, fmt.Errorf("%w: its key is on the curve %s; use P-256 or a longer one",
-				ErrNotAcceptable, key.Curve.Params().Name)
+			return nil, refuse("its key is on the curve %s; use P-256 or a longer one", key.Curve.Params().Name)
 		}
 	case ed25519.PublicKey:
 	default:
-		return nil, fmt.Errorf("%w: its key is %s; use ECDSA with P-256, P-384 or P-521, or Ed25519",
-			ErrNotAcceptable, csr.PublicKeyAlgorithm)
+		return nil, refuse("its key is %s; use ECDSA with P-256, P-384 or P-521, or Ed25519", csr.PublicKeyAlgorithm)
 	}
 	q.Fingerprint, err = certs.Fingerprint(csr.PublicKey)
 	return q, err
@@ -155,14 +156,13 @@ func onlyExtensions(tbs []byte) error {
 			Values []asn1.RawValue `asn1:"set"`
 		}
 		if rest, err := asn1.Unmarshal(raw.FullBytes, &a); err != nil || len(rest) > 0 {
-			return fmt.Errorf("%w: attribute %d is malformed", ErrNotAcceptable, i+1)
+			return refuse("attribute %d is malformed", i+1)
 		}
 		if !a.ID.Equal(oidExtensionRequest) {
-			return fmt.Errorf("%w: it carries %s; ask for an identity and nothing else",
-				ErrNotAcceptable, named(attributeNames, "attribute", a.ID))
+			return refuse("it carries %s; ask for an identity and nothing else", named(attributeNames, "attribute", a.ID))
 		}
 		if i > 0 || len(a.Values) != 1 {
-			return fmt.Errorf("%w: it has several lists of extensions", ErrNotAcceptable)
+			return refuse("it has several lists of extensions")
 		}
 	}
 	return nil
@@ -181,17 +181,16 @@ func (q *Request) readNames(extensions []pkix.Extension) error {
 	var names []asn1.RawValue
 	for _, e := range extensions {
 		if !e.Id.Equal(oidSubjectAltName) {
-			return fmt.Errorf("%w: it asks for %s; ask for an identity and nothing else",
-				ErrNotAcceptable, named(extensionNames, "extension", e.Id))
+			return refuse("it asks for %s; ask for an identity and nothing else", named(extensionNames, "extension", e.Id))
 		}
 		if rest, err := asn1.Unmarshal(e.Value, &names); err != nil || len(rest) > 0 {
-			return fmt.Errorf("%w: its names are malformed", ErrNotAcceptable)
+			return refuse("its names are malformed")
 		}
 	}
 	var uris, hosts []string
 	for _, n := range names {
 		if n.Class != asn1.ClassContextSpecific {
-			return fmt.Errorf("%w: its names are malformed", ErrNotAcceptable)
+			return refuse("its names are malformed")
 		}
 		switch n.Tag {
 		case 6:
@@ -200,20 +199,18 @@ func (q *Request) readNames(extensions []pkix.Extension) error {
 			hosts = append(hosts, string(n.Bytes))
 		case 7:
 			if len(n.Bytes) != net.IPv4len && len(n.Bytes) != net.IPv6len {
-				return fmt.Errorf("%w: an IP address of %d bytes", ErrNotAcceptable, len(n.Bytes))
+				return refuse("an IP address of %d bytes", len(n.Bytes))
 			}
 			hosts = append(hosts, net.IP(n.Bytes).String())
 		case 1:
-			return fmt.Errorf("%w: it names the mail address %q; ask for an identity and nothing else",
-				ErrNotAcceptable, n.Bytes)
+			return refuse("it names the mail address %q; ask for an identity and nothing else", n.Bytes)
 		default:
-			return fmt.Errorf("%w: it has a name of kind %d, which is neither URI nor host;"+
-				" ask for an identity and nothing else", ErrNotAcceptable, n.Tag)
+			return refuse("it has a name of kind %d, which is neither URI nor host;"+
+				" ask for an identity and nothing else", n.Tag)
 		}
 	}
 	if len(uris) != 1 {
-		return fmt.Errorf("%w: it names %d URIs %q; want one, %s://<role>/<name>",
-			ErrNotAcceptable, len(uris), uris, certs.Scheme)
+		return refuse("it names %d URIs %q; want one, %s://<role>/<name>", len(uris), uris, certs.Scheme)
 	}
 	return q.setNames(uris[0], hosts)
 }
@@ -228,14 +225,13 @@ func (q *Request) setNames(uri string, hosts []string) error {
 	}
 	// To the letter: what is read alike may be written in several ways.
 	if want := q.Identity.URI().String(); uri != want {
-		return fmt.Errorf("%w: its URI is %q; write %q", ErrNotAcceptable, uri, want)
+		return refuse("its URI is %q; write %q", uri, want)
 	}
 	if err := q.Identity.CheckSite(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotAcceptable, err)
 	}
 	if q.Identity.Role != certs.RoleAggregator && len(hosts) > 0 {
-		return fmt.Errorf("%w: it names the host %q, and nobody dials a %s",
-			ErrNotAcceptable, hosts[0], q.Identity.Role)
+		return refuse("it names the host %q, and nobody dials a %s", hosts[0], q.Identity.Role)
 	}
 	if _, _, err := certs.SplitHosts(q.Identity.Role, hosts); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotAcceptable, err)
@@ -255,8 +251,7 @@ func (q *Request) checkSubject(s pkix.Name) error {
 	}) {
 		return nil
 	}
-	return fmt.Errorf("%w: its subject is %q; leave it empty, or write CN=%s",
-		ErrNotAcceptable, s.String(), want.CommonName)
+	return refuse("its subject is %q; leave it empty, or write CN=%s", s.String(), want.CommonName)
 }
 
 // CheckFingerprint compares the request's fingerprint with one that somebody read out:

@@ -28,10 +28,7 @@ import (
 func csr(t testing.TB, q *x509.CertificateRequest, key any) []byte {
 	t.Helper()
 	if key == nil {
-		var err error
-		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-			t.Fatal(err)
-		}
+		key = testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	}
 	der, err := x509.CreateCertificateRequest(rand.Reader, q, key)
 	testkit.Must(t, err)
@@ -40,11 +37,7 @@ func csr(t testing.TB, q *x509.CertificateRequest, key any) []byte {
 
 func uris(texts ...string) (all []*url.URL) {
 	for _, text := range texts {
-		u, err := url.Parse(text)
-		if err != nil {
-			panic(err)
-		}
-		all = append(all, u)
+		all = append(all, testkit.Value(url.Parse(text)))
 	}
 	return all
 }
@@ -83,8 +76,8 @@ func attributed(t testing.TB, attributes ...asn1.RawValue) []byte {
 	whole.Info.Attributes = append(whole.Info.Attributes, attributes...)
 	info, err := asn1.Marshal(whole.Info)
 	testkit.Must(t, err)
-	digest := sha256Sum(info)
-	signature, err := ecdsa.SignASN1(rand.Reader, key, digest)
+	digest := sha256.Sum256(info)
+	signature, err := ecdsa.SignASN1(rand.Reader, key, digest[:])
 	testkit.Must(t, err)
 	whole.Signature = asn1.BitString{Bytes: signature, BitLength: 8 * len(signature)}
 	der, err := asn1.Marshal(whole)
@@ -120,7 +113,11 @@ func TestRequestsAskForAnIdentityAndNothingElse(t *testing.T) {
 	extension := func(id ...int) *x509.CertificateRequest {
 		return &x509.CertificateRequest{URIs: north, ExtraExtensions: []pkix.Extension{{Id: id, Value: []byte{5, 0}}}}
 	}
-	forged := slices.Clone(testkit.Value(decode(good)))
+	of := func(names ...string) []byte { return csr(t, &x509.CertificateRequest{URIs: uris(names...)}, nil) }
+	written := func(names ...asn1.RawValue) []byte { // as they are on the wire
+		return csr(t, &x509.CertificateRequest{ExtraExtensions: []pkix.Extension{sans(t, names...)}}, nil)
+	}
+	forged := slices.Clone(decode(good))
 	at := strings.Index(string(forged), "//node/north")
 	forged[at+len("//node/")] = 's'
 	for name, tc := range map[string]struct {
@@ -138,46 +135,30 @@ func TestRequestsAskForAnIdentityAndNothingElse(t *testing.T) {
 			[]pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: []byte{5, 0}}})), "several lists"},
 		"malformed attribute": {attributed(t, asn1.RawValue{FullBytes: []byte{4, 1, 0}}), "attribute 2 is malformed"},
 
-		"no name": {csr(t, &x509.CertificateRequest{}, nil), "0 URIs"},
-		"two URIs": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://node/north",
-			"conclave://node/south")}, nil), "2 URIs"},
-		"a URI besides": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://node/north",
-			"https://north.example")}, nil), "2 URIs"},
-		"another scheme": {csr(t, &x509.CertificateRequest{URIs: uris("spiffe://node/north")}, nil),
-			"0 URIs of the form"},
+		"no name":        {csr(t, &x509.CertificateRequest{}, nil), "0 URIs"},
+		"two URIs":       {of("conclave://node/north", "conclave://node/south"), "2 URIs"},
+		"a URI besides":  {of("conclave://node/north", "https://north.example"), "2 URIs"},
+		"another scheme": {of("spiffe://node/north"), "0 URIs of the form"},
 		"a host": {csr(t, &x509.CertificateRequest{URIs: north, DNSNames: []string{"agg.example"}}, nil),
 			`the host "agg.example"`},
 		"an address": {csr(t, &x509.CertificateRequest{URIs: north, IPAddresses: []net.IP{net.IPv4(10, 0, 0, 7)}},
 			nil), `the host "10.0.0.7"`},
 		"mail": {csr(t, &x509.CertificateRequest{URIs: north, EmailAddresses: []string{"a@b"}}, nil),
 			`mail address "a@b"`},
-		"a name unseen": {csr(t, &x509.CertificateRequest{ExtraExtensions: []pkix.Extension{sans(t,
-			uriName("conclave://node/north"), asn1.RawValue{Tag: 8, Bytes: []byte{42}})}}, nil), "name of kind 8"},
-		"unknown role": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://king/north")}, nil),
-			`"king" is unknown`},
-		"role in capital": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://NODE/north")}, nil),
-			`"NODE" is unknown`},
-		"site in capital": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://node/North")}, nil),
-			"no name of a site"},
-		"scheme in capital": {csr(t, &x509.CertificateRequest{
-			ExtraExtensions: []pkix.Extension{sans(t, uriName("CONCLAVE://node/north"))}}, nil),
-			`write "conclave://node/north"`},
-		"escaped": {csr(t, &x509.CertificateRequest{ExtraExtensions: []pkix.Extension{
-			sans(t, uriName("conclave://node/%6eorth"))}}, nil), "not of the form"},
-		"fragment": {csr(t, &x509.CertificateRequest{ExtraExtensions: []pkix.Extension{
-			sans(t, uriName("conclave://node/north#"))}}, nil), `write "conclave://node/north"`},
-		"query": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://node/north?x=1")}, nil),
-			"not of the form"},
-		"user": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://a@node/north")}, nil),
-			"not of the form"},
-		"port": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://node:1/north")}, nil),
-			`"node:1" is unknown`},
-		"folder": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://node/north/x")}, nil),
-			"cannot be used"},
-		"two slashes": {csr(t, &x509.CertificateRequest{ExtraExtensions: []pkix.Extension{
-			sans(t, uriName("conclave://node//north"))}}, nil), "cannot be used"},
-		"no hosts": {csr(t, &x509.CertificateRequest{URIs: uris("conclave://aggregator/a")}, nil),
-			"needs the host names"},
+		"a name unseen": {written(uriName("conclave://node/north"), asn1.RawValue{Tag: 8, Bytes: []byte{42}}),
+			"name of kind 8"},
+		"unknown role":      {of("conclave://king/north"), `"king" is unknown`},
+		"role in capital":   {of("conclave://NODE/north"), `"NODE" is unknown`},
+		"site in capital":   {of("conclave://node/North"), "no name of a site"},
+		"scheme in capital": {written(uriName("CONCLAVE://node/north")), `write "conclave://node/north"`},
+		"escaped":           {written(uriName("conclave://node/%6eorth")), "not of the form"},
+		"fragment":          {written(uriName("conclave://node/north#")), `write "conclave://node/north"`},
+		"query":             {of("conclave://node/north?x=1"), "not of the form"},
+		"user":              {of("conclave://a@node/north"), "not of the form"},
+		"port":              {of("conclave://node:1/north"), `"node:1" is unknown`},
+		"folder":            {of("conclave://node/north/x"), "cannot be used"},
+		"two slashes":       {written(uriName("conclave://node//north")), "cannot be used"},
+		"no hosts":          {of("conclave://aggregator/a"), "needs the host names"},
 		"subject": {csr(t, &x509.CertificateRequest{URIs: north, Subject: pkix.Name{CommonName: "aggregator-a"}},
 			nil), "CN=node-north"},
 		"subject more": {csr(t, &x509.CertificateRequest{URIs: north, Subject: pkix.Name{CommonName: "node-north",
@@ -213,9 +194,9 @@ func TestRequestsAskForAnIdentityAndNothingElse(t *testing.T) {
 	}
 }
 
-func decode(raw []byte) ([]byte, error) {
+func decode(raw []byte) []byte {
 	block, _ := pem.Decode(raw)
-	return block.Bytes, nil
+	return block.Bytes
 }
 
 // A request's key stays where it was made and is never overwritten.
@@ -266,5 +247,3 @@ func TestRequestKeepsTheKey(t *testing.T) {
 		}
 	}
 }
-
-func sha256Sum(b []byte) []byte { s := sha256.Sum256(b); return s[:] }

@@ -90,7 +90,7 @@ func (c *Credentials) inOrder() (*material, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.refreshList(m); err != nil {
+	if err := c.revoked.refresh(m.authorities); err != nil {
 		return nil, err
 	}
 	if err := c.checkOwn(m); err != nil {
@@ -135,17 +135,8 @@ func (c *Credentials) stat() (stamps [3]stamp, err error) {
 	return stamps, nil
 }
 
-// refreshList says whether the list of revoked certificates, if there is to be one, can be
-// relied on now.
-func (c *Credentials) refreshList(m *material) error {
-	if c.revoked == nil {
-		return nil
-	}
-	return c.revoked.refresh(m.authorities)
-}
-
 // checkOwn refuses the own certificate where the list has it: a peer that reads the same list
-// turns its bearer away. refreshList comes before.
+// turns its bearer away. refresh comes before.
 func (c *Credentials) checkOwn(m *material) error {
 	if c.revoked == nil {
 		return nil

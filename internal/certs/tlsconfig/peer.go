@@ -57,7 +57,7 @@ func (c *Credentials) Edition() uint64 {
 }
 
 // admit refuses a new connection whose certificate is revoked, or of which the list says
-// nothing. refreshList comes before.
+// nothing. refresh comes before.
 func (c *Credentials) admit(peer *x509.Certificate) error {
 	if c.revoked == nil {
 		return nil

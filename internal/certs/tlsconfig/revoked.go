@@ -56,9 +56,12 @@ func newRevokedFile(path string, now func() time.Time) *revokedFile {
 	return &revokedFile{path: path, now: now, began: time.Now()}
 }
 
-// refresh looks at the file now, for the authorities whose lists it must hold. The error,
-// which matches ErrList, says why nobody new may be let in.
+// refresh looks at the file now, if there is to be one, for the authorities whose lists it must hold.
+// The error, which matches ErrList, says why nobody new may be let in.
 func (f *revokedFile) refresh(authorities []*x509.Certificate) error {
+	if f == nil {
+		return nil
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !slices.EqualFunc(f.authorities, authorities, (*x509.Certificate).Equal) {

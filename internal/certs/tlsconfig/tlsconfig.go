@@ -95,7 +95,7 @@ func (c *Credentials) ClientTLS(serverName string) *tls.Config {
 			// log: its list may be newer.
 			m, err := c.current()
 			if err == nil {
-				err = c.refreshList(m)
+				err = c.revoked.refresh(m.authorities)
 			}
 			if err != nil {
 				return err

@@ -159,7 +159,8 @@ func onlyExtensions(tbs []byte) error {
 			return refuse("attribute %d is malformed", i+1)
 		}
 		if !a.ID.Equal(oidExtensionRequest) {
-			return refuse("it carries %s; ask for an identity and nothing else", named(attributeNames, "attribute", a.ID))
+			return refuse("it carries %s; ask for an identity and nothing else",
+				named(attributeNames, "attribute", a.ID))
 		}
 		if i > 0 || len(a.Values) != 1 {
 			return refuse("it has several lists of extensions")
@@ -181,7 +182,8 @@ func (q *Request) readNames(extensions []pkix.Extension) error {
 	var names []asn1.RawValue
 	for _, e := range extensions {
 		if !e.Id.Equal(oidSubjectAltName) {
-			return refuse("it asks for %s; ask for an identity and nothing else", named(extensionNames, "extension", e.Id))
+			return refuse("it asks for %s; ask for an identity and nothing else",
+				named(extensionNames, "extension", e.Id))
 		}
 		if rest, err := asn1.Unmarshal(e.Value, &names); err != nil || len(rest) > 0 {
 			return refuse("its names are malformed")

@@ -52,7 +52,7 @@ func newNode(x []float32, o dpgan.Options, spec discriminator.Spec, noise float6
 
 // ClassCounts answers with the number of records, which is public here.
 func (n *node) ClassCounts(context.Context, uint64, int) (*pipeline.CountAnswer, error) {
-	return &pipeline.CountAnswer{Counts: []float64{float64(len(n.x) / 2)}, Teachers: 1}, nil
+	return &pipeline.CountAnswer{Counts: []float64{float64(len(n.x) / 2)}, Paid: pipeline.Paid{Teachers: 1}}, nil
 }
 
 func (n *node) Discriminator(_ context.Context, _ uint64, q *pipeline.DiscriminatorQuestion) (
@@ -85,7 +85,7 @@ func (n *node) Discriminator(_ context.Context, _ uint64, q *pipeline.Discrimina
 			return nil, err
 		}
 	}
-	a := &pipeline.DiscriminatorAnswer{Share: 1, Teachers: 1, Sum: make([]float32, len(sum))}
+	a := &pipeline.DiscriminatorAnswer{Share: 1, Paid: pipeline.Paid{Teachers: 1}, Sum: make([]float32, len(sum))}
 	for i, v := range sum {
 		a.Sum[i] = float32(n.options.Clip * float64(v) / bound)
 	}

@@ -125,7 +125,7 @@ func (s *student) Learn(
 		fmt.Printf("%3d%% to %3d%% of the range: %7.1f records\n", 100*i/cells, 100*(i+1)/cells, n)
 		s.Records[i], total = n, total+n
 	}
-	s.Took(release.GetLedgerHash(), int(release.GetTeachers()), release.GetEpsilonSpent())
+	s.Took(pipeline.PaidBy(release))
 	s.Counts = make([]float64, s.t.Classes)
 	for c := range s.Counts {
 		s.Counts[c] = total / float64(s.t.Classes) // nobody asked for their shares

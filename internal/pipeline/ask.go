@@ -79,9 +79,7 @@ func (c Counter) ClassCounts(ctx context.Context, round uint64, classes int) (*C
 	if err != nil {
 		return nil, err
 	}
-	return &CountAnswer{
-		Counts: counts, Scale: 1 / c.Epsilon, Receipt: release.LedgerHash, Teachers: int(release.Teachers),
-	}, nil
+	return &CountAnswer{Counts: counts, Scale: 1 / c.Epsilon, Paid: PaidBy(release)}, nil
 }
 
 // CountRound is a round of class counts as nodes are sent it.

@@ -1,12 +1,10 @@
 package pipeline
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
@@ -32,24 +30,6 @@ type Checkpoint struct {
 	// Done is the number of rounds learned from.
 	Done int `json:"done"`
 	Learned
-}
-
-// NewCheckpoint takes what every student keeps; start may be nil.
-func NewCheckpoint(identity string, source *rand.PCG, l *Learner, start Start, learned Learned, done int) (Checkpoint,
-	*safetensors.Set, error) {
-	random, err := source.MarshalBinary()
-	if err != nil {
-		return Checkpoint{}, nil, fmt.Errorf("checkpoint: save random state: %w", err)
-	}
-	set := safetensors.New()
-	l.Tensors(set)
-	if start != nil {
-		start.Tensors(set)
-	}
-	return Checkpoint{
-		Identity: identity, Random: base64.StdEncoding.EncodeToString(random), Steps: l.Steps(), Done: done,
-		Learned: learned,
-	}, set, nil
 }
 
 // SaveCheckpoint writes a pipeline's state, which holds its [Checkpoint], with the
@@ -95,35 +75,6 @@ func LoadCheckpoint(path, pipeline, fix string, state any) (*safetensors.Set, er
 		return nil, damaged(path, fix, err)
 	}
 	return set, nil
-}
-
-// Restore gives a student's parts the state that a checkpoint holds, and refuses one
-// of another run. Errors match [ErrCheckpoint].
-func (c *Checkpoint) Restore(path, identity string, set *safetensors.Set, source *rand.PCG, l *Learner, start Start,
-	classes int) error {
-	if c.Identity != identity {
-		return Misfit(path, errors.New("it is of another run or of other options; use another output folder"))
-	}
-	if c.Done < 0 || !c.fits(c.Done, classes) {
-		return Misfit(path, errors.New("its parts do not fit together"))
-	}
-	if err := l.Restore(set); err != nil {
-		return Misfit(path, err)
-	}
-	if start != nil {
-		if err := start.Restore(set, &c.Learned); err != nil {
-			return Misfit(path, err)
-		}
-	}
-	random, err := base64.StdEncoding.DecodeString(c.Random)
-	if err == nil {
-		err = source.UnmarshalBinary(random)
-	}
-	if err != nil {
-		return Misfit(path, fmt.Errorf("random state: %w", err))
-	}
-	l.SetSteps(c.Steps)
-	return nil
 }
 
 // Misfit is an [ErrCheckpoint].

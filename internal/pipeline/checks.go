@@ -3,8 +3,11 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+
+	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 // Checks collects what is wrong with a pipeline's options, each with the name of its
@@ -39,6 +42,39 @@ func (c *Checks) Between(field string, v, lo, hi float64) {
 func (c *Checks) Positive(field string, v float64) {
 	c.Check(v > 0 && !math.IsInf(v, 0), "%s: %v is not above 0", field, v)
 }
+
+// Chosen wants a number from lo to hi, or the value that leaves it to be chosen.
+func (c *Checks) Chosen(field string, v, unset, lo, hi float64) {
+	c.Check(v == unset || v >= lo && v <= hi, "%s: %v is not between %v and %v, or %v to have it chosen", field, v, lo,
+		hi,
+		unset)
+}
+
+// Decay wants one of a moving average, or -1, which leaves it to be chosen.
+func (c *Checks) Decay(field string, v float64) {
+	c.Check(v == -1 || v >= 0 && v < 1, "%s: %v is not at least 0 and below 1, or -1 to have it chosen", field, v)
+}
+
+// Noise wants a size of noise, or 0, which leaves it to be chosen.
+func (c *Checks) Noise(v float64) {
+	c.Check(v >= 0 && !math.IsInf(v, 0), "noise: %v is not 0 (chosen) or above", v)
+}
+
+// Rounds wants a quorum of the teachers, and for how many seconds a round waits for the rest.
+func (c *Checks) Rounds(quorum, deadline float64) {
+	c.Check(quorum > 0 && quorum <= 1, "quorum: %v is not a share of the teachers, above 0 and at most 1", quorum)
+	c.Between("deadline", deadline, 1e-3, 24*3600)
+}
+
+// ImagesOnly refuses what is set of some options for records of an encoder that are no images.
+func (c *Checks) ImagesOnly(e *encode.Encoder, set map[string]bool) {
+	for _, field := range slices.Sorted(maps.Keys(set)) {
+		c.Check(!set[field] || e.Image() != nil, "%s is for images only; use another", field)
+	}
+}
+
+// Take notes an error about a field, if it is one.
+func (c *Checks) Take(field string, err error) { c.Check(err == nil, "%s: %w", field, err) }
 
 // Err is all that was found, nil for nothing.
 func (c *Checks) Err() error { return errors.Join(c.errs...) }

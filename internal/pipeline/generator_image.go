@@ -41,9 +41,9 @@ func (s GeneratorSpec) checkImage(image *partition.Image) error {
 		return fmt.Errorf("a generator of kind convolution cannot make images of %d x %d, which are not twice as "+
 			"large as others: use kind dense", image.Height, image.Width)
 	case s.Layers > halvings:
-		return fmt.Errorf("a generator of kind convolution with layers %d cannot make images of %d x %d, which can "+
-			"be halved %d times: use kind dense, or set layers to at most %d",
-			s.Layers, image.Height, image.Width, halvings, halvings)
+		return fmt.Errorf("a generator of kind convolution with layers %d cannot make images of %d x %d, which can be "+
+			"halved %d times: use kind dense, or set layers to at most %d", s.Layers, image.Height, image.Width,
+			halvings, halvings)
 	}
 	return nil
 }

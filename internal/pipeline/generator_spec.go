@@ -80,8 +80,8 @@ func (s GeneratorSpec) Check(e *encode.Encoder) error {
 			KindConvolution)
 	}
 	if weights > maxWeights {
-		return fmt.Errorf("a generator of %d weights is too large: set hidden or layers lower, so that there "+
-			"are at most %d", weights, maxWeights)
+		return fmt.Errorf("a generator of %d weights is too large: set hidden or layers lower, so that there are at "+
+			"most %d", weights, maxWeights)
 	}
 	return nil
 }

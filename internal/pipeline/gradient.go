@@ -47,7 +47,7 @@ func (a *GradientAsker) Read(
 	}
 	out := &DiscriminatorAnswer{
 		Sum: make([]float32, n), Noise: multiplier * a.Clip, Share: float64(release.Teachers) / float64(teachers),
-		Receipt: release.GetLedgerHash(), Teachers: int(release.GetTeachers()), EpsilonSpent: release.GetEpsilonSpent(),
+		Paid: PaidBy(release),
 	}
 	for i, v := range sum.Values {
 		out.Sum[i] = float32(float64(v) * a.Clip / DiscriminatorBound)

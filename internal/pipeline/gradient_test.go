@@ -53,8 +53,8 @@ func TestDiscriminatorReleases(t *testing.T) {
 	}
 	got, err := a.Read(release(30, 1<<16, 1<<16, -1<<15, 1<<36), 3, 1.5, 40)
 	testkit.Must(t, err)
-	want := &DiscriminatorAnswer{Sum: []float32{3, -1.5, 3 << 20}, Noise: 4.5, Share: 0.75, Receipt: "hash",
-		Teachers: 30, EpsilonSpent: 0.5}
+	want := &DiscriminatorAnswer{Sum: []float32{3, -1.5, 3 << 20}, Noise: 4.5, Share: 0.75,
+		Paid: Paid{Receipt: "hash", Teachers: 30, EpsilonSpent: 0.5}}
 	testkit.Same(t, "", want, got)
 	votes := release(30, 1<<16, 1, 2, 3)
 	votes.Answer = &conclavev1.Release_Votes{Votes: &conclavev1.NoisyVotes{Labels: []int32{1, 2, 3}}}

@@ -47,20 +47,20 @@ func (l *Learned) AskClassCounts(ctx context.Context, oracle CountOracle, classe
 		return fmt.Errorf("pipeline: %d class counts for %d classes", len(a.Counts), classes)
 	}
 	l.Counts, l.CountScale = a.Counts, a.Scale
-	l.tookPart(a.Receipt, a.Teachers)
+	l.tookPart(a.Paid)
 	return nil
 }
 
 // Took notes a release.
-func (l *Learned) Took(receipt string, teachers int, spent float64) {
-	l.Spent = spent
-	l.tookPart(receipt, teachers)
+func (l *Learned) Took(p Paid) {
+	l.Spent = p.EpsilonSpent
+	l.tookPart(p)
 }
 
-func (l *Learned) tookPart(receipt string, teachers int) {
-	l.Receipts = append(l.Receipts, receipt)
-	if l.TeachersLeast == 0 || teachers < l.TeachersLeast {
-		l.TeachersLeast = teachers
+func (l *Learned) tookPart(p Paid) {
+	l.Receipts = append(l.Receipts, p.Receipt)
+	if l.TeachersLeast == 0 || p.Teachers < l.TeachersLeast {
+		l.TeachersLeast = p.Teachers
 	}
 }
 

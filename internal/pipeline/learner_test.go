@@ -5,32 +5,15 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/testkit"
-	"github.com/conclave-dp/conclave/partition/encode"
-	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 // testLearner is a learner of a small table, with a moving average or without.
 func testLearner(t *testing.T, hidden int, average bool) *Learner {
-	t.Helper()
-	s := partitiontest.Schema(t, testSchema)
-	g, err := NewGenerator(encode.New(s), GeneratorSpec{Noise: 3, Hidden: hidden, Layers: 1, Classes: 2},
-		rand.New(rand.NewPCG(1, 1)))
-	testkit.Must(t, err)
-	l := NewLearner(g, 0.01)
-	if average {
-		l.KeepAverage(0.9)
-	}
-	return l
+	return testStudent(t, hidden, average).Learner
 }
 
 // learn takes steps that make all features larger.
@@ -163,15 +146,15 @@ func TestLearned(t *testing.T) {
 			t.Errorf("counts %v: %v, %+v", counts, err, l)
 		}
 	}
-	oracle := &counter{answer: CountAnswer{Counts: []float64{30, 10}, Receipt: "a", Teachers: 8}}
+	oracle := &counter{answer: CountAnswer{Counts: []float64{30, 10}, Paid: Paid{"a", 8, 0}}}
 	for range 2 {
 		if err := l.AskClassCounts(context.Background(), oracle, 2); err != nil || oracle.asked != 1 {
 			t.Fatalf("asked %d times, %v", oracle.asked, err)
 		}
 	}
-	l.Took("b", 9, 0.25)
-	l.Took("c", 7, 0.5)
-	l.Took("d", 8, 0.75)
+	l.Took(Paid{"b", 9, 0.25})
+	l.Took(Paid{"c", 7, 0.5})
+	l.Took(Paid{"d", 8, 0.75})
 	want := Learned{Counts: []float64{30, 10}, Spent: 0.75, Receipts: []string{"a", "b", "c", "d"}, TeachersLeast: 7}
 	testkit.Same(t, "", want, *l.Notes())
 	if !slices.Equal(l.Shares(), []float64{0.75, 0.25}) {
@@ -181,101 +164,5 @@ func TestLearned(t *testing.T) {
 		if l.fits(rounds, 2) != fits || l.fits(rounds, 3) {
 			t.Errorf("notes of %d rounds: %v, of three classes: %v", rounds, l.fits(rounds, 2), l.fits(rounds, 3))
 		}
-	}
-}
-
-// saveTo and restoreFrom keep a learner as a pipeline named test does.
-func saveTo(t *testing.T, path string, source *rand.PCG, l *Learner, learned Learned, done int) {
-	t.Helper()
-	c, set, err := NewCheckpoint("run", source, l, nil, learned, done)
-	testkit.Must(t, err)
-	testkit.Must(t, SaveCheckpoint(path, "test", c, set))
-}
-
-func restoreFrom(path, identity string, source *rand.PCG, l *Learner) (c Checkpoint, err error) {
-	set, err := LoadCheckpoint(path, "test", AskAnew, &c)
-	if err != nil {
-		return c, err
-	}
-	return c, c.Restore(path, identity, set, source, l, nil, 2)
-}
-
-// What was saved goes on as it would have without.
-func TestCheckpoint(t *testing.T) {
-	for _, average := range []bool{false, true} {
-		path := filepath.Join(t.TempDir(), "student")
-		var none Checkpoint
-		if set, err := LoadCheckpoint(path, "test", AskAnew, &none); set != nil || err != nil {
-			t.Errorf("without a file: %v, %v", set, err)
-		}
-		source := rand.NewPCG(5, 6)
-		l, learned := testLearner(t, 6, average),
-			Learned{Counts: []float64{3, 1}, Spent: 0.5, Receipts: []string{"a", "b"}, TeachersLeast: 4}
-		learn(l, 20, rand.New(source))
-		saveTo(t, path, source, l, learned, 1)
-		again, source2 := testLearner(t, 6, average), rand.NewPCG(9, 9)
-		c, err := restoreFrom(path, "run", source2, again)
-		testkit.Must(t, err)
-		if diff := cmp.Diff(learned, c.Learned); diff != "" || c.Done != 1 {
-			t.Errorf("%d rounds %s", c.Done, diff)
-		}
-		for range 2 {
-			if !slices.Equal(weightsOf(l), weightsOf(again)) || l.Steps() != again.Steps() {
-				t.Fatal("another learner came back")
-			}
-			learn(l, 20, rand.New(source))
-			learn(again, 20, rand.New(source2))
-		}
-	}
-}
-
-func TestCheckpointsThatDoNotFitAreRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "student")
-	l, source := testLearner(t, 6, true), rand.NewPCG(5, 6)
-	good := Learned{Counts: []float64{3, 1}, Receipts: []string{"a", "b"}}
-	refused := func(name, identity string, into *Learner) {
-		t.Helper()
-		if _, err := restoreFrom(path, identity, rand.NewPCG(1, 1), into); !errors.Is(err, ErrCheckpoint) ||
-			!strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	saveTo(t, path, source, l, good, 1)
-	refused("another run", "other", testLearner(t, 6, true))
-	refused("a wider generator", "run", testLearner(t, 7, true))
-	saveTo(t, path, source, testLearner(t, 6, false), good, 1)
-	refused("no average", "run", testLearner(t, 6, true))
-	for name, c := range map[string]struct {
-		learned Learned
-		done    int
-	}{
-		"more rounds than receipts": {good, 2}, "fewer rounds than receipts": {good, 0},
-		"less than no rounds": {good, -1},
-		"another class":       {Learned{Counts: []float64{3}, Receipts: []string{"a", "b"}}, 1},
-	} {
-		saveTo(t, path, source, l, c.learned, c.done)
-		refused(name, "run", testLearner(t, 6, true))
-	}
-	// Before the class counts there is nothing to fit.
-	saveTo(t, path, source, l, Learned{}, 0)
-	if _, err := restoreFrom(path, "run", rand.NewPCG(1, 1), testLearner(t, 6, true)); err != nil {
-		t.Error(err)
-	}
-
-	saveTo(t, path, source, l, good, 1)
-	set, err := safetensors.Load(path)
-	testkit.Must(t, err)
-	set.Metadata["test"] = "{"
-	testkit.Must(t, errors.Join(set.Seal(), safetensors.Save(path, set)))
-	if _, err := restoreFrom(path, "run", source, l); !errors.Is(err, ErrDamaged) {
-		t.Errorf("no JSON: %v", err)
-	}
-	delete(set.Metadata, "test")
-	testkit.Must(t, errors.Join(set.Seal(), safetensors.Save(path, set)))
-	refused("another pipeline", "run", l)
-	testkit.Must(t, os.WriteFile(path, []byte("nothing"), 0o600))
-	if _, err := restoreFrom(path, "run", source, l); !errors.Is(err, ErrDamaged) ||
-		!strings.Contains(err.Error(), "remove the file and run again") {
-		t.Errorf("no file of tensors: %v", err)
 	}
 }

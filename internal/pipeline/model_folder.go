@@ -140,6 +140,5 @@ func sha256Hex(raw []byte) string {
 
 func changed(dir, name string) error {
 	return fmt.Errorf("%s: the file was changed since the model was trained: its SHA-256 is not the one in %s; copy "+
-		"the model folder again, do not edit it",
-		filepath.Join(dir, name), modelFile)
+		"the model folder again, do not edit it", filepath.Join(dir, name), modelFile)
 }

@@ -1,5 +1,22 @@
 package pipeline
 
+import conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+
+// Paid is what every release says of itself.
+type Paid struct {
+	// Receipt is the hash of the ledger entry that paid for it.
+	Receipt string
+	// Teachers is the number of teachers that took part.
+	Teachers int
+	// EpsilonSpent is the run's total after it.
+	EpsilonSpent float64
+}
+
+// PaidBy is that of a release.
+func PaidBy(r *conclavev1.Release) Paid {
+	return Paid{r.GetLedgerHash(), int(r.GetTeachers()), r.GetEpsilonSpent()}
+}
+
 // VoteQuestion holds the generated records of a round.
 type VoteQuestion struct {
 	// Width is the number of features of a record.
@@ -20,10 +37,7 @@ type CountAnswer struct {
 	Counts []float64
 	// Scale is the scale of their Laplace noise.
 	Scale float64
-	// Receipt is the hash of the ledger entry that paid for the release.
-	Receipt string
-	// Teachers is the number of teachers that took part.
-	Teachers int
+	Paid
 }
 
 // VoteAnswer holds the release for each query.
@@ -35,12 +49,7 @@ type VoteAnswer struct {
 	Answered []bool
 	// Noise is the standard deviation of the noise of a share.
 	Noise float64
-	// Receipt is the hash of the ledger entry that paid for the release.
-	Receipt string
-	// Teachers is the number of teachers that took part.
-	Teachers int
-	// EpsilonSpent is the run's total after the round.
-	EpsilonSpent float64
+	Paid
 }
 
 // GradientQuestion holds the generated records of a round whose gradients are asked
@@ -74,12 +83,7 @@ type GradientAnswer struct {
 	// Noise is the standard deviation of the noise of a number of Sum, or of a count of
 	// Histogram.
 	Noise float64
-	// Receipt is the hash of the ledger entry that paid for the release.
-	Receipt string
-	// Teachers is the number of teachers that took part.
-	Teachers int
-	// EpsilonSpent is the run's total after the round.
-	EpsilonSpent float64
+	Paid
 }
 
 // DiscriminatorQuestion holds a discriminator whose gradient on real records is asked
@@ -101,10 +105,5 @@ type DiscriminatorAnswer struct {
 	Noise float64
 	// Share is the share of the run's teachers that took part.
 	Share float64
-	// Receipt is the hash of the ledger entry that paid for the release.
-	Receipt string
-	// Teachers is the number of teachers that took part.
-	Teachers int
-	// EpsilonSpent is the run's total after the round.
-	EpsilonSpent float64
+	Paid
 }

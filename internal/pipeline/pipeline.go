@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"context"
+	"math/rand/v2"
 
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/question"
@@ -91,6 +93,22 @@ type Student interface {
 // Starter is a student that can begin with more than the class counts: with a start that its own
 // pipeline planned, or with a warm start.
 type Starter interface{ StartWith(start Start) }
+
+// Start is what a student begins with where part of the budget buys it more than the
+// class counts: a release in round 0 that its generator is fitted to before it learns of
+// anything else. What was released stays with it, for nothing more has to be paid for it.
+type Start interface {
+	// Begin asks in round 0, unless notes say that this was done, writes the class counts
+	// to notes, and fits the learner. It calls keep now and then, and goes on after a
+	// restore where it was.
+	Begin(ctx context.Context, notes *Learned, l *Learner, rng *rand.Rand, keep func() error) error
+	// Hold takes a step that keeps the generator close to the release.
+	Hold(l *Learner, rng *rand.Rand)
+	// Tensors adds its state to a checkpoint's, Restore takes it from there. Notes are
+	// those of the same checkpoint.
+	Tensors(set *safetensors.Set)
+	Restore(set *safetensors.Set, notes *Learned) error
+}
 
 // Progress tells how a run stands after a round.
 type Progress struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
@@ -22,89 +23,66 @@ type checkpointJSON struct {
 	Kept []int `json:"kept"`
 }
 
-const checkpointKey = "dpgan"
-
 // startAnew says what helps where a checkpoint is damaged: answers of rounds that were in
 // it are dropped.
 const startAnew = "put it back from a backup; without it the run cannot go on, for the answers that it was made of " +
 	"are dropped: open a run of another name"
 
-// Save writes the whole state to path, so that a crash leaves the old or the new
-// checkpoint. identity names the run and all that its state depends on.
+// Save writes the whole state to path; see [pipeline.NetworkStudent.SaveState].
 func (t *Trainer) Save(path, identity string) error {
-	common, set, err := pipeline.NewCheckpoint(identity, t.source, t.learner, t.start, t.Learned, t.done)
-	if err != nil {
-		return err
-	}
-	j := checkpointJSON{
-		Checkpoint: common, OptimizerSteps: t.optimizer.Steps(),
-		Every: t.schedule.every, Since: t.schedule.since, Found: t.schedule.found, Rest: t.schedule.rest,
-	}
-	set.Add("discriminator.", t.scorer.Net.Params())
-	set.Add("optimizer.", t.optimizer.State())
-	if t.real != nil {
-		set.Add("", []tensor.Param{pipeline.Vector("real", t.real)})
-	}
-	if t.released != nil {
-		set.Add("", []tensor.Param{pipeline.Vector("released", t.released)})
-	}
-	for i, k := range t.kept {
-		j.Kept = append(j.Kept, k.Step)
-		set.Add(keptPrefix(i, "generator"), k.Generator)
-		set.Add(keptPrefix(i, "discriminator"), k.Discriminator)
-		set.Add(keptPrefix(i, "units"), k.units())
-	}
-	return pipeline.SaveCheckpoint(path, checkpointKey, j, set)
+	return t.SaveState(path, identity, func(common pipeline.Checkpoint, set *safetensors.Set) any {
+		j := checkpointJSON{
+			Checkpoint: common, OptimizerSteps: t.optimizer.Steps(),
+			Every: t.schedule.every, Since: t.schedule.since, Found: t.schedule.found, Rest: t.schedule.rest,
+		}
+		set.Add("discriminator.", t.scorer.Net.Params())
+		set.Add("optimizer.", t.optimizer.State())
+		if t.real != nil {
+			set.Add("", []tensor.Param{pipeline.Vector("real", t.real)})
+		}
+		if t.released != nil {
+			set.Add("", []tensor.Param{pipeline.Vector("released", t.released)})
+		}
+		for i, k := range t.kept {
+			j.Kept = append(j.Kept, k.Step)
+			set.Add(keptPrefix(i, "generator"), k.Generator)
+			set.Add(keptPrefix(i, "discriminator"), k.Discriminator)
+			set.Add(keptPrefix(i, "units"), k.units())
+		}
+		return j
+	})
 }
 
 func keptPrefix(i int, part string) string { return fmt.Sprintf("kept.%d.%s.", i, part) }
 
-// Restore loads the state that Save wrote. It reports false when there is none, and an
-// error matching [pipeline.ErrCheckpoint] when it is of another run or
-// [pipeline.ErrDamaged] when it is not as it was saved.
+// Restore loads the state that Save wrote; see [pipeline.NetworkStudent.RestoreState].
 func (t *Trainer) Restore(path, identity string) (bool, error) {
 	var j checkpointJSON
-	set, err := pipeline.LoadCheckpoint(path, checkpointKey, startAnew, &j)
-	if set == nil || err != nil {
-		return false, err
-	}
-	if err := j.Restore(path, identity, set, t.source, t.learner, t.start, t.classes); err != nil {
-		return false, err
-	}
-	if j.Every < 1 || j.Since < 0 || len(j.Kept) > t.opts.Student.Keep || j.Done > 0 && j.Counts == nil {
-		return false, pipeline.Misfit(path, errors.New("its parts do not fit together"))
-	}
-	if err := errors.Join(set.CopyTo("discriminator.", t.scorer.Net.Params()),
-		set.CopyTo("optimizer.", t.optimizer.State())); err != nil {
-		return false, pipeline.Misfit(path, err)
-	}
-	t.kept = nil
-	for i, step := range j.Kept {
-		k := t.copyAt(step)
-		err := errors.Join(
-			set.CopyTo(keptPrefix(i, "generator"), k.Generator),
-			set.CopyTo(keptPrefix(i, "discriminator"), k.Discriminator),
-			set.CopyTo(keptPrefix(i, "units"), k.units()),
-		)
-		if err != nil {
-			return false, pipeline.Misfit(path, err)
+	return t.RestoreState(path, identity, startAnew, &j, &j.Checkpoint, func(set *safetensors.Set) error {
+		if j.Every < 1 || j.Since < 0 || len(j.Kept) > t.opts.Student.Keep || j.Done > 0 && j.Counts == nil {
+			return pipeline.ErrParts
 		}
-		t.kept = append(t.kept, k)
-	}
-	if t.real = nil; j.Done > 0 {
-		t.real = make([]float32, t.scorer.Parameters())
-		if err := set.CopyTo("", []tensor.Param{pipeline.Vector("real", t.real)}); err != nil {
-			return false, pipeline.Misfit(path, err)
+		err := errors.Join(set.CopyTo("discriminator.", t.scorer.Net.Params()),
+			set.CopyTo("optimizer.", t.optimizer.State()))
+		t.kept = nil
+		for i, step := range j.Kept {
+			k := t.copyAt(step)
+			err = errors.Join(err, set.CopyTo(keptPrefix(i, "generator"), k.Generator),
+				set.CopyTo(keptPrefix(i, "discriminator"), k.Discriminator), set.CopyTo(keptPrefix(i, "units"),
+					k.units()))
+			t.kept = append(t.kept, k)
 		}
-	}
-	if t.released = nil; j.Done > 0 && t.opts.oneMean() {
-		t.released = make([]float32, t.scorer.Parameters())
-		if err := set.CopyTo("", []tensor.Param{pipeline.Vector("released", t.released)}); err != nil {
-			return false, pipeline.Misfit(path, err)
+		t.real, t.released = nil, nil
+		if j.Done > 0 {
+			t.real = make([]float32, t.scorer.Parameters())
+			err = errors.Join(err, set.CopyTo("", []tensor.Param{pipeline.Vector("real", t.real)}))
+			if t.opts.oneMean() {
+				t.released = make([]float32, t.scorer.Parameters())
+				err = errors.Join(err, set.CopyTo("", []tensor.Param{pipeline.Vector("released", t.released)}))
+			}
 		}
-	}
-	t.optimizer.SetSteps(j.OptimizerSteps)
-	t.schedule = schedule{every: j.Every, since: j.Since, found: j.Found, rest: j.Rest}
-	t.Learned, t.done = j.Learned, j.Done
-	return true, nil
+		t.optimizer.SetSteps(j.OptimizerSteps)
+		t.schedule = schedule{every: j.Every, since: j.Since, found: j.Found, rest: j.Rest}
+		return err
+	})
 }

@@ -21,20 +21,20 @@ type Kept struct {
 // follows, where one is due: at the end of each of Keep equal parts of the run's second half.
 func (t *Trainer) keepCopy() {
 	keep, steps := t.opts.Student.Keep, t.opts.Steps
-	if keep == 0 || t.done <= steps/2 {
+	if keep == 0 || t.Done <= steps/2 {
 		return
 	}
 	second := steps - steps/2
 	for i := range keep {
-		if t.done == steps/2+(i+1)*second/keep && (len(t.kept) == 0 || t.kept[len(t.kept)-1].Step < t.done) {
-			t.kept = append(t.kept, t.copyAt(t.done))
+		if t.Done == steps/2+(i+1)*second/keep && (len(t.kept) == 0 || t.kept[len(t.kept)-1].Step < t.Done) {
+			t.kept = append(t.kept, t.copyAt(t.Done))
 		}
 	}
 }
 
 // copyAt copies generator and discriminator as they are.
 func (t *Trainer) copyAt(step int) Kept {
-	k := Kept{Step: step, Generator: pipeline.CopyParams(t.learner.Generator.Net.Params()),
+	k := Kept{Step: step, Generator: pipeline.CopyParams(t.Learner.Generator.Net.Params()),
 		Discriminator: pipeline.CopyParams(t.scorer.Net.Params())}
 	if units := t.scorer.Units(); units != nil {
 		mean, scale := units.Units()

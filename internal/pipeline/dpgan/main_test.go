@@ -147,7 +147,7 @@ func newPool(t testing.TB, o Options, e *encode.Encoder, record func(*rand.Rand,
 }
 
 func (p *pool) ClassCounts(context.Context, uint64, int) (*pipeline.CountAnswer, error) {
-	return &pipeline.CountAnswer{Counts: []float64{400, 200}, Receipt: "counts", Teachers: 10}, nil
+	return &pipeline.CountAnswer{Counts: []float64{400, 200}, Paid: pipeline.Paid{Receipt: "counts", Teachers: 10}}, nil
 }
 
 func (p *pool) Discriminator(_ context.Context, round uint64,
@@ -185,8 +185,8 @@ func (p *pool) Discriminator(_ context.Context, round uint64,
 	if err := steps.Add(p.net.Inputs(nil, x, classes), ones, p.net.Heads(classes), loss); err != nil {
 		return nil, err
 	}
-	a := &pipeline.DiscriminatorAnswer{Noise: p.noise * p.options.Clip, Share: 1, Teachers: 10,
-		EpsilonSpent: float64(round), Receipt: fmt.Sprint("round ", round)}
+	a := &pipeline.DiscriminatorAnswer{Noise: p.noise * p.options.Clip, Share: 1,
+		Paid: pipeline.Paid{Receipt: fmt.Sprint("round ", round), Teachers: 10, EpsilonSpent: float64(round)}}
 	for _, v := range steps.Sum() {
 		a.Sum = append(a.Sum, float32(p.options.Clip*(float64(v)/bound+p.noise*rng.NormFloat64())))
 	}

@@ -15,7 +15,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	for want, change := range map[string]func(o *Options){
 		"dpgan.steps: -1 is not between 0 and 100000":      func(o *Options) { o.Steps = -1 },
 		"dpgan.steps: 100001":                              func(o *Options) { o.Steps = 100_001 },
-		"dpgan.rate: -0.1 is not between 1e-9 and 1":       func(o *Options) { o.Rate = -0.1 },
+		"dpgan.rate: -0.1 is not between 1e-09 and 1":      func(o *Options) { o.Rate = -0.1 },
 		"dpgan.rate: 1e-10":                                func(o *Options) { o.Rate = 1e-10 },
 		"dpgan.rate: 1.01":                                 func(o *Options) { o.Rate = 1.01 },
 		"dpgan.rate: NaN":                                  func(o *Options) { o.Rate = nan },
@@ -24,7 +24,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		"dpgan.batch: 5 needs units":                       func(o *Options) { o.Rate, o.Batch = 0, 5 },
 		"dpgan.batch: 9 is larger than units, 8":           func(o *Options) { o.Rate, o.Batch, o.Units = 0, 9, 8 },
 		"dpgan.batch: 4 and rate: 0.5 both say":            func(o *Options) { o.Batch, o.Units = 4, 8 },
-		"dpgan.clip: -1 is not between 1e-9 and 1e9":       func(o *Options) { o.Clip = -1 },
+		"dpgan.clip: -1 is not between 1e-09 and 1e+09":    func(o *Options) { o.Clip = -1 },
 		"dpgan.clip: 1e-10":                                func(o *Options) { o.Clip = 1e-10 },
 		"dpgan.clip: 1e+10":                                func(o *Options) { o.Clip = 1e10 },
 		"dpgan.clip: NaN":                                  func(o *Options) { o.Clip = nan },

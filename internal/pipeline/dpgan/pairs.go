@@ -40,7 +40,7 @@ func (t *Trainer) Pairs() ([]pipeline.Pair, error) {
 }
 
 func (t *Trainer) pair(k Kept) (pipeline.Pair, error) {
-	g, err := t.learner.Generator.WithWeights(k.Generator)
+	g, err := t.Learner.Generator.WithWeights(k.Generator)
 	if err != nil {
 		return pipeline.Pair{}, err
 	}
@@ -49,7 +49,7 @@ func (t *Trainer) pair(k Kept) (pipeline.Pair, error) {
 		return pipeline.Pair{}, err
 	}
 	if k.Mean != nil {
-		units, err := scaling.FromUnits(k.Mean, k.Scale, g.Width(), t.classes, t.numbers)
+		units, err := scaling.FromUnits(k.Mean, k.Scale, g.Width(), t.Classes, t.numbers)
 		if err != nil {
 			return pipeline.Pair{}, err
 		}
@@ -94,7 +94,7 @@ func (t *Trainer) generatedScores(g *pipeline.Generator, d *discriminator.Discri
 	classes, c, upTo := make([]int, count), 0, 0.0
 	shares := t.Shares()
 	for i := range classes {
-		for c < t.classes-1 && float64(i)+0.5 >= (upTo+shares[c])*count {
+		for c < t.Classes-1 && float64(i)+0.5 >= (upTo+shares[c])*count {
 			upTo += shares[c]
 			c++
 		}

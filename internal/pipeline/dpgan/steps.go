@@ -45,23 +45,23 @@ func (t *Trainer) shares() []float64 {
 	if !t.balanced() {
 		return t.Shares() // as real ones come
 	}
-	even := make([]float64, t.classes)
+	even := make([]float64, t.Classes)
 	for c := range even {
-		even[c] = 1 / float64(t.classes)
+		even[c] = 1 / float64(t.Classes)
 	}
 	return even
 }
 
 // sample draws generated records.
 func (t *Trainer) sample(n int) (x []float32, classes []int) {
-	w := t.learner.Generator.Width()
+	w := t.Learner.Generator.Width()
 	if cap(t.mem.x) < n*w {
 		t.mem.x, t.mem.grad = make([]float32, n*w), make([]float32, n*w)
 	}
 	t.mem.classes = t.mem.classes[:0]
 	// Shares are met but for rounding, which is random: a drawn number of each class would
 	// be noise of its own.
-	at, upTo := t.rng.Float64(), 0.0
+	at, upTo := t.Rand.Float64(), 0.0
 	for c, share := range t.shares() {
 		upTo += share * float64(n)
 		for ; at < upTo && len(t.mem.classes) < n; at++ {
@@ -69,10 +69,10 @@ func (t *Trainer) sample(n int) (x []float32, classes []int) {
 		}
 	}
 	for len(t.mem.classes) < n {
-		t.mem.classes = append(t.mem.classes, t.classes-1)
+		t.mem.classes = append(t.mem.classes, t.Classes-1)
 	}
 	x = t.mem.x[:n*w]
-	t.learner.Generator.Sample(x, t.mem.classes, t.rng)
+	t.Learner.Generator.Sample(x, t.mem.classes, t.Rand)
 	return x, t.mem.classes
 }
 
@@ -91,14 +91,14 @@ func (t *Trainer) remember(a *pipeline.DiscriminatorAnswer) error {
 	}
 	// Memory 1 keeps the average of all.
 	scales := t.scales(1 / t.expected(a))
-	keep := float32(min(t.opts.Discriminator.Memory, float64(t.done)/float64(t.done+1)))
+	keep := float32(min(t.opts.Discriminator.Memory, float64(t.Done)/float64(t.Done+1)))
 	for i, v := range a.Sum {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 			return fmt.Errorf("number %d of the release is not finite", i)
 		}
 		t.real[i] = keep*t.real[i] + (1-keep)*scales[i%len(scales)]*v
 		if t.released != nil {
-			t.released[i] += (scales[i%len(scales)]*v - t.released[i]) / float32(t.done+1)
+			t.released[i] += (scales[i%len(scales)]*v - t.released[i]) / float32(t.Done+1)
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func (t *Trainer) scales(scale float64) []float32 {
 			scales = append(scales, 0) // there is nothing to learn of it
 			continue
 		}
-		scales = append(scales, float32(scale/(share*float64(t.classes))))
+		scales = append(scales, float32(scale/(share*float64(t.Classes))))
 	}
 	return scales
 }
@@ -160,7 +160,7 @@ func (t *Trainer) expected(a *pipeline.DiscriminatorAnswer) float64 {
 func (t *Trainer) stepSize() float64 {
 	d, last := t.opts.Discriminator, max(1, t.opts.Steps-1)
 	fall := d.StepSize/d.StepEnd - 1
-	return d.StepSize / (1 + fall*float64(min(max(0, t.done-1), last))/float64(last))
+	return d.StepSize / (1 + fall*float64(min(max(0, t.Done-1), last))/float64(last))
 }
 
 // follow lets the generator follow the discriminator; part is how much of the present
@@ -170,8 +170,8 @@ func (t *Trainer) follow(ctx context.Context, part float64) error {
 		return t.tilt(ctx)
 	}
 	s := t.opts.Student
-	begun := min(1, (float64(t.done-1)+part)/float64(t.opts.Steps))
-	t.learner.SetRate(s.StepSize + (s.StepEnd-s.StepSize)*begun)
+	begun := min(1, (float64(t.Done-1)+part)/float64(t.opts.Steps))
+	t.Learner.SetRate(s.StepSize + (s.StepEnd-s.StepSize)*begun)
 	return t.climb(ctx)
 }
 
@@ -187,10 +187,8 @@ func (t *Trainer) climb(ctx context.Context) error {
 		t.opts.generatorLoss(grad, scores)
 		slope := t.mem.grad[:len(x)]
 		copy(slope, t.scorer.Slope(grad))
-		t.learner.Step(slope, x)
-		if t.start != nil {
-			t.start.Hold(t.learner, t.rng)
-		}
+		t.Learner.Step(slope, x)
+		t.Hold()
 		t.schedule.adapt(t.opts.Student.Adapt, t.opts.Student.Every)
 	}
 	return nil

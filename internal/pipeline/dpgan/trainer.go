@@ -10,13 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/tilt"
-	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
-
-// firstStepRound is the number of the round of the first step; round 0 asks for the class
-// counts.
-const firstStepRound = 1
 
 // Oracle answers a run's rounds with private releases. Rounds are numbered from 0;
 // asking a round again gives the same answer.
@@ -28,32 +23,19 @@ type Oracle interface {
 
 // Trainer is the state of a student.
 type Trainer struct {
-	pipeline.Learned
-	// start takes the place of the class counts where it is not nil.
-	start   pipeline.Start
+	*pipeline.NetworkStudent
 	opts    Options
-	classes int
 	numbers []int // the features that are numbers
-	random
 
 	scorer    *discriminator.Discriminator
 	optimizer optimizer.Optimizer
-	learner   *pipeline.Learner
-	// mover holds the same learner; nil where the generator climbs.
+	// mover is nil where the generator climbs.
 	mover    *tilt.Mover
 	schedule schedule
 	remembered
 	// kept are copies of generator and discriminator for what comes after the run.
 	kept []Kept
-
-	done int // steps of the discriminator
 	mem  memory
-}
-
-// random are the student's random numbers, which protect nothing.
-type random struct {
-	source *rand.PCG
-	rng    *rand.Rand
 }
 
 // remembered is what the student knows of the gradients that were released.
@@ -81,26 +63,20 @@ func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, e
 	if err := opts.CheckFor(e, classes); err != nil {
 		return nil, err
 	}
-	t := &Trainer{opts: opts, classes: classes, numbers: e.Numbers()}
-	t.source = rand.NewPCG(seed, 0xd96a4)
-	t.rng = rand.New(t.source)
-	t.schedule = schedule{every: opts.Student.Every}
-	g, err := pipeline.NewGenerator(e, opts.generator(classes), t.rng)
+	s := opts.Student
+	of, err := pipeline.NewNetworkStudent("dpgan", e, opts.generator(classes), s.StepSize, rand.NewPCG(seed, 0xd96a4))
 	if err != nil {
 		return nil, err
 	}
-	if t.scorer, err = discriminator.New(opts.Spec(e, classes), t.rng); err != nil {
+	t := &Trainer{NetworkStudent: of, opts: opts, numbers: e.Numbers(), schedule: schedule{every: s.Every}}
+	if t.scorer, err = discriminator.New(opts.Spec(e, classes), t.Rand); err != nil {
 		return nil, err
 	}
 	t.optimizer = opts.optimizer(t.scorer.Net.Params())
-	s := opts.Student
 	if s.Follow == Tilt {
-		t.mover = tilt.New(g, e, classes, tilt.Options{Steps: s.Steps, Rate: s.StepSize, Average: s.Average}, t.rng)
-		t.learner = t.mover.Learner
-		return t, nil
+		t.mover = tilt.New(of, e, s.Steps)
 	}
-	t.learner = pipeline.NewLearner(g, s.StepSize)
-	t.learner.KeepAverage(s.Average)
+	t.Learner.KeepAverage(s.Average)
 	return t, nil
 }
 
@@ -117,60 +93,33 @@ func (o Options) optimizer(params []tensor.Param) optimizer.Optimizer {
 	return s
 }
 
-// Generator returns the moving average of the generator.
-func (t *Trainer) Generator() *pipeline.Generator { return t.learner.Averaged() }
-
-// Model is the generator with the released class shares.
-func (t *Trainer) Model(schema *partition.Schema) (pipeline.Model, error) {
-	return pipeline.NewNetwork(schema, t.Generator(), t.Shares())
-}
-
-// StartWith has the student begin with more than the class counts. Call it before
-// anything else.
-func (t *Trainer) StartWith(s pipeline.Start) {
-	t.start = s
-	if t.mover != nil {
-		t.mover.Hold = s.Hold
-	}
-}
-
-// Rounds returns the number of steps of the discriminator.
-func (t *Trainer) Rounds() int { return t.done }
-
 // Run asks for the class counts and then for the gradients of as many steps, learning
 // after each. After each it calls keep, which may store the state, and progress. A
 // restored trainer goes on where it was and asks the very same questions: they follow from
 // its state.
 func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func() error,
 	progress func(pipeline.Progress)) error {
-	if err := t.Begin(ctx, t.start, oracle, t.classes, t.learner, t.rng, keep); err != nil {
-		return err
-	}
-	for t.done < rounds {
+	return t.Ask(ctx, oracle, rounds, keep, progress, func(number uint64) (answered, queries int, err error) {
 		q, err := t.ask()
 		if err != nil {
-			return err
+			return 0, 0, err
 		}
-		answer, err := oracle.Discriminator(ctx, uint64(firstStepRound+t.done), q)
+		answer, err := oracle.Discriminator(ctx, number, q)
 		if err != nil {
-			return err
+			return 0, 0, err
 		}
 		if err := t.learn(ctx, answer); err != nil {
-			return fmt.Errorf("dpgan: %w", err)
+			return 0, 0, fmt.Errorf("dpgan: %w", err)
 		}
-		t.Took(answer.Receipt, answer.Teachers, answer.EpsilonSpent)
-		if err := keep(); err != nil {
-			return err
-		}
-		progress(pipeline.Progress{Round: t.done, Rounds: rounds, EpsilonSpent: t.Spent, Answered: 1, Queries: 1})
-	}
-	return keep()
+		t.Took(answer.Paid)
+		return 1, 1, keep()
+	})
 }
 
 func (t *Trainer) ask() (*pipeline.DiscriminatorQuestion, error) {
 	q := &pipeline.DiscriminatorQuestion{}
 	if t.opts.Discriminator.Features == "standard" {
-		units, err := t.learner.Units(t.classes, t.numbers, t.rng)
+		units, err := t.Learner.Units(t.Classes, t.numbers, t.Rand)
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +139,7 @@ func (t *Trainer) learn(ctx context.Context, a *pipeline.DiscriminatorAnswer) er
 	if err := t.remember(a); err != nil {
 		return err
 	}
-	t.done++
+	t.Done++
 	for i := range t.opts.Discriminator.Reuse {
 		t.stepDiscriminator()
 		if i == 0 {
@@ -203,7 +152,7 @@ func (t *Trainer) learn(ctx context.Context, a *pipeline.DiscriminatorAnswer) er
 			return err
 		}
 	}
-	if t.learner.Diverged() {
+	if t.Learner.Diverged() {
 		return errDiverged
 	}
 	return nil

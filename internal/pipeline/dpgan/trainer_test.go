@@ -220,7 +220,7 @@ func TestStepSizesFall(t *testing.T) {
 	tr := mustNew(t, o, tableEncoder(t), 1)
 	var rates []float64
 	for done := range o.Steps + 2 {
-		tr.done = done + 1
+		tr.Done = done + 1
 		rates = append(rates, tr.stepSize())
 	}
 	if rates[0] != 1 || math.Abs(rates[o.Steps-1]-0.2) > 1e-12 || rates[o.Steps+1] != rates[o.Steps-1] {

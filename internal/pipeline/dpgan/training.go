@@ -62,8 +62,7 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 		}
 		return fmt.Errorf("dpgan: %d steps at rate %v need a noise multiplier of %.4g, and %.4g is the most that is "+
 			"drawn; lower %s (%v of privacy.epsilon %v) or dpgan.steps, use a smaller dpgan.rate, or raise "+
-			"privacy.epsilon",
-			p.Rounds, o.Rate, p.Multiplier(), most, first.Field, first.Value, budget.Epsilon)
+			"privacy.epsilon", p.Rounds, o.Rate, p.Multiplier(), most, first.Field, first.Value, budget.Epsilon)
 	}
 	if err := p.CheckFeasible(plan.Priced{
 		First: first, NoiseField: "dpgan.noise", Noise: o.Noise, Bound: pipeline.DiscriminatorBound, What: "steps",

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/conclave-dp/conclave/internal/embedding"
+	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
 // Oracle answers with private releases. Asking a round again gives the same answer.
@@ -27,10 +28,5 @@ type Answer struct {
 	Sum []float32
 	// Noise is the standard deviation of the noise of each number.
 	Noise float64
-	// Receipt is the hash of the ledger entry that paid for the release.
-	Receipt string
-	// Teachers is the number of teachers that took part.
-	Teachers int
-	// EpsilonSpent is the run's total after the release.
-	EpsilonSpent float64
+	pipeline.Paid
 }

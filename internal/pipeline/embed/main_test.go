@@ -106,7 +106,8 @@ func (p *pool) Embedding(_ context.Context, round uint64, q *embed.Question) (*e
 	sum := make([]float64, q.Entries)
 	f.Sum(sum, p.x, p.classes)
 	rng := rand.New(rand.NewPCG(p.seed, round))
-	a := &embed.Answer{Noise: p.noise * q.Norm, Receipt: "embedding", Teachers: 10, EpsilonSpent: 0.7}
+	a := &embed.Answer{Noise: p.noise * q.Norm, Paid: pipeline.Paid{Receipt: "embedding", Teachers: 10,
+		EpsilonSpent: 0.7}}
 	for _, v := range sum {
 		a.Sum = append(a.Sum, float32(v+a.Noise*rng.NormFloat64()))
 	}

@@ -12,29 +12,29 @@ import (
 func TestOptionsThatCannotWork(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for want, change := range map[string]func(o *embed.Options){
-		"embed.noise: -1 is not 0 (chosen) or above":           func(o *embed.Options) { o.Noise = -1 },
-		"embed.noise: NaN":                                     func(o *embed.Options) { o.Noise = nan },
-		"embed.noise: +Inf":                                    func(o *embed.Options) { o.Noise = inf },
-		"embed.quorum: 0 is not a share of the teachers":       func(o *embed.Options) { o.Quorum = 0 },
-		"embed.quorum: 1.5":                                    func(o *embed.Options) { o.Quorum = 1.5 },
-		"embed.quorum: NaN":                                    func(o *embed.Options) { o.Quorum = nan },
-		"embed.deadline: 0 is not between 0.001 and 86400":     func(o *embed.Options) { o.Deadline = 0 },
-		"embed.deadline: 86401":                                func(o *embed.Options) { o.Deadline = 86401 },
-		"embed.deadline: NaN":                                  func(o *embed.Options) { o.Deadline = nan },
-		"embed.features.count: -1 is not between 1e-6 and 1e6": func(o *embed.Options) { o.Features.Count = -1 },
-		"embed.features.count: 1e-07":                          func(o *embed.Options) { o.Features.Count = 1e-7 },
-		"embed.features.count: NaN":                            func(o *embed.Options) { o.Features.Count = nan },
-		"embed.features.count: 2e+06":                          func(o *embed.Options) { o.Features.Count = 2e6 },
-		"embed.features.columns: -2 is not between":            func(o *embed.Options) { o.Features.Columns = -2 },
-		"embed.features.columns: NaN":                          func(o *embed.Options) { o.Features.Columns = nan },
-		"embed.features.pairs: -0.5":                           func(o *embed.Options) { o.Features.Pairs = -0.5 },
-		"embed.features.pairs: +Inf":                           func(o *embed.Options) { o.Features.Pairs = inf },
-		"embed.features.fourier: 1e-07":                        func(o *embed.Options) { o.Features.Fourier = 1e-7 },
-		"embed.features.fourier: NaN":                          func(o *embed.Options) { o.Features.Fourier = nan },
-		"embed.features.bins: 1 is not between 2 and 1024":     func(o *embed.Options) { o.Features.Bins = 1 },
-		"embed.features.bins: -3":                              func(o *embed.Options) { o.Features.Bins = -3 },
-		"embed.features.bins: 1025":                            func(o *embed.Options) { o.Features.Bins = 1025 },
-		"embed.features.most_pairs: -1":                        func(o *embed.Options) { o.Features.MostPairs = -1 },
+		"embed.noise: -1 is not 0 (chosen) or above":              func(o *embed.Options) { o.Noise = -1 },
+		"embed.noise: NaN":                                        func(o *embed.Options) { o.Noise = nan },
+		"embed.noise: +Inf":                                       func(o *embed.Options) { o.Noise = inf },
+		"embed.quorum: 0 is not a share of the teachers":          func(o *embed.Options) { o.Quorum = 0 },
+		"embed.quorum: 1.5":                                       func(o *embed.Options) { o.Quorum = 1.5 },
+		"embed.quorum: NaN":                                       func(o *embed.Options) { o.Quorum = nan },
+		"embed.deadline: 0 is not between 0.001 and 86400":        func(o *embed.Options) { o.Deadline = 0 },
+		"embed.deadline: 86401":                                   func(o *embed.Options) { o.Deadline = 86401 },
+		"embed.deadline: NaN":                                     func(o *embed.Options) { o.Deadline = nan },
+		"embed.features.count: -1 is not between 1e-06 and 1e+06": func(o *embed.Options) { o.Features.Count = -1 },
+		"embed.features.count: 1e-07":                             func(o *embed.Options) { o.Features.Count = 1e-7 },
+		"embed.features.count: NaN":                               func(o *embed.Options) { o.Features.Count = nan },
+		"embed.features.count: 2e+06":                             func(o *embed.Options) { o.Features.Count = 2e6 },
+		"embed.features.columns: -2 is not between":               func(o *embed.Options) { o.Features.Columns = -2 },
+		"embed.features.columns: NaN":                             func(o *embed.Options) { o.Features.Columns = nan },
+		"embed.features.pairs: -0.5":                              func(o *embed.Options) { o.Features.Pairs = -0.5 },
+		"embed.features.pairs: +Inf":                              func(o *embed.Options) { o.Features.Pairs = inf },
+		"embed.features.fourier: 1e-07":                           func(o *embed.Options) { o.Features.Fourier = 1e-7 },
+		"embed.features.fourier: NaN":                             func(o *embed.Options) { o.Features.Fourier = nan },
+		"embed.features.bins: 1 is not between 2 and 1024":        func(o *embed.Options) { o.Features.Bins = 1 },
+		"embed.features.bins: -3":                                 func(o *embed.Options) { o.Features.Bins = -3 },
+		"embed.features.bins: 1025":                               func(o *embed.Options) { o.Features.Bins = 1025 },
+		"embed.features.most_pairs: -1":                           func(o *embed.Options) { o.Features.MostPairs = -1 },
 		"embed.features.most_pairs: 131073": func(o *embed.Options) {
 			o.Features.MostPairs = 1<<17 + 1
 		},
@@ -173,10 +173,10 @@ func TestOptionsThatDoNotFitTheData(t *testing.T) {
 		}, "embed.features: columns and pairs are for tables only"},
 		"a convolution": {tableSchema, 2, func(o *embed.Options) {
 			o.Student.Generator = "convolution"
-		}, "embed.student: generator: convolution and warp are for images only"},
+		}, "embed.student.generator: convolution is for images only"},
 		"warps of a table": {tableSchema, 2, func(o *embed.Options) {
 			o.Student.Warp = 1
-		}, "convolution and warp are for images only"},
+		}, "embed.student.warp is for images only"},
 		"nothing to match": {tableSchema, 2, func(o *embed.Options) {
 			o.Features.Columns, o.Features.Pairs, o.Features.Fourier = 0, 0, 0
 		},

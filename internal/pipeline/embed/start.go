@@ -71,7 +71,7 @@ func (s *Start) Begin(ctx context.Context, notes *pipeline.Learned, l *pipeline.
 			return fmt.Errorf("embed: %w", err)
 		}
 		notes.Counts, notes.CountScale = s.counts()
-		notes.Took(a.Receipt, a.Teachers, a.EpsilonSpent)
+		notes.Took(a.Paid)
 		if err := keep(); err != nil {
 			return err
 		}

@@ -29,9 +29,8 @@ func (t *training) Quorum() (share, deadline float64) { return t.o.Quorum, t.o.D
 func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	sigma := t.o.Noise
 	if most := plan.MostSigma / float64(leastBound); sigma > most {
-		return fmt.Errorf("embed.noise: %v is too much, and %.4g is the most that is drawn; lower it, or "+
-			"set it to 0 to "+
-			"have it chosen", sigma, most)
+		return fmt.Errorf("embed.noise: %v is too much, and %.4g is the most that is drawn; lower it, or set it to 0 "+
+			"to have it chosen", sigma, most)
 	}
 	var err error
 	if sigma == 0 {
@@ -82,9 +81,8 @@ func planStart(o Options, p pipeline.Problem, sigma float64) (*plan.Start, error
 		return nil, err
 	}
 	if Bound(sigma) < leastBound {
-		return nil, fmt.Errorf("the sum of the embedding needs a noise multiplier of %.4g, and %.4g is the "+
-			"most that is "+
-			"drawn; raise privacy.epsilon or the share of the embedding", sigma, plan.MostSigma/float64(leastBound))
+		return nil, fmt.Errorf("the sum of the embedding needs a noise multiplier of %.4g, and %.4g is the most that "+
+			"is drawn; raise privacy.epsilon or the share of the embedding", sigma, plan.MostSigma/float64(leastBound))
 	}
 	return &plan.Start{
 		Planned: privacy.Planned{

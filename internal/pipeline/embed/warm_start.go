@@ -44,6 +44,6 @@ func (w WarmStart) Validate() error {
 	if w.Embed == -1 || w.Embed >= 0 && w.Embed < 1 {
 		return nil
 	}
-	return fmt.Errorf("warm_start.embed: %v is not a share of the budget, above 0 and below 1; 0 is no warm start, "+
-		"-1 has it chosen", w.Embed)
+	return fmt.Errorf("warm_start.embed: %v is not a share of the budget, above 0 and below 1; 0 is no warm start, -1 "+
+		"has it chosen", w.Embed)
 }

@@ -49,9 +49,8 @@ func largest(o pipeline.Options, p pipeline.Problem, s *plan.Start) pipeline.Lar
 		Round: round, RoundContent: "the names of public features; nobody's data",
 		Answer:     pipeline.LargestSum(p.Run, 0, s.Entries, 1<<24*Bound(sigma)),
 		AnswerName: "embedding sum",
-		AnswerContent: fmt.Sprintf("%d numbers: the sum of public features over the site's privacy units; "+
-			"the aggregator "+
-			"sees it, and releases the sum over all nodes with noise only", s.Entries),
+		AnswerContent: fmt.Sprintf("%d numbers: the sum of public features over the site's privacy units; the "+
+			"aggregator sees it, and releases the sum over all nodes with noise only", s.Entries),
 	}
 }
 
@@ -72,10 +71,7 @@ func (a *asker) Embedding(ctx context.Context, round uint64, q *Question) (*Answ
 	if sum == nil || len(sum.Values) != q.Entries || sum.Scale != uint64(bound) || release.GetTeachers() == 0 {
 		return nil, fmt.Errorf("the release of round %d does not fit its %d entries", release.GetRound(), q.Entries)
 	}
-	answer := &Answer{
-		Sum: make([]float32, q.Entries), Noise: a.sigma * q.Norm,
-		Receipt: release.GetLedgerHash(), Teachers: int(release.GetTeachers()), EpsilonSpent: release.GetEpsilonSpent(),
-	}
+	answer := &Answer{Sum: make([]float32, q.Entries), Noise: a.sigma * q.Norm, Paid: pipeline.PaidBy(release)}
 	for i, v := range sum.Values {
 		answer.Sum[i] = float32(float64(v) * q.Norm / float64(bound))
 	}

@@ -55,10 +55,7 @@ func (a gradients) round(number uint64, teacher *conclavev1.TeacherSpec,
 // read reads the release of a round of n numbers. Noise is that of counts, or the noise
 // multiplier of sums.
 func (a gradients) read(release *conclavev1.Release, n int, noise float64) (*pipeline.GradientAnswer, error) {
-	out := &pipeline.GradientAnswer{
-		Receipt: release.GetLedgerHash(), Teachers: int(release.GetTeachers()), EpsilonSpent: release.GetEpsilonSpent(),
-		Noise: noise,
-	}
+	out := &pipeline.GradientAnswer{Paid: pipeline.PaidBy(release), Noise: noise}
 	misfit := fmt.Errorf("the release of round %d does not fit its %d gradients", release.GetRound(), n)
 	if release.GetTeachers() == 0 {
 		return nil, misfit

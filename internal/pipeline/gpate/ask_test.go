@@ -117,19 +117,20 @@ func TestGradientReleases(t *testing.T) {
 	}
 	got, err := sums.read(sumOf(4, Bound, Bound, -2*Bound, 0, 6*Bound), 4, 1.5)
 	testkit.Must(t, err)
-	want := &pipeline.GradientAnswer{Sum: []float32{0.25, -0.5, 0, 1.5}, Noise: 0.75, Receipt: "abc", Teachers: 4,
-		EpsilonSpent: 0.5}
+	want := &pipeline.GradientAnswer{Sum: []float32{0.25, -0.5, 0, 1.5}, Noise: 0.75,
+		Paid: pipeline.Paid{Receipt: "abc", Teachers: 4, EpsilonSpent: 0.5}}
 	testkit.Same(t, "", want, got)
 	if got, err = bins.read(votes(40, []int32{2, -1, 0, -7}), 4, 9); err != nil {
 		t.Fatal(err)
 	}
-	want = &pipeline.GradientAnswer{Winners: []int{2, -1, 0, -1}, Noise: 9, Teachers: 40, EpsilonSpent: 0.5}
+	want = &pipeline.GradientAnswer{Winners: []int{2, -1, 0, -1}, Noise: 9, Paid: pipeline.Paid{Teachers: 40,
+		EpsilonSpent: 0.5}}
 	testkit.Same(t, "", want, got)
 	if got, err = bins.read(votes(40, []int32{2, -1}, 1, 2, 37, 0, 0, -4), 2, 9); err != nil {
 		t.Fatal(err)
 	}
 	want = &pipeline.GradientAnswer{Winners: []int{2, -1}, Histogram: []float64{1, 2, 37, 0, 0, -4}, Noise: 9,
-		Teachers: 40, EpsilonSpent: 0.5}
+		Paid: pipeline.Paid{Teachers: 40, EpsilonSpent: 0.5}}
 	testkit.Same(t, "", want, got)
 	for name, c := range map[string]struct {
 		asker   gradients

@@ -78,7 +78,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	set, err := safetensors.Load(path)
 	testkit.Must(t, err)
-	state := set.Metadata[checkpointKey]
+	state := set.Metadata["gpate"]
 	for name, c := range map[string]struct{ old, new string }{
 		"rounds that were not": {`"done":2`, `"done":3`},
 		"less than no rounds":  {`"done":2`, `"done":-1`},
@@ -91,13 +91,13 @@ func TestRestoreRefuses(t *testing.T) {
 		if changed == state {
 			t.Fatalf("%s: no %q in %s", name, c.old, state)
 		}
-		set.Metadata[checkpointKey] = changed
+		set.Metadata["gpate"] = changed
 		testkit.Must(t, errors.Join(set.Seal(), safetensors.Save(path, set)))
 		if err := restore(movedOptions(), "run"); !errors.Is(err, pipeline.ErrCheckpoint) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	delete(set.Metadata, checkpointKey)
+	delete(set.Metadata, "gpate")
 	set.Metadata["pategan"] = state
 	testkit.Must(t, errors.Join(set.Seal(), safetensors.Save(path, set)))
 	if err := restore(movedOptions(), "run"); !errors.Is(err, pipeline.ErrCheckpoint) ||

@@ -135,7 +135,8 @@ func (o *crowd) ensemble(t testing.TB, fresh bool) *ensemble.Ensemble {
 func freshModels(t testing.TB, o *crowd) *ensemble.Ensemble { return o.ensemble(t, true) }
 
 func (o *crowd) ClassCounts(context.Context, uint64, int) (*pipeline.CountAnswer, error) {
-	return &pipeline.CountAnswer{Counts: []float64{300, 100}, Receipt: "counts", Teachers: o.teachers}, nil
+	return &pipeline.CountAnswer{Counts: []float64{300, 100}, Paid: pipeline.Paid{Receipt: "counts",
+		Teachers: o.teachers}}, nil
 }
 
 // see turns records into what teachers see.
@@ -182,8 +183,8 @@ func (o *crowd) Gradients(_ context.Context, round uint64, q *pipeline.GradientQ
 		}
 	}
 	queries := o.see(q.Records, q.Classes, units)
-	a := &pipeline.GradientAnswer{Receipt: fmt.Sprint("round ", round), Teachers: o.teachers,
-		EpsilonSpent: float64(round), Noise: o.noise}
+	a := &pipeline.GradientAnswer{Noise: o.noise, Paid: pipeline.Paid{Receipt: fmt.Sprint("round ", round),
+		Teachers: o.teachers, EpsilonSpent: float64(round)}}
 	sum, counts := make([]float64, n*opts.Directions), make([]float64, n*opts.Directions*opts.Bins)
 	var mu sync.Mutex
 	err := o.models.TrainGradients(examples, o.see(q.Training, q.TrainingClasses, units), q.TrainingClasses,

@@ -16,7 +16,7 @@ func (t *Trainer) move(ctx context.Context, q *pipeline.GradientQuestion, r *rel
 	if err != nil {
 		return err
 	}
-	g, n := t.learner.Generator, float32(len(q.Classes))
+	g, n := t.Learner.Generator, float32(len(q.Classes))
 	number := t.isNumber(q.Width)
 	target := make([]float32, len(change))
 	for i, c := range change {
@@ -35,10 +35,8 @@ func (t *Trainer) move(ctx context.Context, q *pipeline.GradientQuestion, r *rel
 				grad[i] = -change[i] / n
 			}
 		}
-		t.learner.Step(grad, x)
-		if t.start != nil {
-			t.start.Hold(t.learner, t.rng)
-		}
+		t.Learner.Step(grad, x)
+		t.Hold()
 	}
 	return nil
 }

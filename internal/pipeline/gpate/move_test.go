@@ -43,8 +43,8 @@ func TestChangesHaveTheLengthOfTheStep(t *testing.T) {
 	}{"plain": {plain, tableEncoder(t)}, "standard": {standard, tableEncoder(t)},
 		"cosines": {cosines, imageEncoder(t, 8, 8, 1)}} {
 		tr, q := asked(t, c.o, c.e)
-		for tr.done = range c.o.Rounds + 2 {
-			steps := normals(len(q.Classes)*tr.seen, uint64(tr.done))
+		for tr.Done = range c.o.Rounds + 2 {
+			steps := normals(len(q.Classes)*tr.seen, uint64(tr.Done))
 			for i := range steps {
 				steps[i] *= 1e-4
 			}
@@ -55,10 +55,10 @@ func TestChangesHaveTheLengthOfTheStep(t *testing.T) {
 				squares += float64(v) * float64(v)
 			}
 			last := float64(c.o.Rounds - 1)
-			want := c.o.Student.Step + (c.o.Student.StepEnd-c.o.Student.Step)*min(float64(tr.done), last)/last
+			want := c.o.Student.Step + (c.o.Student.StepEnd-c.o.Student.Step)*min(float64(tr.Done), last)/last
 			if got := math.Sqrt(squares / float64(len(q.Classes))); len(change) != len(q.Classes)*q.Width ||
 				math.Abs(got-want) > 1e-4 {
-				t.Errorf("%s, round %d: %d numbers of length %v, want %v", name, tr.done, len(change), got, want)
+				t.Errorf("%s, round %d: %d numbers of length %v, want %v", name, tr.Done, len(change), got, want)
 			}
 		}
 		change, err := tr.changes(q, make([]float32, len(q.Classes)*tr.seen))
@@ -72,7 +72,7 @@ func TestChangesHaveTheLengthOfTheStep(t *testing.T) {
 func TestStepOfOneRound(t *testing.T) {
 	o := smallOptions()
 	o.Rounds, o.Student.Step, o.Student.StepEnd = 1, 2, 0.5
-	if got := (&Trainer{opts: o}).step(); got != 2 {
+	if got := (&Trainer{NetworkStudent: &pipeline.NetworkStudent{}, opts: o}).step(); got != 2 {
 		t.Errorf("the only round has a step of %v, want 2", got)
 	}
 }
@@ -152,7 +152,7 @@ func TestMoveBringsRecordsToTheirTargets(t *testing.T) {
 	before := distance(q.Records)
 	testkit.Must(t, tr.move(t.Context(), q, &released{steps: steps}))
 	x := make([]float32, len(q.Records))
-	tr.learner.Generator.Sample(x, q.Classes, tr.draws())
+	tr.Learner.Generator.Sample(x, q.Classes, tr.draws())
 	if after := distance(x); !(before > 1.5) || after > before/5 {
 		t.Errorf("records are %v from their targets, before %v", after, before)
 	}
@@ -173,9 +173,9 @@ func TestMoveOfTables(t *testing.T) {
 		row := steps[i*q.Width : (i+1)*q.Width]
 		row[0], row[3], row[6] = 0.3, 1, -1 // larger a, c more often x, d less often 1
 	}
-	before := means(tr.learner.Generator, 0)
+	before := means(tr.Learner.Generator, 0)
 	testkit.Must(t, tr.move(t.Context(), q, &released{steps: steps}))
-	after := means(tr.learner.Generator, 0)
+	after := means(tr.Learner.Generator, 0)
 	if after[0] < before[0]+0.1 || after[3] < 0.8 || after[6] > 0.2 {
 		t.Errorf("means %.2f, before %.2f", after, before)
 	}

@@ -20,7 +20,7 @@ func (t *Trainer) projection(q *pipeline.GradientQuestion) (*projection.Projecti
 
 // units are those of a round's training records, in which teachers see standard features.
 func (t *Trainer) units(q *pipeline.GradientQuestion) (*scaling.Scaler, error) {
-	return scaling.New(q.Training, q.TrainingClasses, q.Width, t.classes, t.numbers)
+	return scaling.New(q.Training, q.TrainingClasses, q.Width, t.Classes, t.numbers)
 }
 
 // isNumber marks the features that are numbers.

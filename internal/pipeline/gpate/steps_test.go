@@ -17,7 +17,7 @@ import (
 func bare(answers Answers, seen, directions int) *Trainer {
 	o := smallOptions()
 	o.Answers, o.Directions, o.Bins, o.Clip = answers, directions, 4, 0.5
-	return &Trainer{opts: o, seen: seen, classes: 2}
+	return &Trainer{NetworkStudent: &pipeline.NetworkStudent{Classes: 2}, opts: o, seen: seen}
 }
 
 func aboutRecords(records int) *pipeline.GradientQuestion {
@@ -47,7 +47,7 @@ func near(t *testing.T, what string, got []float32, want []float64, within float
 // becomes 1.
 func TestStepsOfSums(t *testing.T) {
 	tr := bare(Sum, 3, 3)
-	a := &pipeline.GradientAnswer{Teachers: 10, Sum: []float32{0.5, -0.5, 0, 0.25, 0, 1}}
+	a := &pipeline.GradientAnswer{Paid: pipeline.Paid{Teachers: 10}, Sum: []float32{0.5, -0.5, 0, 0.25, 0, 1}}
 	a.Noise = 0.2
 	got, err := tr.steps(aboutRecords(2), a)
 	if err != nil || got.answered != 6 {
@@ -71,7 +71,7 @@ func TestStepsOfSums(t *testing.T) {
 func TestStepsOfProjectedSums(t *testing.T) {
 	tr := bare(Sum, 5, 2)
 	sum := []float32{0.5, -0.5, 0.25, 0.125, 0, 0.5}
-	got, err := tr.steps(aboutRecords(3), &pipeline.GradientAnswer{Teachers: 10, Sum: sum})
+	got, err := tr.steps(aboutRecords(3), &pipeline.GradientAnswer{Paid: pipeline.Paid{Teachers: 10}, Sum: sum})
 	if err != nil || got.answered != 6 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -93,7 +93,8 @@ func TestValuesOfVotes(t *testing.T) {
 	tr := bare(Winner, 5, 2)
 	p := mustProjection(t, tr)
 	winners := []int{0, 3, -1, 1, 2, -1}
-	values, answered, noise, err := tr.values(p, 6, &pipeline.GradientAnswer{Teachers: 8, Winners: winners})
+	values, answered, noise, err := tr.values(p, 6, &pipeline.GradientAnswer{Winners: winners,
+		Paid: pipeline.Paid{Teachers: 8}})
 	if err != nil || answered != 4 || noise != 0 {
 		t.Fatalf("%d answered, noise %v, %v", answered, noise, err)
 	}
@@ -102,7 +103,8 @@ func TestValuesOfVotes(t *testing.T) {
 	tr = bare(Histogram, 5, 1)
 	p = mustProjection(t, tr)
 	a := &pipeline.GradientAnswer{
-		Teachers: 8, Noise: 0.5, Winners: []int{0, 3}, Histogram: []float64{8, 0, 0, 0, -2, 0, 4, 6},
+		Paid: pipeline.Paid{Teachers: 8}, Noise: 0.5, Winners: []int{0, 3}, Histogram: []float64{8, 0, 0, 0, -2, 0, 4,
+			6},
 	}
 	values, answered, noise, err = tr.values(p, 2, a)
 	if err != nil || answered != 2 {
@@ -126,7 +128,7 @@ func TestTheNoiseOfValues(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 7))
 	for _, answers := range []Answers{Sum, Histogram} {
 		tr := bare(answers, n, 1)
-		a := &pipeline.GradientAnswer{Teachers: 50, Noise: 3}
+		a := &pipeline.GradientAnswer{Paid: pipeline.Paid{Teachers: 50}, Noise: 3}
 		for range n {
 			a.Sum = append(a.Sum, float32(3*rng.NormFloat64()))
 			a.Winners = append(a.Winners, 0)
@@ -180,35 +182,35 @@ func TestShrink(t *testing.T) {
 }
 
 func TestAnswersThatDoNotFitAreRefused(t *testing.T) {
-	winners, counts := []int{0, 1, 2, 3}, make([]float64, 16)
+	one, winners, counts := pipeline.Paid{Teachers: 1}, []int{0, 1, 2, 3}, make([]float64, 16)
 	nan := math.NaN()
 	for name, c := range map[string]struct {
 		answers Answers
 		a       pipeline.GradientAnswer
 		want    string
 	}{
-		"no sum":      {Sum, pipeline.GradientAnswer{Teachers: 1}, "a sum of 0 numbers for 4"},
-		"a short sum": {Sum, pipeline.GradientAnswer{Teachers: 1, Sum: make([]float32, 3)}, "a sum of 3 numbers for 4"},
-		"a long sum":  {Sum, pipeline.GradientAnswer{Teachers: 1, Sum: make([]float32, 5)}, "a sum of 5 numbers for 4"},
-		"votes for a sum": {Sum, pipeline.GradientAnswer{Teachers: 1, Winners: winners, Histogram: counts},
+		"no sum":      {Sum, pipeline.GradientAnswer{Paid: one}, "a sum of 0 numbers for 4"},
+		"a short sum": {Sum, pipeline.GradientAnswer{Paid: one, Sum: make([]float32, 3)}, "a sum of 3 numbers for 4"},
+		"a long sum":  {Sum, pipeline.GradientAnswer{Paid: one, Sum: make([]float32, 5)}, "a sum of 5 numbers for 4"},
+		"votes for a sum": {Sum, pipeline.GradientAnswer{Paid: one, Winners: winners, Histogram: counts},
 			"a sum of 0 numbers"},
-		"NaN in a sum": {Sum, pipeline.GradientAnswer{Teachers: 1, Sum: []float32{0, 0, float32(nan), 0}},
+		"NaN in a sum": {Sum, pipeline.GradientAnswer{Paid: one, Sum: []float32{0, 0, float32(nan), 0}},
 			"number 2 of the release is NaN"},
 		"infinity in a sum": {Sum,
-			pipeline.GradientAnswer{Teachers: 1, Sum: []float32{0, 0, 0, float32(math.Inf(1))}},
+			pipeline.GradientAnswer{Paid: one, Sum: []float32{0, 0, 0, float32(math.Inf(1))}},
 			"number 3 of the release is +Inf"},
-		"no winners":       {Winner, pipeline.GradientAnswer{Teachers: 1}, "0 winners and 0 counts of 4 votes"},
-		"a winner missing": {Winner, pipeline.GradientAnswer{Teachers: 1, Winners: winners[1:]}, "3 winners"},
-		"a sum for votes":  {Winner, pipeline.GradientAnswer{Teachers: 1, Sum: make([]float32, 4)}, "0 winners"},
-		"a bin too many": {Winner, pipeline.GradientAnswer{Teachers: 1, Winners: []int{0, 0, 4, 0}},
+		"no winners":       {Winner, pipeline.GradientAnswer{Paid: one}, "0 winners and 0 counts of 4 votes"},
+		"a winner missing": {Winner, pipeline.GradientAnswer{Paid: one, Winners: winners[1:]}, "3 winners"},
+		"a sum for votes":  {Winner, pipeline.GradientAnswer{Paid: one, Sum: make([]float32, 4)}, "0 winners"},
+		"a bin too many": {Winner, pipeline.GradientAnswer{Paid: one, Winners: []int{0, 0, 4, 0}},
 			"bin 4 of 4 won"},
 		"no teachers":  {Winner, pipeline.GradientAnswer{Winners: winners}, "4 winners"},
-		"no histogram": {Histogram, pipeline.GradientAnswer{Teachers: 1, Winners: winners}, "4 winners and 0 counts"},
-		"a count missing": {Histogram, pipeline.GradientAnswer{Teachers: 1, Winners: winners, Histogram: counts[1:]},
+		"no histogram": {Histogram, pipeline.GradientAnswer{Paid: one, Winners: winners}, "4 winners and 0 counts"},
+		"a count missing": {Histogram, pipeline.GradientAnswer{Paid: one, Winners: winners, Histogram: counts[1:]},
 			"15 counts"},
 		"NaN in a count": {Histogram,
-			pipeline.GradientAnswer{Teachers: 1, Winners: winners, Histogram: append(counts[1:], nan)}, "not a number"},
-		"a bin too many of counts": {Histogram, pipeline.GradientAnswer{Teachers: 1, Winners: []int{9, 0, 0, 0},
+			pipeline.GradientAnswer{Paid: one, Winners: winners, Histogram: append(counts[1:], nan)}, "not a number"},
+		"a bin too many of counts": {Histogram, pipeline.GradientAnswer{Paid: one, Winners: []int{9, 0, 0, 0},
 			Histogram: counts}, "bin 9 of 4 won"},
 		"counts without any teacher": {Histogram, pipeline.GradientAnswer{Winners: winners, Histogram: counts},
 			"4 winners"},

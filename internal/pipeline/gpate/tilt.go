@@ -32,8 +32,8 @@ func (t *Trainer) fitField(q *pipeline.GradientQuestion, r *released) (*field, e
 	if err != nil {
 		return nil, err
 	}
-	f := &field{units: units, width: w, at: make([]float64, t.classes*w), slope: make([]float64, t.classes*w)}
-	scale := make([]float32, t.classes*w) // of the noise, by class and column
+	f := &field{units: units, width: w, at: make([]float64, t.Classes*w), slope: make([]float64, t.Classes*w)}
+	scale := make([]float32, t.Classes*w) // of the noise, by class and column
 	for i := range scale {
 		scale[i] = 1
 	}
@@ -44,7 +44,7 @@ func (t *Trainer) fitField(q *pipeline.GradientQuestion, r *released) (*field, e
 			row := r.steps[i*w : (i+1)*w]
 			units.Change(row, row, c)
 		}
-		for c := range t.classes {
+		for c := range t.Classes {
 			units.Change(scale[c*w:(c+1)*w], scale[c*w:(c+1)*w], c)
 		}
 	}
@@ -52,7 +52,7 @@ func (t *Trainer) fitField(q *pipeline.GradientQuestion, r *released) (*field, e
 	zw := units.Width()
 	number := t.isNumber(w)
 	step := t.step()
-	for c := range t.classes {
+	for c := range t.Classes {
 		for j := range w {
 			var n, sz, szz, ss, szs float64
 			for i, class := range q.Classes {

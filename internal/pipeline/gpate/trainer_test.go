@@ -316,7 +316,7 @@ func TestDivergenceIsSaid(t *testing.T) {
 	tr := mustNew(t, o, e, 1)
 	oracle := newCrowd(t, o, e, 10, tableRecord)
 	oracle.spoil = func(uint64, *pipeline.GradientAnswer) error {
-		tr.learner.Generator.Net.Params()[0].Value[0] = float32(math.NaN())
+		tr.Learner.Generator.Net.Params()[0].Value[0] = float32(math.NaN())
 		return nil
 	}
 	if err := tr.Run(context.Background(), oracle, 4, nothing, unseen); !errors.Is(err, errDiverged) {

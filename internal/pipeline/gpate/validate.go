@@ -1,10 +1,6 @@
 package gpate
 
 import (
-	"errors"
-	"fmt"
-	"math"
-
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/projection"
@@ -22,13 +18,12 @@ func (o Options) Validate() error {
 	c.Check(o.Norm == 0 || o.Norm >= 1e-20 && o.Norm <= 1e20, "norm: %v is not 0 (all alike) or between 1e-20 and 1e20",
 		o.Norm)
 	c.OneOf("mechanism", o.Mechanism, "confident-gnmax", "gnmax")
-	c.Check(o.Noise >= 0 && !math.IsInf(o.Noise, 0), "noise: %v is not 0 (chosen) or above", o.Noise)
+	c.Noise(o.Noise)
 	c.Check(o.Threshold > 0 && o.Threshold <= 1, "threshold: %v is not a share of the teachers, above 0 and at most 1",
 		o.Threshold)
 	c.Positive("threshold_noise", o.ThresholdNoise)
 	c.Positive("class_epsilon", o.ClassEpsilon)
-	c.Check(o.Quorum > 0 && o.Quorum <= 1, "quorum: %v is not a share of the teachers, above 0 and at most 1", o.Quorum)
-	c.Between("deadline", o.Deadline, 1e-3, 24*3600)
+	c.Rounds(o.Quorum, o.Deadline)
 	c.OneOf("teacher.model", o.Teacher.Model, "", "logistic", "hidden", "convolution", "energy")
 	c.Between("teacher.hidden", float64(o.Teacher.Hidden), 0, 4096)
 	c.OneOf("teacher.networks", o.Teacher.Networks, "each", "one")
@@ -38,14 +33,12 @@ func (o Options) Validate() error {
 	c.Between("teacher.steps", float64(o.Teacher.Steps), 0, 10000)
 	c.Between("teacher.batch", float64(o.Teacher.Batch), 1, 1<<12)
 	c.Between("teacher.training", float64(o.Teacher.Training), 0, 65536)
-	c.Check(o.Teacher.Rate == 0 || o.Teacher.Rate >= 1e-12 && o.Teacher.Rate <= 100,
-		"teacher.rate: %v is not between 1e-12 and 100, or 0 to have it chosen", o.Teacher.Rate)
+	c.Chosen("teacher.rate", o.Teacher.Rate, 0, 1e-12, 100)
 	c.Check((o.Teacher.Decay >= 0 || o.Teacher.Decay == -1) &&
 		!(o.Teacher.Decay > 0 && o.Teacher.Decay*o.Teacher.Rate >= 1),
 		"teacher.decay: %v is not at least 0 and below 1/rate, or -1 to have it chosen", o.Teacher.Decay)
 	c.OneOf("student.generator", o.Student.Generator, "dense", "convolution")
-	c.Check(o.Student.Warp == -1 || o.Student.Warp >= 0 && o.Student.Warp <= 10,
-		"student.warp: %v is not between 0 and 10, or -1 to have it chosen", o.Student.Warp)
+	c.Chosen("student.warp", o.Student.Warp, -1, 0, 10)
 	c.Between("student.noise", float64(o.Student.Noise), 1, 4096)
 	c.Between("student.hidden", float64(o.Student.Hidden), 0, 4096)
 	c.Between("student.layers", float64(o.Student.Layers), 1, 16)
@@ -54,8 +47,7 @@ func (o Options) Validate() error {
 	c.Between("student.step_end", o.Student.StepEnd, 0, 1e6)
 	c.Between("student.generator_steps", float64(o.Student.GeneratorSteps), 0, 1e6)
 	c.Positive("student.generator_rate", o.Student.GeneratorRate)
-	c.Check(o.Student.Average == -1 || o.Student.Average >= 0 && o.Student.Average < 1,
-		"student.average: %v is not at least 0 and below 1, or -1 to have it chosen", o.Student.Average)
+	c.Decay("student.average", o.Student.Average)
 	return c.Err()
 }
 
@@ -65,77 +57,50 @@ func (o Options) CheckFor(e *encode.Encoder) error {
 	if err := o.Validate(); err != nil {
 		return err // what was chosen for one field may not go with another
 	}
-	var errs []error
+	c := pipeline.NewChecks("gpate")
+	t, s, seen := o.Teacher, o.Student, o.Seen(e)
 	image := e.Image()
-	images := image != nil
-	if k := o.Teacher.Cosines; o.Teacher.Features == "cosines" && images && k > min(image.Height, image.Width) {
-		errs = append(errs, fmt.Errorf("gpate.teacher.cosines: %d frequencies are more than the pixels of an image's "+
-			"side, %d; use at most that many", k, min(image.Height, image.Width)))
+	c.ImagesOnly(e, map[string]bool{
+		"teacher.model: convolution": t.Model == "convolution", "teacher.features: cosines": t.Features == "cosines",
+		"student.generator: convolution": s.Generator == "convolution", "student.warp": s.Warp > 0,
+	})
+	if image != nil {
+		side := min(image.Height, image.Width)
+		c.Check(t.Features != "cosines" || t.Cosines <= side, "teacher.cosines: %d frequencies are more than the "+
+			"pixels of an image's side, %d; use at most that many", t.Cosines, side)
+		c.Check(s.Follow != Tilt, "student.follow: tilt is for tables only; use move")
+		c.Check(t.Features != "standard", "teacher.features: standard is for tables only; use cosines or plain")
 	}
-	if seen := o.Seen(e); o.Directions > seen {
-		errs = append(errs, fmt.Errorf("gpate.directions: %d are more than the %d features that teachers see of a "+
-			"record; use at most that many", o.Directions, seen))
+	c.Check(o.Directions <= seen, "directions: %d are more than the %d features that teachers see of a record; use at "+
+		"most that many", o.Directions, seen)
+	switch n := o.Records * o.Directions; {
+	case o.Answers == Sum:
+		c.Check(n <= maxEntries, "records: %d of %d numbers are %d in a round, more than %d; use fewer records, or "+
+			"fewer directions", o.Records, o.Directions, n, maxEntries)
+	case n > maxQueries:
+		c.Check(false, "records: %d with %d directions are %d votes a round, more than %d; use fewer", o.Records,
+			o.Directions, n, maxQueries)
+	default:
+		c.Check(n*o.Bins <= maxEntries, "records: %d with %d directions of %d bins are %d counts a round, more than "+
+			"%d; use fewer", o.Records, o.Directions, o.Bins, n*o.Bins, maxEntries)
 	}
-	if o.Answers != Sum && o.Records*o.Directions > maxQueries {
-		errs = append(errs, fmt.Errorf("gpate.records: %d with %d directions are %d votes a round, more than "+
-			"%d; use fewer", o.Records, o.Directions, o.Records*o.Directions, maxQueries))
+	n := (o.Records + t.Training) * e.Width()
+	c.Check(n <= maxNumbers, "teacher.training: %d records to train on and %d to ask about are %d numbers, more than "+
+		"the %d of a round; use fewer", t.Training, o.Records, n, maxNumbers)
+	c.Check(t.Networks != "one" || t.Model != "energy", "teacher.networks: energy teachers have no networks; leave it "+
+		"out")
+	c.Check(t.Networks != "one" || t.Model != "logistic", "teacher.networks: one logistic network for all classes "+
+		"sees nothing of a record in its class; use each, or another model")
+	c.Check(t.Model != "convolution" || t.Features == "plain", "teacher.model: convolution needs to see pixels; set "+
+		"teacher.features to plain")
+	if err := c.Err(); err != nil {
+		return err // what follows takes the rest for granted
 	}
-	if o.Answers == Sum && o.Records*o.Directions > maxEntries {
-		errs = append(errs, fmt.Errorf("gpate.records: %d of %d numbers are %d in a round, more than %d; use fewer "+
-			"records, or fewer directions", o.Records, o.Directions, o.Records*o.Directions, maxEntries))
+	if o.projects(seen) {
+		c.Take("directions", o.projected(seen).Check())
 	}
-	if votes := o.Records * o.Directions; o.Answers != Sum && votes <= maxQueries && votes*o.Bins > maxEntries {
-		errs = append(errs, fmt.Errorf("gpate.records: %d with %d directions of %d bins are %d counts a round, more "+
-			"than %d; use fewer", o.Records, o.Directions, o.Bins, o.Records*o.Directions*o.Bins, maxEntries))
-	}
-	if n := (o.Records + o.Teacher.Training) * e.Width(); n > maxNumbers {
-		errs = append(errs, fmt.Errorf("gpate.teacher.training: %d records to train on and %d to ask about are %d "+
-			"numbers, more than the %d of a round; use fewer", o.Teacher.Training, o.Records, n, maxNumbers))
-	}
-	for _, f := range []struct {
-		field string
-		of    bool
-	}{
-		{"teacher.model: convolution", o.Teacher.Model == "convolution"},
-		{"teacher.features: cosines", o.Teacher.Features == "cosines"},
-		{"student.generator: convolution", o.Student.Generator == "convolution"},
-	} {
-		if f.of && !images {
-			errs = append(errs, fmt.Errorf("gpate.%s is for images only; use another", f.field))
-		}
-	}
-	if o.Teacher.Networks == "one" && o.Teacher.Model == "energy" {
-		errs = append(errs, errors.New("gpate.teacher.networks: energy teachers have no networks; leave it out"))
-	}
-	if o.Teacher.Networks == "one" && o.Teacher.Model == "logistic" {
-		errs = append(errs, errors.New("gpate.teacher.networks: one logistic network for all classes sees nothing of "+
-			"a record in its class; use each, or another model"))
-	}
-	if !images && o.Student.Warp > 0 {
-		errs = append(errs, errors.New("gpate.student.warp: it is for images only; use 0"))
-	}
-	if images && o.Student.Follow == Tilt {
-		errs = append(errs, errors.New("gpate.student.follow: tilt is for tables only; use move"))
-	}
-	if images && o.Teacher.Features == "standard" {
-		errs = append(errs, errors.New("gpate.teacher.features: standard is for tables only; use cosines or plain"))
-	}
-	if o.Teacher.Model == "convolution" && o.Teacher.Features != "plain" {
-		errs = append(errs, errors.New("gpate.teacher.model: convolution needs to see pixels; set "+
-			"teacher.features to plain"))
-	}
-	if len(errs) > 0 {
-		return errors.Join(errs...) // what follows takes the rest for granted
-	}
-	if seen := o.Seen(e); o.projects(seen) {
-		if err := o.projected(seen).Check(); err != nil {
-			errs = append(errs, fmt.Errorf("gpate.directions: %w", err))
-		}
-	}
-	if err := o.generator(1).Check(e); err != nil {
-		errs = append(errs, fmt.Errorf("gpate.student: %w", err))
-	}
-	return errors.Join(errs...)
+	c.Take("student", o.generator(1).Check(e))
+	return c.Err()
 }
 
 // What an aggregator takes in one round: maxNumbers of float32 are 60 of 64 MiB.

@@ -16,9 +16,8 @@ func validate(_ pipeline.Options, f pipeline.Followed) (errs []error) {
 	// What a discriminator says of rows has gone into boosting and rejection already; to
 	// weight what is left by it would count it twice.
 	if len(f.Post) > 0 && f.Weights == Discriminator {
-		errs = append(errs, fmt.Errorf("weights: %s: post: %s has chosen rows by discriminators already, and "+
-			"their weights "+
-			"would count twice; use another method, or leave post out", f.Weights, strings.Join(f.Post, ", ")))
+		errs = append(errs, fmt.Errorf("weights: %s: post: %s has chosen rows by discriminators already, and their "+
+			"weights would count twice; use another method, or leave post out", f.Weights, strings.Join(f.Post, ", ")))
 	}
 	if NotPrivate(f.Weights) && f.Private {
 		errs = append(errs, fmt.Errorf("weights: %s is NOT PRIVATE, and the release is marked private; set "+
@@ -47,9 +46,8 @@ func check(of pipeline.Options, f pipeline.Followed) (errs []error) {
 	}
 	if f.Weights == PrivateMLP || f.Weights == ExactMLP {
 		if n := Parameters(f.Encoder, f.Classes, o.MLP.Hidden); n > maxNetwork {
-			errs = append(errs, fmt.Errorf("weighting.mlp.hidden: %d makes a network of %d weights, and %d "+
-				"is the most; "+
-				"lower it", o.MLP.Hidden, n, maxNetwork))
+			errs = append(errs, fmt.Errorf("weighting.mlp.hidden: %d makes a network of %d weights, and %d is the "+
+				"most; lower it", o.MLP.Hidden, n, maxNetwork))
 		}
 	}
 	return errs

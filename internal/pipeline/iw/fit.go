@@ -60,8 +60,8 @@ func (w *weigher) regression(ctx context.Context) ([]float64, error) {
 	}
 	w.s.Watch("fit", 1, 1)
 	w.s.Note("The regression has %d coefficients with %s noise of scale %.3g, features of length %.3g at most, lambda "+
-		"%.3g, and counts on %d privacy units.",
-		f.want.Problem.Width, kind, drawn.Scale, f.spec.Clip, f.want.Problem.Lambda, n)
+		"%.3g, and counts on %d privacy units.", f.want.Problem.Width, kind, drawn.Scale, f.spec.Clip,
+		f.want.Problem.Lambda, n)
 	return ratio.LogWeights(beta, f.vectors, noise)
 }
 
@@ -169,6 +169,6 @@ func (w *weigher) askFit(ctx context.Context, f *fitted) ([]float64, error) {
 		return nil, fmt.Errorf("the release of round %d does not fit its %d coefficients", release.GetRound(),
 			f.want.Problem.Width)
 	}
-	notes.Took(release.GetLedgerHash(), int(release.GetTeachers()), release.GetEpsilonSpent())
+	notes.Took(pipeline.PaidBy(release))
 	return f.want.Lattice.Values(sum.Values), nil
 }

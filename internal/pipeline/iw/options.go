@@ -1,8 +1,6 @@
 package iw
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
@@ -73,32 +71,28 @@ func DefaultOptions() Options {
 
 // Validate reports every option that cannot work.
 func (o Options) Validate() error {
-	var errs []error
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("weighting."+format, args...))
-		}
-	}
-	need(o.Use == UseColumn || o.Use == UseResample, "use: %q is not known; use column or resample", o.Use)
-	need(o.Pool >= 1 && o.Pool <= 100, "pool: %d is not between 1 and 100", o.Pool)
-	need(o.Share > 0 && o.Share < 1, "share: %v is not a share of the budget, above 0 and below 1", o.Share)
-	need(o.Records >= 0 && o.Records <= pipeline.MostUnits, "records: %d is not between 0 (of the class counts) and %d",
+	c := pipeline.NewChecks("weighting")
+	c.Check(o.Use == UseColumn || o.Use == UseResample, "use: %q is not known; use column or resample", o.Use)
+	c.Check(o.Pool >= 1 && o.Pool <= 100, "pool: %d is not between 1 and 100", o.Pool)
+	c.Check(o.Share > 0 && o.Share < 1, "share: %v is not a share of the budget, above 0 and below 1", o.Share)
+	c.Check(o.Records >= 0 && o.Records <= pipeline.MostUnits, "records: %d is not between 0 (of the class counts) "+
+		"and %d",
 		o.Records, pipeline.MostUnits)
-	need(o.Clip >= 0 && o.Clip <= 1e6, "clip: %v is not between 0 (chosen) and 1000000", o.Clip)
-	need(o.Lambda >= 0 && o.Lambda <= 1e6, "lambda: %v is not between 0 (chosen) and 1000000", o.Lambda)
+	c.Check(o.Clip >= 0 && o.Clip <= 1e6, "clip: %v is not between 0 (chosen) and 1000000", o.Clip)
+	c.Check(o.Lambda >= 0 && o.Lambda <= 1e6, "lambda: %v is not between 0 (chosen) and 1000000", o.Lambda)
 	least := ratio.LeastLambda(o.Clip)
-	need(o.Lambda == 0 || o.Lambda >= least, "lambda: %v is below %v, the least for clip %v, with which the passes of "+
-		"a fit are proven enough; use more, or dp-mlp", o.Lambda, least, o.Clip)
-	need(slices.Contains([]string{"gaussian", "laplace", "norm-gamma"}, o.Noise),
+	c.Check(o.Lambda == 0 || o.Lambda >= least, "lambda: %v is below %v, the least for clip %v, with which the passes "+
+		"of a fit are proven enough; use more, or dp-mlp", o.Lambda, least, o.Clip)
+	c.Check(slices.Contains([]string{"gaussian", "laplace", "norm-gamma"}, o.Noise),
 		"noise: %q is not known; use gaussian, laplace or norm-gamma", o.Noise)
-	need(o.Bound == 0 || o.Bound >= 1 && o.Bound <= 1e9, "bound: %v is not 0 (none) or between 1 and 1e9", o.Bound)
+	c.Check(o.Bound == 0 || o.Bound >= 1 && o.Bound <= 1e9, "bound: %v is not 0 (none) or between 1 and 1e9", o.Bound)
 	m := o.MLP
-	need(m.Hidden >= 0 && m.Hidden <= 1024, "mlp.hidden: %d is not between 0 and 1024", m.Hidden)
-	need(m.Rate > 0 && m.Rate <= 1, "mlp.rate: %v is not above 0 and at most 1", m.Rate)
-	need(m.Steps >= 1 && m.Steps <= 100_000, "mlp.steps: %d is not between 1 and 100000", m.Steps)
-	need(m.Clip >= 1e-9 && m.Clip <= 1e6, "mlp.clip: %v is not between 1e-9 and 1000000", m.Clip)
-	need(m.StepSize > 0 && m.StepSize <= 100, "mlp.step_size: %v is not above 0 and at most 100", m.StepSize)
-	return errors.Join(errs...)
+	c.Check(m.Hidden >= 0 && m.Hidden <= 1024, "mlp.hidden: %d is not between 0 and 1024", m.Hidden)
+	c.Check(m.Rate > 0 && m.Rate <= 1, "mlp.rate: %v is not above 0 and at most 1", m.Rate)
+	c.Check(m.Steps >= 1 && m.Steps <= 100_000, "mlp.steps: %d is not between 1 and 100000", m.Steps)
+	c.Check(m.Clip >= 1e-9 && m.Clip <= 1e6, "mlp.clip: %v is not between 1e-9 and 1000000", m.Clip)
+	c.Check(m.StepSize > 0 && m.StepSize <= 100, "mlp.step_size: %v is not above 0 and at most 100", m.StepSize)
+	return c.Err()
 }
 
 // TakeAll gives the stage all of the budget, for a run of its own.

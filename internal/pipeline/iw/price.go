@@ -60,8 +60,8 @@ func (o *Options) priceNetwork(share plan.Share, budget privacy.Budget) (plan.St
 	m := o.MLP
 	if m.Rate*float64(m.Steps) <= budget.Delta {
 		return nil, fmt.Errorf("weighting.mlp.rate: %v over %d steps takes a unit with a probability below "+
-			"privacy.delta "+
-			"%v, which would be all of its protection; raise rate or steps", m.Rate, m.Steps, budget.Delta)
+			"privacy.delta %v, which would be all of its protection; raise rate or steps", m.Rate, m.Steps,
+			budget.Delta)
 	}
 	alone := share.Alone(budget)
 	alone.Filter = privacy.FilterPLD
@@ -70,9 +70,8 @@ func (o *Options) priceNetwork(share plan.Share, budget privacy.Budget) (plan.St
 		return nil, fmt.Errorf("%s for %d steps: %w", share.Of(budget), m.Steps, err)
 	}
 	if most := plan.MostSigma / float64(pipeline.DiscriminatorBound); sigma > most {
-		return nil, fmt.Errorf("weighting.mlp: %d steps at rate %v need a noise multiplier of %.4g, and %.4g "+
-			"is the most "+
-			"that is drawn; lower steps, or raise weighting.share", m.Steps, m.Rate, sigma, most)
+		return nil, fmt.Errorf("weighting.mlp: %d steps at rate %v need a noise multiplier of %.4g, and %.4g is the "+
+			"most that is drawn; lower steps, or raise weighting.share", m.Steps, m.Rate, sigma, most)
 	}
 	return plan.Stages{{
 		Kind: runspec.Discriminator, Stage: runspec.Sampled, Count: int64(m.Steps),
@@ -97,13 +96,11 @@ func (o *Options) checkFit(fit privacy.Planned, f pipeline.Followed) error {
 	}
 	switch {
 	case width > mostFitted:
-		return fmt.Errorf("weights: %s: the schema's columns have %d features and %d coefficients at most are "+
-			"fitted; use "+
-			"dp-mlp, or leave weighting.squares out", f.Weights, width, mostFitted)
+		return fmt.Errorf("weights: %s: the schema's columns have %d features and %d coefficients at most are fitted; "+
+			"use dp-mlp, or leave weighting.squares out", f.Weights, width, mostFitted)
 	case 4*rows*width > mostAsked:
-		return fmt.Errorf("weights: %s: %d synthetic rows of %d features are more than the %d bytes of a "+
-			"question; lower "+
-			"release.rows or weighting.pool, or use dp-mlp", f.Weights, rows, width, mostAsked)
+		return fmt.Errorf("weights: %s: %d synthetic rows of %d features are more than the %d bytes of a question; "+
+			"lower release.rows or weighting.pool, or use dp-mlp", f.Weights, rows, width, mostAsked)
 	}
 	// A unit moves coefficients by so many steps of the lattice at most, whatever lambda is:
 	// its step is above 2^-15 of the sensitivity over the root of the width; see

@@ -83,7 +83,7 @@ func (a *stepAsker) Gradient(
 	if err != nil {
 		return nil, err
 	}
-	a.s.Learned.Took(answer.Receipt, answer.Teachers, answer.EpsilonSpent)
+	a.s.Learned.Took(answer.Paid)
 	return answer, nil
 }
 

@@ -83,9 +83,8 @@ func (w *weigher) report(weights []float64) error {
 	n := len(weights)
 	w.s.Note("Weights (%s): %d rows have the effective size of %.0f.", w.s.Weights, n, effective)
 	if effective < uneven*float64(n) {
-		w.s.Note("So few rows carry most of the weight that estimates from them are little but their chance; " +
-			"more of the " +
-			"budget (weighting.share), a lower weighting.bound or another method makes weights more even.")
+		w.s.Note("So few rows carry most of the weight that estimates from them are little but their chance; more of " +
+			"the budget (weighting.share), a lower weighting.bound or another method makes weights more even.")
 	}
 	return nil
 }

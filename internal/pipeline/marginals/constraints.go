@@ -31,8 +31,8 @@ func (t *training) checkConstraints(fine []cells) error {
 		places, combined := placesOf(&c, widest), 1
 		for _, place := range places {
 			if combined *= fine[place].n; combined > maxCombined {
-				return fmt.Errorf("the columns of constraint %d of the schema have more than %d combinations "+
-					"of cells; lower marginals.fine, or list fewer categories", i+1, maxCombined)
+				return fmt.Errorf("the columns of constraint %d of the schema have more than %d combinations of "+
+					"cells; lower marginals.fine, or list fewer categories", i+1, maxCombined)
 			}
 		}
 		sets = append(sets, places)

@@ -147,16 +147,16 @@ func TestOddTables(t *testing.T) {
 	}{
 		"one column":   {"  - {name: a, kind: integer, lower: 0, upper: 9}\n", []float64{3}, ""},
 		"one category": {"  - {name: a, kind: categorical, categories: [only]}\n", []float64{0}, ""},
-		"one value twice": {"  - {name: a, kind: categorical, categories: [only]}\n" +
-			"  - {name: b, kind: categorical, categories: [only]}\n", []float64{0, 0}, ""},
-		"all empty": {"  - {name: a, kind: continuous, lower: 0, upper: 9, nullable: true}\n" +
-			"  - {name: b, kind: binary, nullable: true}\n", []float64{math.NaN(), math.NaN()}, ""},
-		"10000 codes": {"  - {name: a, kind: categorical, categories: " + codes + "}\n" +
-			"  - {name: b, kind: binary}\n", []float64{4711, 1}, ""},
-		"10000 codes twice": {"  - {name: a, kind: categorical, categories: " + codes + "}\n" +
-			"  - {name: b, kind: categorical, categories: " + codes + "}\n", nil, "cells, and 2000000 are the most"},
-		"codes in a constraint": {"  - {name: a, kind: categorical, categories: " + codes + "}\n" +
-			"  - {name: b, kind: integer, lower: 0, upper: 99}\nconstraints:\n  - {never: {a: c0007, b: 3}}\n", nil,
+		"one value twice": {"  - {name: a, kind: categorical, categories: [only]}\n  - {name: b, kind: categorical, " +
+			"categories: [only]}\n", []float64{0, 0}, ""},
+		"all empty": {"  - {name: a, kind: continuous, lower: 0, upper: 9, nullable: true}\n  - {name: b, kind: " +
+			"binary, nullable: true}\n", []float64{math.NaN(), math.NaN()}, ""},
+		"10000 codes": {"  - {name: a, kind: categorical, categories: " + codes + "}\n  - {name: b, kind: binary}\n",
+			[]float64{4711, 1}, ""},
+		"10000 codes twice": {"  - {name: a, kind: categorical, categories: " + codes + "}\n  - {name: b, kind: " +
+			"categorical, categories: " + codes + "}\n", nil, "cells, and 2000000 are the most"},
+		"codes in a constraint": {"  - {name: a, kind: categorical, categories: " + codes + "}\n  - {name: b, kind: " +
+			"integer, lower: 0, upper: 99}\nconstraints:\n  - {never: {a: c0007, b: 3}}\n", nil,
 			"marginals.size is"},
 		"many columns": {"  - {name: x, kind: continuous, lower: 0, upper: 1, repeat: 300}\n", nil, ""},
 	} {

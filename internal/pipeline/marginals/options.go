@@ -28,8 +28,7 @@ func DefaultOptions() Options {
 // Validate reports what cannot work.
 func (o Options) Validate() error {
 	c := pipeline.NewChecks("marginals")
-	c.Check(o.Quorum > 0 && o.Quorum <= 1, "quorum: %v is no share of the teachers, above 0 and at most 1", o.Quorum)
-	c.Check(o.Deadline > 0 && o.Deadline <= 86400, "deadline: %v seconds are not above 0 and at most a day", o.Deadline)
+	c.Rounds(o.Quorum, o.Deadline)
 	c.Between("columns", o.Columns, 0.01, 0.9)
 	c.Between("fine", float64(o.Fine), 2, 4096)
 	c.Between("cells", float64(o.Cells), 2, 256)

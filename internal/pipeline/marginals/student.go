@@ -99,7 +99,7 @@ func (s *student) ask(
 		sum[i] = float32(v)
 	}
 	s.sums[number], s.Sums = sum, number+1
-	s.Took(release.GetLedgerHash(), int(release.GetTeachers()), release.GetEpsilonSpent())
+	s.Took(pipeline.PaidBy(release))
 	return keep()
 }
 

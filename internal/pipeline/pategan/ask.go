@@ -61,9 +61,8 @@ func (t *training) Largest(p *plan.Plan, teachers int) pipeline.Largest {
 			training, queries, width),
 		Answer:     pipeline.LargestVotes(round, teachers, queries, answerClasses),
 		AnswerName: "votes", AnswerClasses: answerClasses,
-		AnswerContent: fmt.Sprintf("one bit per teacher and query, %d teachers x %d queries; the aggregator "+
-			"sees them, and "+
-			"releases sums over all teachers with noise only", teachers, queries),
+		AnswerContent: fmt.Sprintf("one bit per teacher and query, %d teachers x %d queries; the aggregator sees "+
+			"them, and releases sums over all teachers with noise only", teachers, queries),
 	}
 }
 
@@ -154,8 +153,7 @@ func votesOf(release *conclavev1.Release, n int) (*pipeline.VoteAnswer, error) {
 		(len(votes.Histogram) != 0 && len(votes.Histogram) != n*answerClasses) || release.Teachers == 0 {
 		return nil, fmt.Errorf("the release of round %d does not fit its %d queries", release.GetRound(), n)
 	}
-	a := &pipeline.VoteAnswer{Share: make([]float32, n), Answered: make([]bool, n), EpsilonSpent: release.EpsilonSpent,
-		Receipt: release.LedgerHash, Teachers: int(release.Teachers)}
+	a := &pipeline.VoteAnswer{Share: make([]float32, n), Answered: make([]bool, n), Paid: pipeline.PaidBy(release)}
 	for i, label := range votes.Labels {
 		a.Answered[i] = label >= 0
 		switch {

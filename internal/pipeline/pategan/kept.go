@@ -25,11 +25,11 @@ func (t *Trainer) keepPair(d *change) {
 	if t.opts.Student.Keep == 0 {
 		return
 	}
-	k := t.newKept(t.done)
+	k := t.newKept(t.Done)
 	m := d.units.Width()
 	for i := range m {
-		for c := range t.classes {
-			k.weights[i*t.classes+c] = float32(d.weights[i] + d.weights[(1+c)*m+i])
+		for c := range t.Classes {
+			k.weights[i*t.Classes+c] = float32(d.weights[i] + d.weights[(1+c)*m+i])
 		}
 	}
 	mean, scale := d.units.Units()
@@ -42,10 +42,10 @@ func (t *Trainer) keepPair(d *change) {
 
 // newKept has the generator's average as it is, and a change of nothing.
 func (t *Trainer) newKept(round int) kept {
-	units := t.mover.Generator.Width() * t.classes
+	units := t.Learner.Generator.Width() * t.Classes
 	return kept{
-		round: round, generator: pipeline.CopyParams(t.mover.Averaged().Net.Params()),
-		weights: make([]float32, (t.mover.Generator.Width()+len(t.numbers))*t.classes),
+		round: round, generator: pipeline.CopyParams(t.Generator().Net.Params()),
+		weights: make([]float32, (t.Learner.Generator.Width()+len(t.numbers))*t.Classes),
 		mean:    make([]float32, units), scale: make([]float32, units),
 	}
 }
@@ -62,11 +62,11 @@ func (k kept) change() []tensor.Param {
 func (t *Trainer) Pairs() ([]pipeline.Pair, error) {
 	var pairs []pipeline.Pair
 	for _, k := range t.kept {
-		g, err := t.mover.Generator.WithWeights(k.generator)
+		g, err := t.Learner.Generator.WithWeights(k.generator)
 		if err != nil {
 			return nil, fmt.Errorf("pategan: the generator of round %d: %w", k.round, err)
 		}
-		units, err := scaling.FromUnits(k.mean, k.scale, t.mover.Generator.Width(), t.classes, t.numbers)
+		units, err := scaling.FromUnits(k.mean, k.scale, t.Learner.Generator.Width(), t.Classes, t.numbers)
 		if err != nil {
 			return nil, fmt.Errorf("pategan: the units of round %d: %w", k.round, err)
 		}
@@ -76,7 +76,7 @@ func (t *Trainer) Pairs() ([]pipeline.Pair, error) {
 		}
 		d.SetUnits(units)
 		// Behind the weights stand the biases, which a change has none of.
-		if err := d.SetWeights(append(slices.Clone(k.weights), make([]float32, t.classes)...)); err != nil {
+		if err := d.SetWeights(append(slices.Clone(k.weights), make([]float32, t.Classes)...)); err != nil {
 			return nil, fmt.Errorf("pategan: the change of round %d: %w", k.round, err)
 		}
 		pairs = append(pairs, pipeline.Pair{Step: k.round, Generator: g, Discriminator: d})

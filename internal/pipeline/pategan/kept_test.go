@@ -81,18 +81,18 @@ func TestPairsOfTheLastRoundsAreKept(t *testing.T) {
 // A pair's score is the change that was fitted, but for rounding to float32.
 func TestPairsScoreAsTheChange(t *testing.T) {
 	tr, rng := testTrainer(t, smallOptions(), 1), rand.New(rand.NewPCG(4, 4))
-	units, err := tr.mover.Units(2, tr.numbers, rng)
+	units, err := tr.Learner.Units(2, tr.numbers, rng)
 	testkit.Must(t, err)
 	d := newChange(units, 2, tr.student())
 	for i := range d.weights {
 		d.weights[i] = rng.NormFloat64()
 	}
-	tr.done = 1
+	tr.Done = 1
 	tr.keepPair(d)
 	p := mustPairs(t, tr)[0]
 	classes := pipeline.Balanced(500, 2)
 	x := make([]float32, len(classes)*p.Generator.Width())
-	tr.mover.Generator.Sample(x, classes, rng)
+	tr.Learner.Generator.Sample(x, classes, rng)
 	want := d.of(x, classes)
 	for i, got := range p.Discriminator.Scores(x, classes) {
 		if math.Abs(float64(got-want[i])) > 1e-4 {

@@ -89,7 +89,7 @@ func (o *crowd) record(class int) []float32 {
 }
 
 func (o *crowd) ClassCounts(context.Context, uint64, int) (*pipeline.CountAnswer, error) {
-	return &pipeline.CountAnswer{Counts: []float64{300, 100}, Receipt: "counts"}, nil
+	return &pipeline.CountAnswer{Counts: []float64{300, 100}, Paid: pipeline.Paid{Receipt: "counts"}}, nil
 }
 
 func (o *crowd) Votes(_ context.Context, round uint64, q *pipeline.VoteQuestion) (*pipeline.VoteAnswer, error) {
@@ -131,7 +131,7 @@ func (o *crowd) Votes(_ context.Context, round uint64, q *pipeline.VoteQuestion)
 			}
 		}
 	}
-	a := &pipeline.VoteAnswer{EpsilonSpent: float64(round), Noise: o.noise}
+	a := &pipeline.VoteAnswer{Paid: pipeline.Paid{EpsilonSpent: float64(round)}, Noise: o.noise}
 	for i := range share {
 		if o.coin {
 			share[i] = 0.5

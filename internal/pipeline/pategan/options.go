@@ -148,14 +148,13 @@ func (o Options) Validate() error {
 	c.OneOf("release", o.Release, "histogram", "winner")
 	c.Between("labels", float64(o.Labels), 0, 1e7)
 	c.Between("queries", float64(o.Queries), 2, 65536)
-	c.Check(o.Noise >= 0 && !math.IsInf(o.Noise, 0), "noise: %v is not 0 (chosen) or above", o.Noise)
+	c.Noise(o.Noise)
 	c.Check(o.ClassShare > 0 && o.ClassShare < 1, "class_share: %v is not a part of epsilon, between 0 and 1",
 		o.ClassShare)
 	c.Check(o.Threshold > 0 && o.Threshold <= 1, "threshold: %v is not a share of the teachers, above 0 and at most 1",
 		o.Threshold)
 	c.Positive("threshold_noise", o.ThresholdNoise)
-	c.Check(o.Quorum > 0 && o.Quorum <= 1, "quorum: %v is not a share of the teachers, above 0 and at most 1", o.Quorum)
-	c.Between("deadline", o.Deadline, 1e-3, 24*3600)
+	c.Rounds(o.Quorum, o.Deadline)
 	c.OneOf("teacher.model", o.Teacher.Model, "logistic", "hidden")
 	c.Between("teacher.hidden", float64(o.Teacher.Hidden), 1, 4096)
 	c.OneOf("teacher.features", o.Teacher.Features, "standard", "plain")

@@ -10,7 +10,7 @@ import (
 // Of the rounds that are kept, numbers and answered shares; an unanswered query
 // has none.
 func TestReleasedGivesAnsweredShares(t *testing.T) {
-	trainer := &Trainer{done: 7, rounds: []*labelled{
+	trainer := &Trainer{NetworkStudent: &pipeline.NetworkStudent{Done: 7}, rounds: []*labelled{
 		{share: []float32{0.25, 0.5, 1.25}, known: []float32{1, 0, 1}, noise: 0.1},
 		{share: []float32{0}, known: []float32{0}, noise: 0.2},
 	}}

@@ -5,10 +5,10 @@ import "github.com/conclave-dp/conclave/partition/encode"
 // spread replaces columns of every second query by uniform ones, so that the
 // round also learns what is true where the generator does not go.
 func (t *Trainer) spread(queries []float32) {
-	w := t.mover.Generator.Width()
+	w := t.Learner.Generator.Width()
 	row := make([]float32, w)
 	for i := 0; i < len(queries)/w; i++ {
-		if t.rng.Float64() >= t.opts.Student.Spread {
+		if t.Rand.Float64() >= t.opts.Student.Spread {
 			continue
 		}
 		t.mover.Uniform(row)
@@ -20,7 +20,7 @@ func (t *Trainer) spread(queries []float32) {
 			if k+1 < len(t.heads) && t.heads[k+1].Kind == encode.HeadMissing {
 				hi++
 			}
-			if t.rng.IntN(2) == 0 {
+			if t.Rand.IntN(2) == 0 {
 				copy(queries[i*w+h.Offset:i*w+hi], row[h.Offset:hi])
 			}
 		}

@@ -6,7 +6,7 @@ import "testing"
 // and stay records: one category each, an empty number behind its flag.
 func TestSpreadMakesRecords(t *testing.T) {
 	tr := testTrainer(t, smallOptions(), 1)
-	w := tr.mover.Generator.Width()
+	w := tr.Learner.Generator.Width()
 	const n = 2000
 	x := make([]float32, n*w)
 	for i := range n {

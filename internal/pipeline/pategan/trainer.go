@@ -8,13 +8,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/discriminator"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/tilt"
-	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
-
-// firstVoteRound is the number of the first round of votes; round 0 asks for
-// the class counts.
-const firstVoteRound = 1
 
 // Oracle answers a run's rounds with private releases. Rounds are numbered from 0;
 // asking a round again gives the same answer.
@@ -25,21 +20,14 @@ type Oracle interface {
 
 // Trainer is the state of a student.
 type Trainer struct {
-	pipeline.Learned
-	// start takes the place of the class counts where it is not nil.
-	start   pipeline.Start
+	*pipeline.NetworkStudent
 	opts    Options
-	classes int
-	source  *rand.PCG
-	rng     *rand.Rand
-
 	mover   *tilt.Mover
 	heads   []encode.Head
 	numbers []int // the features that are numbers
 
 	// rounds holds the newest labelled rounds of the done ones.
 	rounds []*labelled
-	done   int
 	// kept are the pairs of the last rounds, oldest first, and scorer what scores of
 	// all of them are computed with.
 	kept   []kept
@@ -55,15 +43,13 @@ func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, e
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{opts: opts, classes: classes, source: rand.NewPCG(seed, 0x5eed), heads: e.Heads(),
-		numbers: e.Numbers()}
-	t.rng = rand.New(t.source)
 	s := opts.Student
-	g, err := pipeline.NewGenerator(e, pipeline.GeneratorSpec{Noise: s.Noise, Hidden: s.Hidden, Layers: s.Layers,
-		Classes: classes}, t.rng)
+	of, err := pipeline.NewNetworkStudent("pategan", e, pipeline.GeneratorSpec{Noise: s.Noise, Hidden: s.Hidden,
+		Layers: s.Layers, Classes: classes}, s.GeneratorRate, rand.NewPCG(seed, 0x5eed))
 	if err != nil {
 		return nil, err
 	}
+	t := &Trainer{NetworkStudent: of, opts: opts, heads: e.Heads(), numbers: e.Numbers()}
 	if s.Keep > 0 {
 		t.scorer, err = discriminator.New(discriminator.Spec{
 			Features: e.Width(), Numbers: t.numbers, Classes: classes, Kind: discriminator.Dense, Each: true,
@@ -73,28 +59,10 @@ func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, e
 			return nil, fmt.Errorf("pategan: student.keep: %w; 0 keeps none", err)
 		}
 	}
-	t.mover = tilt.New(g, e, classes, tilt.Options{Steps: s.GeneratorSteps, Rate: s.GeneratorRate, Average: s.Average},
-		t.rng)
+	t.mover = tilt.New(of, e, s.GeneratorSteps)
+	t.Learner.KeepAverage(s.Average)
 	return t, nil
 }
-
-// Generator returns the moving average of the generator.
-func (t *Trainer) Generator() *pipeline.Generator { return t.mover.Averaged() }
-
-// Model is the generator with the released class shares.
-func (t *Trainer) Model(schema *partition.Schema) (pipeline.Model, error) {
-	return pipeline.NewNetwork(schema, t.Generator(), t.Shares())
-}
-
-// StartWith has the student begin with more than the class counts. Call it before
-// anything else.
-func (t *Trainer) StartWith(s pipeline.Start) {
-	t.start = s
-	t.mover.Hold = s.Hold
-}
-
-// Rounds returns the number of rounds of votes learned from.
-func (t *Trainer) Rounds() int { return t.done }
 
 // Run asks for the class counts and then for rounds of votes, learning after
 // each, until `labels` queries have been asked. After each step it calls keep,
@@ -103,30 +71,25 @@ func (t *Trainer) Rounds() int { return t.done }
 func (t *Trainer) Run(ctx context.Context, oracle Oracle, labels int, keep func() error,
 	progress func(pipeline.Progress)) error {
 	rounds := (labels + t.opts.Queries - 1) / t.opts.Queries
-	if err := t.Begin(ctx, t.start, oracle, t.classes, t.mover.Learner, t.rng, keep); err != nil {
-		return err
-	}
-	for t.done < rounds {
+	return t.Ask(ctx, oracle, rounds, keep, progress, func(number uint64) (answered, queries int, err error) {
 		if t.pending == nil {
-			t.pending = t.ask(min(t.opts.Queries, labels-t.done*t.opts.Queries))
+			t.pending = t.ask(min(t.opts.Queries, labels-t.Done*t.opts.Queries))
 			if err := keep(); err != nil {
-				return err
+				return 0, 0, err
 			}
 		}
-		answer, err := oracle.Votes(ctx, uint64(firstVoteRound+t.done), t.pending)
+		answer, err := oracle.Votes(ctx, number, t.pending)
 		if err != nil {
-			return err
+			return 0, 0, err
 		}
-		answered, err := t.learn(ctx, t.pending, answer)
+		answered, err = t.learn(ctx, t.pending, answer)
 		if err != nil {
-			return err
+			return 0, 0, err
 		}
 		t.pending = nil
-		t.Took(answer.Receipt, answer.Teachers, answer.EpsilonSpent)
-		progress(pipeline.Progress{Round: t.done, Rounds: rounds, EpsilonSpent: t.Spent, Answered: answered,
-			Queries: len(answer.Share)})
-	}
-	return keep()
+		t.Took(answer.Paid)
+		return answered, len(answer.Share), nil
+	})
 }
 
 // student are its options, with the step that is left to be chosen.
@@ -134,7 +97,7 @@ func (t *Trainer) student() Student {
 	s := t.opts.Student
 	switch {
 	case s.Step > 0:
-	case t.start == nil:
+	case t.Start == nil:
 		s.Step = 1
 	default:
 		s.Step = 0.2
@@ -144,13 +107,13 @@ func (t *Trainer) student() Student {
 
 // ask generates the records of the next round, all classes alike.
 func (t *Trainer) ask(queries int) *pipeline.VoteQuestion {
-	w := t.mover.Generator.Width()
-	q := &pipeline.VoteQuestion{Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training, t.classes),
-		QueryClasses: pipeline.Balanced(queries, t.classes)}
+	w := t.Learner.Generator.Width()
+	q := &pipeline.VoteQuestion{Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training, t.Classes),
+		QueryClasses: pipeline.Balanced(queries, t.Classes)}
 	q.Training = make([]float32, len(q.TrainingClasses)*w)
-	t.mover.Generator.Sample(q.Training, q.TrainingClasses, t.rng)
+	t.Learner.Generator.Sample(q.Training, q.TrainingClasses, t.Rand)
 	q.Queries = make([]float32, len(q.QueryClasses)*w)
-	t.mover.Generator.Sample(q.Queries, q.QueryClasses, t.rng)
+	t.Learner.Generator.Sample(q.Queries, q.QueryClasses, t.Rand)
 	t.spread(q.Queries)
 	return q
 }
@@ -184,23 +147,23 @@ func (t *Trainer) learn(ctx context.Context, q *pipeline.VoteQuestion, a *pipeli
 		}
 	}
 	t.rounds = append(t.rounds, r)
-	t.done++
+	t.Done++
 	if len(t.rounds) > keptRounds {
 		t.rounds = t.rounds[1:]
 	}
-	units, err := t.mover.Units(t.classes, t.numbers, t.rng)
+	units, err := t.Learner.Units(t.Classes, t.numbers, t.Rand)
 	if err != nil {
 		return 0, err
 	}
-	d := newChange(units, t.classes, t.student())
-	if err := d.fit(t.rounds, t.done); err != nil {
+	d := newChange(units, t.Classes, t.student())
+	if err := d.fit(t.rounds, t.Done); err != nil {
 		return 0, err
 	}
 	t.keepPair(d)
 	if err := t.mover.Follow(ctx, d.of); err != nil {
 		return 0, err
 	}
-	if t.mover.Diverged() {
+	if t.Learner.Diverged() {
 		return 0, errDiverged
 	}
 	return answered, nil

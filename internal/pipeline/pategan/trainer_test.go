@@ -162,7 +162,7 @@ type badOracle struct {
 }
 
 func (o *badOracle) ClassCounts(context.Context, uint64, int) (*pipeline.CountAnswer, error) {
-	return &pipeline.CountAnswer{Counts: o.counts, Receipt: "counts"}, nil
+	return &pipeline.CountAnswer{Counts: o.counts, Paid: pipeline.Paid{Receipt: "counts"}}, nil
 }
 
 func (o *badOracle) Votes(ctx context.Context, round uint64, q *pipeline.VoteQuestion) (*pipeline.VoteAnswer, error) {

@@ -89,9 +89,8 @@ func (b *boosted) report(discriminators int) error {
 	b.s.Note("Boosting weighted %d records of %d generators in %d rounds, with %d of %d discriminators; by effective "+
 		"size %.0f of them remain.", n, len(b.s.Pairs)+1, len(b.plays.Selected), used, discriminators, effective)
 	if effective < uneven*float64(n) {
-		b.s.Note("So few records carry most of the weight that the rows repeat them; fewer pgb.rounds, a " +
-			"lower pgb.rate, " +
-			"or pgb.complements keeps more of them.")
+		b.s.Note("So few records carry most of the weight that the rows repeat them; fewer pgb.rounds, a lower " +
+			"pgb.rate, or pgb.complements keeps more of them.")
 	}
 	return nil
 }
@@ -113,8 +112,7 @@ func (b *boosted) candidates(o *StageOptions) (err error) {
 	for c, wanted := range b.s.Counts(b.s.Rows) {
 		if wanted > 0 && have[c] == 0 {
 			return failed(fmt.Errorf("%w: none of %d candidates is of class %d, and %d rows are to be; raise "+
-				"pgb.candidates",
-				ErrScores, n, c+1, wanted))
+				"pgb.candidates", ErrScores, n, c+1, wanted))
 		}
 		classes = append(classes, slices.Repeat([]int{c}, have[c])...)
 	}

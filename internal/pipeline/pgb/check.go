@@ -24,9 +24,8 @@ func validate(of pipeline.Options, f pipeline.Followed) (errs []error) {
 		errs = append(errs, errors.New("pgb.private: false takes the real rows of evaluate.train; name them"))
 	}
 	if n := candidatesOf(o, f.Rows); n < f.Rows {
-		errs = append(errs, fmt.Errorf("pgb.candidates: %d are fewer than release.rows %d, and rows would be "+
-			"there several "+
-			"times; raise it, or use 0 to have it chosen", n, f.Rows))
+		errs = append(errs, fmt.Errorf("pgb.candidates: %d are fewer than release.rows %d, and rows would be there "+
+			"several times; raise it, or use 0 to have it chosen", n, f.Rows))
 	}
 	return errs
 }
@@ -43,9 +42,8 @@ func check(of pipeline.Options, f pipeline.Followed) (errs []error) {
 		errs = append(errs, errors.New("pgb.private: false is for tables, whose real rows it takes; leave it out"))
 	}
 	if n := f.ScoredWeights; 4*n*f.Kept > maxScoredBytes {
-		errs = append(errs, fmt.Errorf("post: pgb: %d discriminators of %d weights take %d MiB, and %d MiB is "+
-			"the most that "+
-			"is sent; lower %s.student.keep", f.Kept, n, 4*n*f.Kept>>20, maxScoredBytes>>20, f.Pipeline))
+		errs = append(errs, fmt.Errorf("post: pgb: %d discriminators of %d weights take %d MiB, and %d MiB is the "+
+			"most that is sent; lower %s.student.keep", f.Kept, n, 4*n*f.Kept>>20, maxScoredBytes>>20, f.Pipeline))
 	}
 	return errs
 }

@@ -29,8 +29,8 @@ func New(scores [][]float64, o Options) (*Game, error) {
 		return nil, err
 	}
 	if len(scores) == 0 || len(scores[0]) == 0 {
-		return nil, fmt.Errorf("pgb: %w: there are none; store generators and discriminators (student.keep) and "+
-			"draw candidates", ErrScores)
+		return nil, fmt.Errorf("pgb: %w: there are none; store generators and discriminators (student.keep) and draw "+
+			"candidates", ErrScores)
 	}
 	g := &Game{scores: scores, candidates: len(scores[0])}
 	for j, row := range scores {
@@ -40,8 +40,8 @@ func New(scores [][]float64, o Options) (*Game, error) {
 		}
 		for b, v := range row {
 			if !(v >= 0 && v <= 1) {
-				return nil, fmt.Errorf("pgb: %w: discriminator %d gives candidate %d the score %v, want a "+
-					"probability from 0 to 1", ErrScores, j, b, v)
+				return nil, fmt.Errorf("pgb: %w: discriminator %d gives candidate %d the score %v, want a probability "+
+					"from 0 to 1", ErrScores, j, b, v)
 			}
 		}
 	}

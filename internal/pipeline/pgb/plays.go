@@ -53,8 +53,8 @@ func (real bestResponse) Select(_ context.Context, _ int, expected []float64) (i
 	best := 0
 	for j, v := range real {
 		if !(v >= 0 && v <= 1) {
-			return 0, fmt.Errorf("%w: discriminator %d has the mean score %v of real records, want a "+
-				"probability from 0 to 1", ErrScores, j, v)
+			return 0, fmt.Errorf("%w: discriminator %d has the mean score %v of real records, want a probability from "+
+				"0 to 1", ErrScores, j, v)
 		}
 		if v-expected[j] > real[best]-expected[best] {
 			best = j

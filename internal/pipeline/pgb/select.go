@@ -82,7 +82,7 @@ func (a *selecting) Select(ctx context.Context, t int, expected []float64) (int,
 		return 0, fmt.Errorf("the release of round %d is no selection among %d discriminators", release.GetRound(),
 			len(expected))
 	}
-	a.s.Learned.Took(release.GetLedgerHash(), int(release.GetTeachers()), release.GetEpsilonSpent())
+	a.s.Learned.Took(pipeline.PaidBy(release))
 	return int(selected.Index), nil
 }
 
@@ -94,8 +94,8 @@ func messages(_ pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline
 	return []pipeline.StageMessages{{
 		AnswerName: "score sums", Times: 1, Numbers: f.Kept, Largest: pipeline.MostUnits * ScoreBound,
 		AnswerContent: fmt.Sprintf("%d numbers: the sum over the site's privacy units of what each stored "+
-			"discriminator "+
-			"gives them; the aggregator keeps it in memory, and releases %d selections", f.Kept, planned.Count),
+			"discriminator gives them; the aggregator keeps it in memory, and releases %d selections", f.Kept,
+			planned.Count),
 		Asked:        "discriminators",
 		AskedContent: fmt.Sprintf("the weights of %d stored discriminators, once; nobody's data", f.Kept),
 	}}

@@ -61,19 +61,15 @@ func DefaultStage() StageOptions {
 
 // Validate reports every option that cannot work.
 func (o StageOptions) Validate() error {
-	errs := []error{o.Options.Validate()}
-	if !(o.Share > 0 && o.Share < 1) {
-		errs = append(errs, fmt.Errorf("pgb.share: %v is not a share of the budget, above 0 and below 1", o.Share))
-	}
-	if o.Candidates < 0 || o.Candidates > pipeline.MostCandidates {
-		errs = append(errs, fmt.Errorf("pgb.candidates: %d is not between 0 (chosen) and %d", o.Candidates,
-			pipeline.MostCandidates))
-	}
-	if o.Records < 0 || o.Records > pipeline.MostUnits {
-		errs = append(errs, fmt.Errorf("pgb.records: %d is not between 0 (of the class counts) and %d", o.Records,
-			pipeline.MostUnits))
-	}
-	return errors.Join(errs...)
+	c := pipeline.NewChecks(name)
+	c.Check(o.Share > 0 && o.Share < 1, "share: %v is not a share of the budget, above 0 and below 1", o.Share)
+	c.Check(o.Candidates >= 0 && o.Candidates <= pipeline.MostCandidates, "candidates: %d is not between 0 (chosen) "+
+		"and %d",
+		o.Candidates, pipeline.MostCandidates)
+	c.Check(o.Records >= 0 && o.Records <= pipeline.MostUnits, "records: %d is not between 0 (of the class counts) "+
+		"and %d",
+		o.Records, pipeline.MostUnits)
+	return errors.Join(o.Options.Validate(), c.Err())
 }
 
 // TakeAll gives the stage all of the budget, for a run of its own.

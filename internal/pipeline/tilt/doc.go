@@ -3,7 +3,7 @@
 // fitted to the mean random features of its own weighted records, and does not climb the
 // function, which would narrow it.
 //
-//	m := tilt.New(generator, encoder, classes, options, rng)
+//	m := tilt.New(student, encoder, steps)
 //	m.Follow(func(x []float32, classes []int) []float32 { ... })
 //
 // It sees no data but what the generator made, so it costs nothing.

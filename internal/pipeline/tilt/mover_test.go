@@ -17,12 +17,14 @@ func testEncoder(t testing.TB) *encode.Encoder {
 	return encode.New(partitiontest.Schema(t, partitiontest.Mixed))
 }
 
-func testMover(t testing.TB, o Options) *Mover {
+func testMover(t testing.TB, steps int) *Mover {
 	t.Helper()
-	rng, e := rand.New(rand.NewPCG(1, 0x5eed)), testEncoder(t)
-	g, err := pipeline.NewGenerator(e, pipeline.GeneratorSpec{Noise: 16, Hidden: 64, Layers: 2, Classes: 2}, rng)
+	e := testEncoder(t)
+	s, err := pipeline.NewNetworkStudent("test", e, pipeline.GeneratorSpec{Noise: 16, Hidden: 64, Layers: 2,
+		Classes: 2},
+		1e-3, rand.NewPCG(1, 0x5eed))
 	testkit.Must(t, err)
-	return New(g, e, 2, o, rng)
+	return New(s, e, steps)
 }
 
 // pull is the gradient of the distance of a record's feature values to the
@@ -109,20 +111,20 @@ func TestFitKeepsADistribution(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fits a generator 10 times")
 	}
-	tr := testMover(t, Options{Steps: 50, Rate: 1e-3, Average: 0.99})
-	w := tr.Generator.Width()
+	tr := testMover(t, 50)
+	w := tr.generator().Width()
 	const pool = 4096
 	classes, weights, x := pipeline.Balanced(pool, 2), make([]float32, pool), make([]float32, pool*w)
 	for i := range weights {
 		weights[i] = 2. / pool
 	}
 	spreadOf := func() []float64 {
-		tr.Generator.Sample(x, classes, tr.rng)
+		tr.generator().Sample(x, classes, tr.of.Rand)
 		return spreads(x, w)
 	}
 	before := spreadOf()
 	for range 10 {
-		tr.Generator.Sample(x, classes, tr.rng)
+		tr.generator().Sample(x, classes, tr.of.Rand)
 		tr.fit(context.Background(), x, classes, weights, 50)
 	}
 	for j, now := range spreadOf() {
@@ -136,7 +138,7 @@ func TestFitKeepsADistribution(t *testing.T) {
 // Weights add up to 1 in each class, follow the tilt, and the effective share is
 // that of the formula.
 func TestWeigh(t *testing.T) {
-	tr := testMover(t, Options{Steps: 3, Rate: 1e-3, Average: 0.99})
+	tr := testMover(t, 3)
 	tilt := []float32{0, 100, 1, 100, 2, 100}
 	weights := make([]float32, 6)
 	share := tr.weigh(weights, tilt, []int{0, 1, 0, 1, 0, 1}, 0.5)

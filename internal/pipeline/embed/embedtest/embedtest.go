@@ -91,7 +91,7 @@ func (o *Records) Embedding(_ context.Context, round uint64, q *embed.Question) 
 	sum := make([]float64, q.Entries)
 	f.Sum(sum, o.X, o.Classes)
 	rng := rand.New(rand.NewPCG(9, round))
-	a := &embed.Answer{Noise: q.Norm, Receipt: "embedding", Teachers: 10, EpsilonSpent: 0.25}
+	a := &embed.Answer{Noise: q.Norm, Paid: pipeline.Paid{Receipt: "embedding", Teachers: 10, EpsilonSpent: 0.25}}
 	for _, v := range sum {
 		a.Sum = append(a.Sum, float32(v+a.Noise*rng.NormFloat64()))
 	}

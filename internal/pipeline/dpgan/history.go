@@ -50,6 +50,3 @@ func (k Kept) units() []tensor.Param {
 	}
 	return []tensor.Param{pipeline.Vector("mean", k.Mean), pipeline.Vector("scale", k.Scale)}
 }
-
-// Kept returns the generators and discriminators that were kept, oldest first.
-func (t *Trainer) Kept() []Kept { return t.kept }

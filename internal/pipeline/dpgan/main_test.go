@@ -3,7 +3,6 @@ package dpgan
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -12,64 +11,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/losses"
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/studenttest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
-	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
-
-func mustEncoder(t testing.TB, text string) *encode.Encoder {
-	t.Helper()
-	return encode.New(partitiontest.Schema(t, text))
-}
-
-func tableEncoder(t testing.TB) *encode.Encoder { return mustEncoder(t, partitiontest.Mixed) }
-
-// imageEncoder is that of images of two classes.
-func imageEncoder(t testing.TB) *encode.Encoder {
-	t.Helper()
-	return mustEncoder(t, `
-name: images
-label: label
-format: idx
-image: {height: 8, width: 8, channels: 1}
-columns:
-  - {name: label, kind: categorical, categories: [a, b]}
-  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 64}
-`)
-}
-
-// tableRecord draws one of a class: the classes differ in every column.
-func tableRecord(rng *rand.Rand, class int) []float32 {
-	level := float32(0.3) + 0.4*float32(class)
-	x := []float32{clip01(level + 0.08*float32(rng.NormFloat64())), clip01(level + 0.08*float32(rng.NormFloat64())), 0,
-		0, 0, 0, 0}
-	if rng.IntN(10) == 0 {
-		x[1], x[2] = pipeline.EmptyNumber, 1
-	}
-	kind := class
-	if rng.IntN(5) == 0 {
-		kind = 2
-	}
-	x[3+kind] = 1
-	if rng.Float32() < level {
-		x[6] = 1
-	}
-	return x
-}
-
-// imageRecord draws an image whose upper or lower half is bright.
-func imageRecord(rng *rand.Rand, class int) []float32 {
-	x := make([]float32, 64)
-	for i := range x {
-		x[i] = 0.1 + 0.1*rng.Float32()
-		if i/32 == class {
-			x[i] += 0.7
-		}
-	}
-	return x
-}
-
-func clip01(v float32) float32 { return min(1, max(0, v)) }
 
 // smallOptions are set by hand, so that tests do not depend on the defaults, and keep a
 // test short.
@@ -111,38 +56,32 @@ func mustNew(t testing.TB, o Options, e *encode.Encoder, seed uint64) *Trainer {
 	return tr
 }
 
+func run(t testing.TB, tr *Trainer, oracle Oracle, steps int) {
+	t.Helper()
+	testkit.Must(t, tr.Run(context.Background(), oracle, steps, studenttest.Nothing, studenttest.Unseen))
+}
+
 // pool answers for gradients with the records of all sites in one place: what the cluster
 // computes, in floating point.
 type pool struct {
-	encoder *encode.Encoder
+	*studenttest.Records
 	options Options // chosen
 	noise   float64 // the standard deviation of a number over the clip norm
 	nothing bool    // leaves out all records
 
-	x       []float32
-	classes []int
-	net     *discriminator.Discriminator
-	seed    uint64
-	asked   []*pipeline.DiscriminatorQuestion
-	spoil   func(round uint64, a *pipeline.DiscriminatorAnswer) error
+	net   *discriminator.Discriminator
+	seed  uint64
+	asked []*pipeline.DiscriminatorQuestion
+	spoil func(round uint64, a *pipeline.DiscriminatorAnswer) error
 }
 
 // newPool makes 600 records, a third of them of class 1, which record draws.
-func newPool(t testing.TB, o Options, e *encode.Encoder, record func(*rand.Rand, int) []float32) *pool {
+func newPool(t testing.TB, o Options, e *encode.Encoder, record studenttest.Record) *pool {
 	t.Helper()
-	p := &pool{encoder: e, options: o.ChosenFor(e), seed: 5}
-	rng := rand.New(rand.NewPCG(6, 6))
-	for i := range 600 {
-		c := 0
-		if i%3 == 0 {
-			c = 1
-		}
-		p.x, p.classes = append(p.x, record(rng, c)...), append(p.classes, c)
-	}
+	p := &pool{Records: studenttest.NewRecords(t, e, 2, record), options: o.ChosenFor(e), seed: 5}
 	var err error
-	if p.net, err = discriminator.New(p.options.Spec(e, 2), rng); err != nil {
-		t.Fatal(err)
-	}
+	p.net, err = discriminator.New(p.options.Spec(e, 2), rand.New(rand.NewPCG(6, 6)))
+	testkit.Must(t, err)
 	return p
 }
 
@@ -156,9 +95,9 @@ func (p *pool) Discriminator(_ context.Context, round uint64,
 	if err := p.net.SetWeights(q.Weights); err != nil {
 		return nil, err
 	}
-	w := p.encoder.Width()
+	w := p.Encoder.Width()
 	if q.Mean != nil {
-		units, err := scaling.FromUnits(q.Mean, q.Scale, w, 2, p.encoder.Numbers())
+		units, err := scaling.FromUnits(q.Mean, q.Scale, w, 2, p.Encoder.Numbers())
 		if err != nil {
 			return nil, err
 		}
@@ -168,9 +107,9 @@ func (p *pool) Discriminator(_ context.Context, round uint64,
 	rng := rand.New(rand.NewPCG(p.seed, round))
 	var x []float32
 	var classes, ones []int
-	for i, c := range p.classes {
+	for i, c := range p.Classes {
 		if rng.Float64() < p.options.Rate && !p.nothing {
-			x, classes, ones = append(x, p.x[i*w:(i+1)*w]...), append(classes, c), append(ones, 1)
+			x, classes, ones = append(x, p.X[i*w:(i+1)*w]...), append(classes, c), append(ones, 1)
 		}
 	}
 	const bound = 1 << 16
@@ -194,34 +133,4 @@ func (p *pool) Discriminator(_ context.Context, round uint64,
 		return a, p.spoil(round, a)
 	}
 	return a, nil
-}
-
-func nothing() error             { return nil }
-func unseen(_ pipeline.Progress) {}
-
-// apart is how far a generator's records are from those of the pool, in the mean of each
-// class: the largest difference of a column's mean.
-func apart(p *pool, g *pipeline.Generator) float64 {
-	w := g.Width()
-	classes := pipeline.Balanced(2000, 2)
-	x := make([]float32, len(classes)*w)
-	g.Sample(x, classes, rand.New(rand.NewPCG(3, 3)))
-	means := func(x []float32, classes []int) []float64 {
-		sum, n := make([]float64, 2*w), make([]float64, 2)
-		for i, c := range classes {
-			n[c]++
-			for j, v := range x[i*w : (i+1)*w] {
-				sum[c*w+j] += float64(v)
-			}
-		}
-		for k := range sum {
-			sum[k] /= n[k/w]
-		}
-		return sum
-	}
-	worst, real := 0.0, means(p.x, p.classes)
-	for k, v := range means(x, classes) {
-		worst = math.Max(worst, math.Abs(v-real[k]))
-	}
-	return worst
 }

@@ -6,135 +6,55 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/pipeline/studenttest"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// Every rule of Validate, by the name of its field; what is wrong beside it is named too.
+func made(t *testing.T) func(Options) error {
+	e := studenttest.Table(t)
+	return func(o Options) error {
+		_, err := New(o, e, 2, 1)
+		return err
+	}
+}
+
 func TestOptionsThatCannotWork(t *testing.T) {
-	nan, inf := math.NaN(), math.Inf(1)
-	for want, change := range map[string]func(o *Options){
-		"dpgan.steps: -1 is not between 0 and 100000":      func(o *Options) { o.Steps = -1 },
-		"dpgan.steps: 100001":                              func(o *Options) { o.Steps = 100_001 },
-		"dpgan.rate: -0.1 is not between 1e-09 and 1":      func(o *Options) { o.Rate = -0.1 },
-		"dpgan.rate: 1e-10":                                func(o *Options) { o.Rate = 1e-10 },
-		"dpgan.rate: 1.01":                                 func(o *Options) { o.Rate = 1.01 },
-		"dpgan.rate: NaN":                                  func(o *Options) { o.Rate = nan },
-		"dpgan.batch: -5 is below 0":                       func(o *Options) { o.Rate, o.Batch = 0, -5 },
-		"dpgan.units: -7 is below 0":                       func(o *Options) { o.Rate, o.Units = 0, -7 },
-		"dpgan.batch: 5 needs units":                       func(o *Options) { o.Rate, o.Batch = 0, 5 },
-		"dpgan.batch: 9 is larger than units, 8":           func(o *Options) { o.Rate, o.Batch, o.Units = 0, 9, 8 },
-		"dpgan.batch: 4 and rate: 0.5 both say":            func(o *Options) { o.Batch, o.Units = 4, 8 },
-		"dpgan.clip: -1 is not between 1e-09 and 1e+09":    func(o *Options) { o.Clip = -1 },
-		"dpgan.clip: 1e-10":                                func(o *Options) { o.Clip = 1e-10 },
-		"dpgan.clip: 1e+10":                                func(o *Options) { o.Clip = 1e10 },
-		"dpgan.clip: NaN":                                  func(o *Options) { o.Clip = nan },
-		"dpgan.clip: +Inf":                                 func(o *Options) { o.Clip = inf },
-		"dpgan.noise: -1 is not 0 (chosen) or above":       func(o *Options) { o.Noise = -1 },
-		"dpgan.noise: NaN":                                 func(o *Options) { o.Noise = nan },
-		"dpgan.noise: +Inf":                                func(o *Options) { o.Noise = inf },
-		"dpgan.class_epsilon: 0 is not above 0":            func(o *Options) { o.ClassEpsilon = 0 },
-		"dpgan.class_epsilon: NaN":                         func(o *Options) { o.ClassEpsilon = nan },
-		"dpgan.class_epsilon: +Inf":                        func(o *Options) { o.ClassEpsilon = inf },
-		"dpgan.quorum: 0 is not a share of the teachers":   func(o *Options) { o.Quorum = 0 },
-		"dpgan.quorum: 1.5":                                func(o *Options) { o.Quorum = 1.5 },
-		"dpgan.quorum: NaN":                                func(o *Options) { o.Quorum = nan },
-		"dpgan.deadline: 0 is not between 0.001 and 86400": func(o *Options) { o.Deadline = 0 },
-		"dpgan.deadline: 86401":                            func(o *Options) { o.Deadline = 86401 },
-		`dpgan.discriminator.kind: "linear" is not one of`: func(o *Options) { o.Discriminator.Kind = "linear" },
-		"dpgan.discriminator.hidden: -1":                   func(o *Options) { o.Discriminator.Hidden = -1 },
-		"dpgan.discriminator.hidden: 65537":                func(o *Options) { o.Discriminator.Hidden = 65537 },
-		"dpgan.discriminator.layers: -2":                   func(o *Options) { o.Discriminator.Layers = -2 },
-		"dpgan.discriminator.layers: 17":                   func(o *Options) { o.Discriminator.Layers = 17 },
-		`dpgan.discriminator.classes: "all" is not one of`: func(o *Options) { o.Discriminator.Classes = "all" },
-		`dpgan.discriminator.features: "squares" is not one of`: func(o *Options) {
-			o.Discriminator.Features = "squares"
-		},
-		"dpgan.discriminator.fourier: -2":                 func(o *Options) { o.Discriminator.Fourier = -2 },
-		"dpgan.discriminator.fourier: 131073":             func(o *Options) { o.Discriminator.Fourier = 131073 },
-		"dpgan.discriminator.cosines: -1":                 func(o *Options) { o.Discriminator.Cosines = -1 },
-		"dpgan.discriminator.cosines: 1025":               func(o *Options) { o.Discriminator.Cosines = 1025 },
-		`dpgan.discriminator.loss: "hinge" is not one of`: func(o *Options) { o.Discriminator.Loss = "hinge" },
-		`dpgan.discriminator.optimizer: "rmsprop" is not one of`: func(o *Options) {
-			o.Discriminator.Optimizer = "rmsprop"
-		},
-		"dpgan.discriminator.step_size: 1e-13": func(o *Options) { o.Discriminator.StepSize = 1e-13 },
-		"dpgan.discriminator.step_size: 1e+07": func(o *Options) { o.Discriminator.StepSize = 1e7 },
-		"dpgan.discriminator.step_size: NaN":   func(o *Options) { o.Discriminator.StepSize = nan },
-		"dpgan.discriminator.step_end: -1":     func(o *Options) { o.Discriminator.StepEnd = -1 },
-		"dpgan.discriminator.step_end: NaN":    func(o *Options) { o.Discriminator.StepEnd = nan },
-		"dpgan.discriminator.momentum: 1 is not at least 0 and below 1": func(o *Options) {
-			o.Discriminator.Momentum = 1
-		},
-		"dpgan.discriminator.momentum: -0.5":                func(o *Options) { o.Discriminator.Momentum = -0.5 },
-		"dpgan.discriminator.momentum: NaN":                 func(o *Options) { o.Discriminator.Momentum = nan },
-		"dpgan.discriminator.decay: -0.5 is not at least 0": func(o *Options) { o.Discriminator.Decay = -0.5 },
-		"dpgan.discriminator.decay: 2": func(o *Options) {
-			o.Discriminator.Decay, o.Discriminator.StepSize = 2, 0.5
-		},
-		"dpgan.discriminator.decay: NaN":  func(o *Options) { o.Discriminator.Decay = nan },
-		"dpgan.discriminator.decay: +Inf": func(o *Options) { o.Discriminator.Decay = inf },
-		"dpgan.discriminator.memory: 1.1 is not between 0 and 1": func(o *Options) {
-			o.Discriminator.Memory = 1.1
-		},
-		"dpgan.discriminator.memory: -0.1":  func(o *Options) { o.Discriminator.Memory = -0.1 },
-		"dpgan.discriminator.memory: NaN":   func(o *Options) { o.Discriminator.Memory = nan },
-		"dpgan.discriminator.reuse: -1":     func(o *Options) { o.Discriminator.Reuse = -1 },
-		"dpgan.discriminator.reuse: 1001":   func(o *Options) { o.Discriminator.Reuse = 1001 },
-		"dpgan.discriminator.generated: -1": func(o *Options) { o.Discriminator.Generated = -1 },
-		"dpgan.discriminator.generated: 1.048577e+06": func(o *Options) {
-			o.Discriminator.Generated = 1<<20 + 1
-		},
-		`dpgan.student.generator: "linear" is not one of`: func(o *Options) {
-			o.Student.Generator = "linear"
-		},
-		"dpgan.student.warp: 11 is not between 0 and 10":   func(o *Options) { o.Student.Warp = 11 },
-		"dpgan.student.warp: -0.5":                         func(o *Options) { o.Student.Warp = -0.5 },
-		"dpgan.student.warp: NaN":                          func(o *Options) { o.Student.Warp = nan },
-		"dpgan.student.noise: 0 is not between 1 and 4096": func(o *Options) { o.Student.Noise = 0 },
-		"dpgan.student.noise: 4097":                        func(o *Options) { o.Student.Noise = 4097 },
-		"dpgan.student.hidden: -1":                         func(o *Options) { o.Student.Hidden = -1 },
-		"dpgan.student.hidden: 4097":                       func(o *Options) { o.Student.Hidden = 4097 },
-		"dpgan.student.layers: 0 is not between 1 and 16":  func(o *Options) { o.Student.Layers = 0 },
-		"dpgan.student.layers: 17":                         func(o *Options) { o.Student.Layers = 17 },
-		`dpgan.student.follow: "move" is not one of`: func(o *Options) {
-			o.Student.Follow = "move"
-		},
-		"dpgan.student.every: -1": func(o *Options) { o.Student.Every = -1 },
-		"dpgan.student.every: 1.000001e+06": func(o *Options) {
-			o.Student.Every = 1_000_001
-		},
-		"dpgan.student.adapt: 1 is not at least 0 (n_D stays) and below": func(o *Options) { o.Student.Adapt = 1 },
-		"dpgan.student.adapt: -0.5":                                      func(o *Options) { o.Student.Adapt = -0.5 },
-		"dpgan.student.adapt: NaN":                                       func(o *Options) { o.Student.Adapt = nan },
-		"dpgan.student.steps: -1":                                        func(o *Options) { o.Student.Steps = -1 },
-		"dpgan.student.steps: 1.000001e+06": func(o *Options) {
-			o.Student.Steps = 1_000_001
-		},
-		"dpgan.student.batch: -1":                                func(o *Options) { o.Student.Batch = -1 },
-		"dpgan.student.batch: 1.048577e+06":                      func(o *Options) { o.Student.Batch = 1<<20 + 1 },
-		"dpgan.student.step_size: 1e-13":                         func(o *Options) { o.Student.StepSize = 1e-13 },
-		"dpgan.student.step_size: 1001":                          func(o *Options) { o.Student.StepSize = 1001 },
-		"dpgan.student.step_size: NaN":                           func(o *Options) { o.Student.StepSize = nan },
-		"dpgan.student.step_end: -1":                             func(o *Options) { o.Student.StepEnd = -1 },
-		"dpgan.student.step_end: NaN":                            func(o *Options) { o.Student.StepEnd = nan },
-		"dpgan.student.average: 1 is not at least 0 and below 1": func(o *Options) { o.Student.Average = 1 },
-		"dpgan.student.average: -0.5":                            func(o *Options) { o.Student.Average = -0.5 },
-		"dpgan.student.average: NaN":                             func(o *Options) { o.Student.Average = nan },
-		"dpgan.student.keep: -1":                                 func(o *Options) { o.Student.Keep = -1 },
-		"dpgan.student.keep: 1001":                               func(o *Options) { o.Student.Keep = 1001 },
+	studenttest.RefusesOptions(t, "dpgan", smallOptions, map[string]string{
+		"steps": "-1 100001", "rate": "-0.1 1e-10 1.01 .nan", "clip": "-1 1e-10 1e10 .nan .inf",
+		"noise": "-1 .nan .inf", "class_epsilon": "0 .nan .inf", "quorum": "0 1.5 .nan", "deadline": "0 86401",
+		"discriminator.kind": "linear", "discriminator.hidden": "-1 65537", "discriminator.layers": "-2 17",
+		"discriminator.classes": "all", "discriminator.features": "squares", "discriminator.fourier": "-2 131073",
+		"discriminator.cosines": "-1 1025", "discriminator.loss": "hinge", "discriminator.optimizer": "rmsprop",
+		"discriminator.step_size": "1e-13 1e7 .nan", "discriminator.step_end": "-1 .nan",
+		"discriminator.momentum": "1 -0.5 .nan", "discriminator.decay": "-0.5 1 .nan .inf",
+		"discriminator.memory": "1.1 -0.1 .nan", "discriminator.reuse": "-1 1001", "discriminator.generated": "-1 " +
+			"1048577",
+		"student.generator": "linear", "student.warp": "11 -0.5 .nan", "student.noise": "0 4097",
+		"student.hidden": "-1 4097",
+		"student.layers": "0 17", "student.follow": "move", "student.every": "-1 1000001", "student.adapt": "1 -0.5 " +
+			".nan",
+		"student.steps": "-1 1000001", "student.batch": "-1 1048577", "student.step_size": "1e-13 1001 .nan",
+		"student.step_end": "-1 .nan", "student.average": "1 -0.5 .nan", "student.keep": "-1 1001",
+	}, made(t))
+	unset := func() Options {
+		o := smallOptions()
+		o.Rate = 0
+		return o
+	}
+	studenttest.RefusesOptions(t, "dpgan", unset, map[string]string{"batch": "-5 5", "units": "-7"}, made(t))
+	for want, sizes := range map[string]Options{
+		"dpgan.batch: 9 is larger than units, 8": {Batch: 9, Units: 8},
+		"dpgan.batch: 4 and rate: 0.5 both say":  {Rate: 0.5, Batch: 4, Units: 8},
 	} {
 		o := smallOptions()
-		change(&o)
-		err := o.Validate()
-		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("error %v, want %q alone", err, want)
+		o.Rate, o.Batch, o.Units = sizes.Rate, sizes.Batch, sizes.Units
+		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
 		}
-		if _, err := New(o, tableEncoder(t), 2, 1); err == nil {
-			t.Errorf("%s: made", want)
-		}
+		// All that is wrong is said at once.
 		o.Quorum, o.Student.Noise = 7, 0
-		if err := o.Validate(); !strings.Contains(fmt.Sprint(err), "dpgan.quorum: 7") ||
-			!strings.Contains(fmt.Sprint(err), "dpgan.student.noise: 0") {
+		if err := fmt.Sprint(o.Validate()); !strings.Contains(err, want) || !strings.Contains(err, "dpgan.quorum: 7") ||
+			!strings.Contains(err, "dpgan.student.noise: 0") {
 			t.Errorf("two more mistakes are not named in %v", err)
 		}
 	}
@@ -154,7 +74,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 // Every rule of CheckFor: what is right by itself and does not go with the records, or with
 // what was chosen for another field.
 func TestOptionsThatDoNotFitTheRecords(t *testing.T) {
-	table, images := tableEncoder(t), imageEncoder(t)
+	table, images := studenttest.Table(t), studenttest.Images(t, 8, 8, 1)
 	for name, c := range map[string]struct {
 		e      *encode.Encoder
 		o      Options
@@ -244,7 +164,8 @@ func TestOptionsThatDoNotFitTheRecords(t *testing.T) {
 
 // What is chosen stays when it is chosen again, and what was set stays what it is.
 func TestChoicesStay(t *testing.T) {
-	for name, e := range map[string]*encode.Encoder{"table": tableEncoder(t), "images": imageEncoder(t)} {
+	for name, e := range map[string]*encode.Encoder{"table": studenttest.Table(t), "images": studenttest.Images(t, 8, 8,
+		1)} {
 		o := DefaultOptions().ChosenFor(e)
 		if again := o.ChosenFor(e); again != o {
 			t.Errorf("%s: chosen\n%+v, again\n%+v", name, o, again)
@@ -256,7 +177,7 @@ func TestChoicesStay(t *testing.T) {
 	}
 	o := DefaultOptions()
 	o.Batch, o.Units = 25, 200
-	if o = o.ChosenFor(tableEncoder(t)); o.Rate != 0.125 || o.Batch != 0 || o.Units != 0 {
+	if o = o.ChosenFor(studenttest.Table(t)); o.Rate != 0.125 || o.Batch != 0 || o.Units != 0 {
 		t.Errorf("25 of 200 are rate %v, batch %d, units %d", o.Rate, o.Batch, o.Units)
 	}
 }

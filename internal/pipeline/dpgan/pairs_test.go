@@ -1,7 +1,6 @@
 package dpgan
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -16,7 +15,7 @@ import (
 func trained(t testing.TB, v variant) (*Trainer, *pool) {
 	t.Helper()
 	tr, oracle := mustNew(t, v.o, v.e, 1), newPool(t, v.o, v.e, v.record)
-	testkit.Must(t, tr.Run(context.Background(), oracle, v.o.Steps, nothing, unseen))
+	run(t, tr, oracle, v.o.Steps)
 	return tr, oracle
 }
 
@@ -55,7 +54,7 @@ func TestPairsSurviveACheckpoint(t *testing.T) {
 			for i, p := range pairs {
 				x, classes := generated(p, 64)
 				y, _ := generated(restored[i], 64)
-				if p.Step != tr.Kept()[i].Step || p.Step != restored[i].Step || !slices.Equal(x, y) {
+				if p.Step != tr.kept[i].Step || p.Step != restored[i].Step || !slices.Equal(x, y) {
 					t.Fatalf("pair %d after step %d became another", i, p.Step)
 				}
 				scores := p.Probabilities(nil, x, classes)
@@ -76,7 +75,7 @@ func TestPairsSurviveACheckpoint(t *testing.T) {
 func TestPairsOfTheLogisticLossAreTheCopies(t *testing.T) {
 	tr, _ := trained(t, variants(t)["tilt"]) // of standard inputs
 	for i, p := range mustPairs(t, tr) {
-		k := tr.Kept()[i]
+		k := tr.kept[i]
 		x, classes := generated(p, 64)
 		if mean, _ := p.Discriminator.Units().Units(); !slices.Equal(mean, k.Mean) {
 			t.Fatalf("pair %d has other units", i)
@@ -158,7 +157,7 @@ func TestTiltsHaveTheRealMeanScore(t *testing.T) {
 				w := p.Generator.Width()
 				for c := range 2 {
 					var own []int
-					for j, class := range oracle.classes {
+					for j, class := range oracle.Classes {
 						if classes == "told" || class == c {
 							own = append(own, j)
 						}
@@ -166,7 +165,7 @@ func TestTiltsHaveTheRealMeanScore(t *testing.T) {
 					var real []float32
 					var of []int
 					for _, j := range own {
-						real, of = append(real, oracle.x[j*w:(j+1)*w]...), append(of, oracle.classes[j])
+						real, of = append(real, oracle.X[j*w:(j+1)*w]...), append(of, oracle.Classes[j])
 					}
 					var wanted float64
 					for _, s := range p.Discriminator.Scores(real, of) {

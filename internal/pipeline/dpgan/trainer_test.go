@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/studenttest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
@@ -21,38 +19,50 @@ import (
 type variant struct {
 	o      Options
 	e      *encode.Encoder
-	record func(*rand.Rand, int) []float32
+	record studenttest.Record
+}
+
+// of is a case of the variant, whose releases are noisy.
+func (v variant) of(t *testing.T) studenttest.Case[*pipeline.DiscriminatorQuestion] {
+	p := newPool(t, v.o, v.e, v.record)
+	p.noise = 3
+	return studenttest.Case[*pipeline.DiscriminatorQuestion]{
+		New:   func() studenttest.Trainer { return mustNew(t, v.o, v.e, 1) },
+		Asked: func() []*pipeline.DiscriminatorQuestion { return p.asked },
+		Run: func(tr studenttest.Trainer, keep func() error) error {
+			return tr.(*Trainer).Run(t.Context(), p, v.o.Steps, keep, studenttest.Unseen)
+		},
+	}
 }
 
 func variants(t testing.TB) map[string]variant {
-	table, images := tableEncoder(t), imageEncoder(t)
-	of := func(o Options, change func(*Options)) Options {
-		change(&o)
-		return o
-	}
-	return map[string]variant{
-		"tilt":  {of(smallOptions(), func(o *Options) { o.Student.Steps = 3 }), table, tableRecord},
-		"climb": {climbOptions(), table, tableRecord},
-		"wasserstein": {of(climbOptions(), func(o *Options) {
-			o.Discriminator.Loss, o.Discriminator.Decay = Wasserstein, 1
-		}), table, tableRecord},
-		"kl-wgan": {of(climbOptions(), func(o *Options) {
-			o.Discriminator.Loss, o.Discriminator.Decay = KLWGAN, 1
-		}), table, tableRecord},
-		"remembered": {of(climbOptions(), func(o *Options) {
+	all := map[string]variant{}
+	for name, change := range map[string]func(*Options){
+		"climb":       func(*Options) {},
+		"wasserstein": func(o *Options) { o.Discriminator.Loss, o.Discriminator.Decay = Wasserstein, 1 },
+		"kl-wgan":     func(o *Options) { o.Discriminator.Loss, o.Discriminator.Decay = KLWGAN, 1 },
+		"remembered": func(o *Options) {
 			o.Discriminator.Memory, o.Discriminator.Reuse, o.Student.StepEnd = 1, 3, 1e-3
-		}), table, tableRecord},
-		"pieces": {of(climbOptions(), func(o *Options) {
+		},
+		"pieces": func(o *Options) {
 			o.Discriminator.Features, o.Discriminator.Fourier, o.Discriminator.Classes,
-				o.Discriminator.Layers = "pieces", 10, "each", 0
-		}), table, tableRecord},
-		"adaptive": {of(climbOptions(), func(o *Options) { o.Student.Adapt = 0.9 }), table, tableRecord},
-		"images":   {imageOptions(), images, imageRecord},
-		"cosines": {of(climbOptions(), func(o *Options) {
-			o.Discriminator.Features, o.Discriminator.Classes, o.Student.Generator, o.Student.Hidden = "cosines",
-				"each", "convolution", 4
-		}), images, imageRecord},
+				o.Discriminator.Layers = "pieces",
+				10, "each", 0
+		},
+		"adaptive": func(o *Options) { o.Student.Adapt = 0.9 },
+	} {
+		o := climbOptions()
+		change(&o)
+		all[name] = variant{o, studenttest.Table(t), studenttest.LevelRecord}
 	}
+	tilted, cosines, images := smallOptions(), climbOptions(), studenttest.Images(t, 8, 8, 1)
+	tilted.Student.Steps = 3
+	all["tilt"] = variant{tilted, studenttest.Table(t), studenttest.LevelRecord}
+	all["images"] = variant{imageOptions(), images, studenttest.ImageRecord}
+	cosines.Discriminator.Features, cosines.Discriminator.Classes = "cosines", "each"
+	cosines.Student.Generator, cosines.Student.Hidden = "convolution", 4
+	all["cosines"] = variant{cosines, images, studenttest.ImageRecord}
+	return all
 }
 
 // A student whose releases say much learns the records' means, and one whose releases hold
@@ -67,15 +77,15 @@ func TestTheGeneratorFollowsTheRecords(t *testing.T) {
 			if testing.Short() {
 				t.Skip("a run of full length")
 			}
-			e := tableEncoder(t)
-			learned := newPool(t, o, e, tableRecord)
+			e := studenttest.Table(t)
+			learned := newPool(t, o, e, studenttest.LevelRecord)
 			tr := mustNew(t, o, e, 1)
-			testkit.Must(t, tr.Run(context.Background(), learned, o.Steps, nothing, unseen))
-			null := newPool(t, o, e, tableRecord)
+			run(t, tr, learned, o.Steps)
+			null := newPool(t, o, e, studenttest.LevelRecord)
 			null.nothing = true
 			other := mustNew(t, o, e, 1)
-			testkit.Must(t, other.Run(context.Background(), null, o.Steps, nothing, unseen))
-			with, without := apart(learned, tr.Generator()), apart(learned, other.Generator())
+			run(t, other, null, o.Steps)
+			with, without := learned.Apart(tr.Generator(), 2), learned.Apart(other.Generator(), 2)
 			t.Logf("apart by %.3f, without records by %.3f", with, without)
 			if with > 0.25 || without < 2*with {
 				t.Errorf("apart by %.3f, without records by %.3f", with, without)
@@ -84,62 +94,28 @@ func TestTheGeneratorFollowsTheRecords(t *testing.T) {
 	}
 }
 
-// A student that was stopped now and then goes on as if it had not been: it asks the very
-// same questions and ends with the same generator to the last bit.
 func TestResumeGivesTheSameBits(t *testing.T) {
-	for name, c := range variants(t) {
+	for name, v := range variants(t) {
 		t.Run(name, func(t *testing.T) {
-			stop := errors.New("stop")
-			straight, oracle := mustNew(t, c.o, c.e, 1), newPool(t, c.o, c.e, c.record)
-			oracle.noise = 3
-			testkit.Must(t, straight.Run(context.Background(), oracle, c.o.Steps, nothing, unseen))
-			path := filepath.Join(t.TempDir(), "student.ckpt")
-			again := newPool(t, c.o, c.e, c.record)
-			again.noise = 3
-			var tr *Trainer
-			for starts := 1; ; starts++ {
-				tr = mustNew(t, c.o, c.e, 1)
-				if found, err := tr.Restore(path, "run"); err != nil || found != (starts > 1) {
-					t.Fatalf("start %d: restored %v, %v", starts, found, err)
-				}
-				taken := 0
-				err := tr.Run(context.Background(), again, c.o.Steps, func() error {
-					// Every fourth step is saved, two steps later the student is stopped.
-					if taken++; tr.Rounds()%4 == 0 || tr.Rounds() == c.o.Steps {
-						return tr.Save(path, "run")
-					}
-					if taken > 5 {
-						return stop
-					}
-					return nil
-				}, unseen)
-				if err == nil {
-					break
-				}
-				if !errors.Is(err, stop) || starts > 2*c.o.Steps {
-					t.Fatal(err)
-				}
-			}
-			at := 0
-			for _, q := range again.asked {
-				if at < len(oracle.asked) && cmp.Equal(q, oracle.asked[at]) {
-					at++
-				} else if !slices.ContainsFunc(oracle.asked[:at], func(o *pipeline.DiscriminatorQuestion) bool {
-					return cmp.Equal(q, o)
-				}) {
-					t.Fatalf("after question %d of %d another one was asked", at, len(oracle.asked))
-				}
-			}
-			if at != len(oracle.asked) || len(again.asked) == at {
-				t.Fatalf("%d of %d questions, in %d", at, len(oracle.asked), len(again.asked))
-			}
-			for i, p := range straight.Generator().Net.Params() {
-				if !slices.Equal(p.Value, tr.Generator().Net.Params()[i].Value) {
-					t.Fatalf("parameter %s differs after the restarts", p.Name)
-				}
-			}
-			testkit.Same(t, "", straight.Learned, tr.Learned)
-			testkit.Same(t, "", straight.Kept(), tr.Kept())
+			v.o.Steps = 8
+			straight, resumed := studenttest.Resumes(t, func() studenttest.Case[*pipeline.DiscriminatorQuestion] {
+				return v.of(t)
+			})
+			testkit.Same(t, "", straight.(*Trainer).kept, resumed.(*Trainer).kept)
+		})
+	}
+}
+
+func TestAStudentWithAStart(t *testing.T) {
+	for _, name := range []string{"tilt", "climb", "images"} {
+		v := variants(t)[name]
+		v.o.Steps, v.o.Student.Steps = 4, 3
+		t.Run(name, func(t *testing.T) {
+			studenttest.Starts(t, func() studenttest.Case[*pipeline.DiscriminatorQuestion] {
+				c := v.of(t)
+				c.Records = studenttest.NewRecords(t, v.e, 2, v.record)
+				return c
+			}, v.o.Steps, v.o.Steps/v.o.Student.Every*v.o.Student.Steps, v.o.Student.Steps)
 		})
 	}
 }
@@ -150,11 +126,10 @@ func TestCopiesOfTheSecondHalfAreKept(t *testing.T) {
 		40: {11, 12, 13, 14, 15, 16, 17, 18, 19, 20}} {
 		o := climbOptions()
 		o.Student.Keep = keep
-		tr := mustNew(t, o, tableEncoder(t), 1)
-		testkit.Must(t, tr.Run(context.Background(), newPool(t, o, tableEncoder(t), tableRecord), o.Steps, nothing,
-			unseen))
+		tr := mustNew(t, o, studenttest.Table(t), 1)
+		run(t, tr, newPool(t, o, studenttest.Table(t), studenttest.LevelRecord), o.Steps)
 		var steps []int
-		for _, k := range tr.Kept() {
+		for _, k := range tr.kept {
 			steps = append(steps, k.Step)
 		}
 		if !slices.Equal(steps, want) {
@@ -166,9 +141,9 @@ func TestCopiesOfTheSecondHalfAreKept(t *testing.T) {
 // Errors of the oracle come through as they are, and nothing is learned from a round
 // without an answer.
 func TestErrorsPassThrough(t *testing.T) {
-	o, e := climbOptions(), tableEncoder(t)
+	o, e := climbOptions(), studenttest.Table(t)
 	spent := errors.New("the budget is spent")
-	oracle := newPool(t, o, e, tableRecord)
+	oracle := newPool(t, o, e, studenttest.LevelRecord)
 	oracle.spoil = func(round uint64, _ *pipeline.DiscriminatorAnswer) error {
 		if round == 3 {
 			return spent
@@ -176,7 +151,7 @@ func TestErrorsPassThrough(t *testing.T) {
 		return nil
 	}
 	tr := mustNew(t, o, e, 1)
-	if err := tr.Run(context.Background(), oracle, 4, nothing, unseen); !errors.Is(err, spent) {
+	if err := tr.Run(context.Background(), oracle, 4, studenttest.Nothing, studenttest.Unseen); !errors.Is(err, spent) {
 		t.Fatalf("got %v", err)
 	}
 	if tr.Rounds() != 2 || len(tr.Receipts) != 3 || tr.Spent != 2 {
@@ -187,7 +162,7 @@ func TestErrorsPassThrough(t *testing.T) {
 		"not a number": func(a *pipeline.DiscriminatorAnswer) { a.Sum[5] = float32(math.NaN()) },
 		"diverged":     func(a *pipeline.DiscriminatorAnswer) { a.Sum[5] = math.MaxFloat32 },
 	} {
-		oracle := newPool(t, o, e, tableRecord)
+		oracle := newPool(t, o, e, studenttest.LevelRecord)
 		o := o
 		o.Discriminator.Optimizer, o.Discriminator.Momentum = "sgd", 0
 		oracle.spoil = func(_ uint64, a *pipeline.DiscriminatorAnswer) error {
@@ -195,7 +170,7 @@ func TestErrorsPassThrough(t *testing.T) {
 			return nil
 		}
 		tr := mustNew(t, o, e, 1)
-		if err := tr.Run(context.Background(), oracle, 4, nothing, unseen); err == nil {
+		if err := tr.Run(context.Background(), oracle, 4, studenttest.Nothing, studenttest.Unseen); err == nil {
 			t.Errorf("%s: %d rounds, %v", name, tr.Rounds(), err)
 		}
 	}
@@ -203,7 +178,7 @@ func TestErrorsPassThrough(t *testing.T) {
 
 // The same seed asks the same questions, another one others.
 func TestTheSeedRepeatsARun(t *testing.T) {
-	o, e := climbOptions(), tableEncoder(t)
+	o, e := climbOptions(), studenttest.Table(t)
 	first := func(seed uint64) *pipeline.DiscriminatorQuestion {
 		q, err := mustNew(t, o, e, seed).ask()
 		testkit.Must(t, err)
@@ -217,7 +192,7 @@ func TestTheSeedRepeatsARun(t *testing.T) {
 // The step size falls from the first to the last step as 1/t does.
 func TestStepSizesFall(t *testing.T) {
 	o := smallOptions()
-	tr := mustNew(t, o, tableEncoder(t), 1)
+	tr := mustNew(t, o, studenttest.Table(t), 1)
 	var rates []float64
 	for done := range o.Steps + 2 {
 		tr.Done = done + 1
@@ -286,29 +261,21 @@ func ExampleNew() {
 }
 
 func TestCheckpointsAreTheirRuns(t *testing.T) {
-	o, e := climbOptions(), tableEncoder(t)
-	path := filepath.Join(t.TempDir(), "student.ckpt")
-	tr := mustNew(t, o, e, 1)
-	testkit.Must(t, tr.Run(context.Background(), newPool(t, o, e, tableRecord), o.Steps, nothing, unseen))
-	testkit.Must(t, tr.Save(path, "run"))
-	restore := func(o Options, identity string) error {
-		_, err := mustNew(t, o, e, 1).Restore(path, identity)
-		return err
-	}
-	testkit.Must(t, restore(o, "run"))
-	if err := restore(o, "other"); !errors.Is(err, pipeline.ErrCheckpoint) ||
-		!strings.Contains(err.Error(), "use another output folder") {
-		t.Errorf("another run's: %v", err)
-	}
+	v := variants(t)["climb"]
+	others := map[string]studenttest.Trainer{}
 	for name, change := range map[string]func(*Options){
-		"a wider generator":     func(o *Options) { o.Student.Hidden++ },
-		"a wider discriminator": func(o *Options) { o.Discriminator.Hidden++ },
-		"fewer copies":          func(o *Options) { o.Student.Keep = 2 },
+		"a wider generator's":     func(o *Options) { o.Student.Hidden++ },
+		"a wider discriminator's": func(o *Options) { o.Discriminator.Hidden++ },
+		"with more copies":        func(o *Options) { o.Student.Keep = 2 },
 	} {
-		o := o
+		o := v.o
 		change(&o)
-		if err := restore(o, "run"); !errors.Is(err, pipeline.ErrCheckpoint) {
-			t.Errorf("%s: %v", name, err)
-		}
+		others[name] = mustNew(t, o, v.e, 1)
 	}
+	c := v.of(t)
+	c.RefusesCheckpoints(t, c.Stopped(t, 19), "dpgan", "put it back from a backup", others, map[string][2]string{
+		"no schedule":          {`"every":2`, `"every":0`},
+		"a round of no counts": {`"counts":[400,200]`, `"counts":null`},
+		"copies that are not":  {`"kept":[`, `"kept":[1,`},
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/studenttest"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
@@ -59,7 +60,7 @@ func TestTeachersOfGPATEAreToldHowToLearn(t *testing.T) {
 			LearningRate: 0.25, WeightDecay: 0.5, Seed: 11, Features: conclavev1.TeacherSpec_FEATURES_STANDARD,
 		}
 		c.want(want)
-		if got := (&training{o, pipeline.Problem{Encoder: mustEncoder(t, c.schema), Classes: 2,
+		if got := (&training{o, pipeline.Problem{Encoder: studenttest.Encoder(t, c.schema), Classes: 2,
 			Seed: 11}}).teacherSpec(c.coin); !proto.Equal(got, want) {
 			t.Errorf("%s: got %v\nwant %v", name, got, want)
 		}

@@ -13,32 +13,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/studenttest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
-	"github.com/conclave-dp/conclave/partition/partitiontest"
 	"github.com/conclave-dp/conclave/projection"
 )
-
-func mustEncoder(t testing.TB, text string) *encode.Encoder {
-	t.Helper()
-	return encode.New(partitiontest.Schema(t, text))
-}
-
-func tableEncoder(t testing.TB) *encode.Encoder { return mustEncoder(t, partitiontest.Mixed) }
-
-// imageEncoder is that of images of two classes.
-func imageEncoder(t testing.TB, height, width, channels int) *encode.Encoder {
-	t.Helper()
-	return mustEncoder(t, fmt.Sprintf(`
-name: images
-label: label
-format: idx
-image: {height: %d, width: %d, channels: %d}
-columns:
-  - {name: label, kind: categorical, categories: [a, b]}
-  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: %d}
-`, height, width, channels, height*width*channels))
-}
 
 // smallOptions are set by hand, so that tests do not depend on the defaults, and keep a
 // test short.
@@ -76,7 +55,13 @@ func mustNew(t testing.TB, o Options, e *encode.Encoder, seed uint64) *Trainer {
 	return tr
 }
 
-// crowd answers for gradients with real teachers on made-up records.
+func run(t testing.TB, tr *Trainer, oracle Oracle, rounds int) {
+	t.Helper()
+	testkit.Must(t, tr.Run(context.Background(), oracle, rounds, studenttest.Nothing, studenttest.Unseen))
+}
+
+// crowd answers for gradients with real teachers on made-up records. Asked again, a round gives the
+// same answer.
 type crowd struct {
 	encoder  *encode.Encoder
 	options  Options // chosen
@@ -86,57 +71,39 @@ type crowd struct {
 	noise float64
 	coin  bool
 
-	real   []ensemble.Examples
-	models *ensemble.Ensemble
-	rng    *rand.Rand
-	asked  []*pipeline.GradientQuestion
-	spoil  func(round uint64, a *pipeline.GradientAnswer) error
+	real    []ensemble.Examples
+	models  *ensemble.Ensemble
+	asked   []*pipeline.GradientQuestion
+	answers map[uint64]*pipeline.GradientAnswer
+	spoil   func(round uint64, a *pipeline.GradientAnswer) error
 }
-
-// recordFunc draws a record of a class.
-type recordFunc func(rng *rand.Rand, class int) []float32
 
 // newCrowd makes teachers of 8 records each, which record draws.
-func newCrowd(t testing.TB, o Options, e *encode.Encoder, teachers int, record recordFunc) *crowd {
+func newCrowd(t testing.TB, o Options, e *encode.Encoder, teachers int, record studenttest.Record) *crowd {
 	t.Helper()
 	o = o.ChosenFor(e)
-	c := &crowd{encoder: e, options: o, teachers: teachers, rng: rand.New(rand.NewPCG(5, 5))}
-	for range teachers {
-		of := ensemble.Examples{ByClass: make([][]float32, 2)}
-		for i := range 8 {
-			of.ByClass[i%2] = append(of.ByClass[i%2], record(c.rng, i%2)...)
-		}
-		c.real = append(c.real, of)
+	in, layers := o.Seen(e), []nn.Spec{nn.Dense{Out: 1, Init: nn.Zeros}}
+	if o.Teacher.Features == "standard" {
+		in += len(e.Numbers())
 	}
-	c.models = c.ensemble(t, o.Teacher.Memory == "round")
-	return c
-}
-
-// ensemble makes the teachers' networks.
-func (o *crowd) ensemble(t testing.TB, fresh bool) *ensemble.Ensemble {
-	t.Helper()
-	in, opts := o.options.Seen(o.encoder), o.options.Teacher
-	if opts.Features == "standard" {
-		in += len(o.encoder.Numbers())
-	}
-	layers := []nn.Spec{nn.Dense{Out: 1, Init: nn.Zeros}}
-	if opts.Model == "hidden" {
-		layers = append([]nn.Spec{nn.Dense{Out: opts.Hidden}, nn.LeakyReLU(0.2)}, layers...)
+	if o.Teacher.Model == "hidden" {
+		layers = append([]nn.Spec{nn.Dense{Out: o.Teacher.Hidden}, nn.LeakyReLU(0.2)}, layers...)
 	}
 	models, err := ensemble.New(ensemble.Spec{
-		Models: o.teachers, Classes: 2, Input: nn.Vector(in), Layers: layers, Rate: opts.Rate, Decay: opts.Decay,
-		Seed: 1, Fresh: fresh, Start: 2,
+		Models: teachers, Classes: 2, Input: nn.Vector(in), Layers: layers, Rate: o.Teacher.Rate,
+		Decay: o.Teacher.Decay,
+		Seed:  1, Fresh: o.Teacher.Memory == "round", Start: 2,
 	})
 	testkit.Must(t, err)
-	return models
+	return &crowd{encoder: e, options: o, teachers: teachers, models: models,
+		answers: map[uint64]*pipeline.GradientAnswer{},
+		real:    studenttest.Teachers(teachers, record, rand.New(rand.NewPCG(5, 5)))}
 }
-
-// freshModels are the crowd's teachers, but for their memory.
-func freshModels(t testing.TB, o *crowd) *ensemble.Ensemble { return o.ensemble(t, true) }
 
 func (o *crowd) ClassCounts(context.Context, uint64, int) (*pipeline.CountAnswer, error) {
 	return &pipeline.CountAnswer{Counts: []float64{300, 100}, Paid: pipeline.Paid{Receipt: "counts",
-		Teachers: o.teachers}}, nil
+			Teachers: o.teachers}},
+		nil
 }
 
 // see turns records into what teachers see.
@@ -160,7 +127,10 @@ func (o *crowd) see(x []float32, classes []int, units *scaling.Scaler) []float32
 func (o *crowd) Gradients(_ context.Context, round uint64, q *pipeline.GradientQuestion) (*pipeline.GradientAnswer,
 	error) {
 	o.asked = append(o.asked, q)
-	rng := rand.New(rand.NewPCG(6, round)) // a round asked again gives the same answer
+	if a, again := o.answers[round]; again {
+		return a, nil
+	}
+	rng := rand.New(rand.NewPCG(6, round))
 	opts, seen, n := o.options, o.options.Seen(o.encoder), len(q.Classes)
 	var units *scaling.Scaler
 	if opts.Teacher.Features == "standard" {
@@ -256,63 +226,6 @@ func (o *crowd) Gradients(_ context.Context, round uint64, q *pipeline.GradientQ
 	if o.spoil != nil {
 		return a, o.spoil(round, a)
 	}
+	o.answers[round] = a
 	return a, nil
-}
-
-// tableRecord draws a record of partitiontest.Mixed. In class 0 column a lies around 0.25, c is
-// mostly x and d mostly 0; in class 1 a lies around 0.75, c is mostly z and d mostly 1. b
-// says nothing and is empty in a quarter of the records.
-func tableRecord(rng *rand.Rand, class int) []float32 {
-	r := make([]float32, 7)
-	r[0] = float32(math.Min(1, math.Max(0, 0.25+0.5*float64(class)+0.1*rng.NormFloat64())))
-	r[1] = rng.Float32()
-	if rng.IntN(4) == 0 {
-		r[1], r[2] = pipeline.EmptyNumber, 1
-	}
-	category := 2 * class
-	if u := rng.IntN(10); u < 3 {
-		category = 1
-	} else if u == 3 {
-		category = 2 - category
-	}
-	r[3+category] = 1
-	r[6] = float32(class)
-	if rng.IntN(10) == 0 {
-		r[6] = 1 - r[6]
-	}
-	return r
-}
-
-// imageRecord draws an image of 8 x 8 pixels: of class 0 the left half is bright, of class
-// 1 the upper one.
-func imageRecord(rng *rand.Rand, class int) []float32 {
-	x := make([]float32, 64)
-	for i := range x {
-		bright := i%8 < 4
-		if class == 1 {
-			bright = i/8 < 4
-		}
-		v := 0.1
-		if bright {
-			v = 0.9
-		}
-		x[i] = float32(math.Min(1, math.Max(0, v+0.05*rng.NormFloat64())))
-	}
-	return x
-}
-
-func nothing() error { return nil }
-
-func unseen(pipeline.Progress) {}
-
-// means draws from g and returns the mean of each feature in class c.
-func means(g *pipeline.Generator, c int) []float64 {
-	const n = 2000
-	x := make([]float32, n*g.Width())
-	g.Sample(x, slices.Repeat([]int{c}, n), rand.New(rand.NewPCG(1, 2)))
-	m := make([]float64, g.Width())
-	for i, v := range x {
-		m[i%g.Width()] += float64(v) / n
-	}
-	return m
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/studenttest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
@@ -40,8 +41,8 @@ func TestChangesHaveTheLengthOfTheStep(t *testing.T) {
 	for name, c := range map[string]struct {
 		o Options
 		e *encode.Encoder
-	}{"plain": {plain, tableEncoder(t)}, "standard": {standard, tableEncoder(t)},
-		"cosines": {cosines, imageEncoder(t, 8, 8, 1)}} {
+	}{"plain": {plain, studenttest.Table(t)}, "standard": {standard, studenttest.Table(t)},
+		"cosines": {cosines, studenttest.Images(t, 8, 8, 1)}} {
 		tr, q := asked(t, c.o, c.e)
 		for tr.Done = range c.o.Rounds + 2 {
 			steps := normals(len(q.Classes)*tr.seen, uint64(tr.Done))
@@ -81,7 +82,7 @@ func TestStepOfOneRound(t *testing.T) {
 // of the spread.
 func TestChangesAreInUnitsOfRecords(t *testing.T) {
 	o := imageOptions()
-	tr, q := asked(t, o, imageEncoder(t, 8, 8, 1))
+	tr, q := asked(t, o, studenttest.Images(t, 8, 8, 1))
 	steps := make([]float32, len(q.Classes)*9)
 	steps[0] = 1 // the mean of the first image
 	steps[9+1] = 1
@@ -102,7 +103,7 @@ func TestChangesAreInUnitsOfRecords(t *testing.T) {
 
 	table := smallOptions()
 	table.Student.Follow = Move
-	tr, q = asked(t, table, tableEncoder(t))
+	tr, q = asked(t, table, studenttest.Table(t))
 	units, err := scaling.New(q.Training, q.TrainingClasses, q.Width, 2, tr.numbers)
 	testkit.Must(t, err)
 	steps = make([]float32, len(q.Classes)*q.Width)
@@ -135,7 +136,7 @@ func TestMoveBringsRecordsToTheirTargets(t *testing.T) {
 	o.Teacher.Features, o.Student.GeneratorSteps, o.Student.GeneratorRate, o.Student.Noise, o.Student.Hidden = "plain",
 		800, 3e-3, 16, 64
 	o.Student.Step = 2
-	tr, q := asked(t, o, imageEncoder(t, 8, 8, 1))
+	tr, q := asked(t, o, studenttest.Images(t, 8, 8, 1))
 	target := make([]float32, len(q.Records))
 	steps := normals(len(q.Records), 8)
 	change, err := tr.changes(q, slices.Clone(steps))
@@ -167,15 +168,15 @@ func TestMoveOfTables(t *testing.T) {
 	o.Teacher.Features, o.Student.Follow, o.Student.GeneratorSteps, o.Student.GeneratorRate, o.Student.Step = "plain",
 		Move, 300, 5e-3, 1
 	o.Records, o.Student.Noise = 200, 8
-	tr, q := asked(t, o, tableEncoder(t))
+	tr, q := asked(t, o, studenttest.Table(t))
 	steps := make([]float32, len(q.Records))
 	for i := range q.Classes {
 		row := steps[i*q.Width : (i+1)*q.Width]
 		row[0], row[3], row[6] = 0.3, 1, -1 // larger a, c more often x, d less often 1
 	}
-	before := means(tr.Learner.Generator, 0)
+	before := studenttest.Means(tr.Learner.Generator, 0)
 	testkit.Must(t, tr.move(t.Context(), q, &released{steps: steps}))
-	after := means(tr.Learner.Generator, 0)
+	after := studenttest.Means(tr.Learner.Generator, 0)
 	if after[0] < before[0]+0.1 || after[3] < 0.8 || after[6] > 0.2 {
 		t.Errorf("means %.2f, before %.2f", after, before)
 	}

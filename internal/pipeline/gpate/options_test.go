@@ -1,11 +1,11 @@
 package gpate
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/pipeline/studenttest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
@@ -13,8 +13,9 @@ import (
 // The defaults work for tables and images, with all kinds of answers.
 func TestDefaultOptionsAreValid(t *testing.T) {
 	testkit.Must(t, DefaultOptions().Validate())
-	for name, e := range map[string]*encode.Encoder{"a table": tableEncoder(t), "MNIST": imageEncoder(t, 28, 28, 1),
-		"color": imageEncoder(t, 32, 32, 3)} {
+	for name, e := range map[string]*encode.Encoder{"a table": studenttest.Table(t), "MNIST": studenttest.Images(t, 28,
+		28, 1),
+		"color": studenttest.Images(t, 32, 32, 3)} {
 		for _, answers := range []Answers{Sum, Histogram, Winner} {
 			o := DefaultOptions()
 			o.Answers = answers
@@ -42,10 +43,10 @@ func TestChosenLeavesWhatIsSet(t *testing.T) {
 	for _, answers := range []Answers{Sum, Winner} {
 		o := smallOptions()
 		o.Answers, o.Directions, o.Teacher.Cosines = answers, 3, 4
-		if got := o.ChosenFor(tableEncoder(t)); got != o {
+		if got := o.ChosenFor(studenttest.Table(t)); got != o {
 			t.Errorf("%+v became %+v", o, got)
 		}
-		if got := o.ChosenFor(imageEncoder(t, 8, 8, 1)); got != o {
+		if got := o.ChosenFor(studenttest.Images(t, 8, 8, 1)); got != o {
 			t.Errorf("of images %+v became %+v", o, got)
 		}
 	}
@@ -59,9 +60,9 @@ func TestSeen(t *testing.T) {
 		cosines  int
 		want     int
 	}{
-		{tableEncoder(t), "standard", 8, 7}, {tableEncoder(t), "plain", 8, 7},
-		{imageEncoder(t, 8, 6, 2), "plain", 3, 96}, {imageEncoder(t, 8, 6, 2), "cosines", 3, 18},
-		{imageEncoder(t, 8, 6, 2), "cosines", 6, 72},
+		{studenttest.Table(t), "standard", 8, 7}, {studenttest.Table(t), "plain", 8, 7},
+		{studenttest.Images(t, 8, 6, 2), "plain", 3, 96}, {studenttest.Images(t, 8, 6, 2), "cosines", 3, 18},
+		{studenttest.Images(t, 8, 6, 2), "cosines", 6, 72},
 	} {
 		o := DefaultOptions()
 		o.Teacher.Features, o.Teacher.Cosines = c.features, c.cosines
@@ -72,174 +73,89 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// Each rule is broken alone, and its message names the field.
-func TestValidateNamesTheField(t *testing.T) {
-	nan, inf := math.NaN(), math.Inf(1)
-	for field, spoils := range map[string][]func(*Options){
-		"answers":    {func(o *Options) { o.Answers = "" }, func(o *Options) { o.Answers = "all" }},
-		"rounds":     {func(o *Options) { o.Rounds = -1 }, func(o *Options) { o.Rounds = 1e6 + 1 }},
-		"records":    {func(o *Options) { o.Records = -1 }, func(o *Options) { o.Records = 65537 }},
-		"directions": {func(o *Options) { o.Directions = -1 }, func(o *Options) { o.Directions = 1<<20 + 1 }},
-		"bins":       {func(o *Options) { o.Bins = 1 }, func(o *Options) { o.Bins = 257 }},
-		"clip": {
-			func(o *Options) { o.Clip = 0 }, func(o *Options) { o.Clip = -1 }, func(o *Options) { o.Clip = nan },
-			func(o *Options) { o.Clip = inf }, func(o *Options) { o.Clip = 1e-31 },
-		},
-		"norm": {func(o *Options) {
-			o.Norm = -1
-		}, func(o *Options) { o.Norm = nan }, func(o *Options) { o.Norm = inf }},
-		"mechanism": {func(o *Options) { o.Mechanism = "lnmax" }, func(o *Options) { o.Mechanism = "" }},
-		"noise": {func(o *Options) {
-			o.Noise = -1
-		}, func(o *Options) { o.Noise = nan }, func(o *Options) { o.Noise = inf }},
-		"threshold": {func(o *Options) {
-			o.Threshold = 0
-		}, func(o *Options) { o.Threshold = 1.5 }, func(o *Options) { o.Threshold = nan }},
-		"threshold_noise": {func(o *Options) { o.ThresholdNoise = 0 }, func(o *Options) { o.ThresholdNoise = inf }},
-		"class_epsilon":   {func(o *Options) { o.ClassEpsilon = 0 }, func(o *Options) { o.ClassEpsilon = nan }},
-		"quorum":          {func(o *Options) { o.Quorum = 0 }, func(o *Options) { o.Quorum = 1.01 }},
-		"deadline":        {func(o *Options) { o.Deadline = 0 }, func(o *Options) { o.Deadline = nan }},
-
-		"teacher.model":  {func(o *Options) { o.Teacher.Model = "tree" }},
-		"teacher.hidden": {func(o *Options) { o.Teacher.Hidden = -1 }, func(o *Options) { o.Teacher.Hidden = 4097 }},
-		"teacher.networks": {func(o *Options) {
-			o.Teacher.Networks = ""
-		}, func(o *Options) { o.Teacher.Networks = "two" }},
-		"teacher.features": {func(o *Options) { o.Teacher.Features = "raw" }},
-		"teacher.cosines": {func(o *Options) {
-			o.Teacher.Cosines = -1
-		}, func(o *Options) { o.Teacher.Cosines = 1025 }},
-		"teacher.memory": {func(o *Options) { o.Teacher.Memory = "none" }},
-		"teacher.steps":  {func(o *Options) { o.Teacher.Steps = -1 }, func(o *Options) { o.Teacher.Steps = 10001 }},
-		"teacher.batch":  {func(o *Options) { o.Teacher.Batch = 0 }},
-		"teacher.training": {func(o *Options) {
-			o.Teacher.Training = -1
-		}, func(o *Options) { o.Teacher.Training = 65537 }},
-		"teacher.rate": {func(o *Options) { o.Teacher.Rate = -1 }, func(o *Options) { o.Teacher.Rate = 101 }},
-		"teacher.decay": {
-			func(o *Options) { o.Teacher.Decay = -2 }, func(o *Options) { o.Teacher.Decay = nan },
-			func(o *Options) { o.Teacher.Rate, o.Teacher.Decay = 0.5, 2 },
-		},
-		"student.generator": {func(o *Options) { o.Student.Generator = "transformer" }},
-		"student.warp": {func(o *Options) {
-			o.Student.Warp = -2
-		}, func(o *Options) { o.Student.Warp = nan }, func(o *Options) { o.Student.Warp = 11 }},
-		"student.noise":  {func(o *Options) { o.Student.Noise = 0 }},
-		"student.hidden": {func(o *Options) { o.Student.Hidden = -1 }},
-		"student.layers": {func(o *Options) { o.Student.Layers = 0 }, func(o *Options) { o.Student.Layers = 17 }},
-		"student.follow": {func(o *Options) { o.Student.Follow = "climb" }},
-		"student.step":   {func(o *Options) { o.Student.Step = -1 }, func(o *Options) { o.Student.Step = nan }},
-		"student.step_end": {func(o *Options) {
-			o.Student.StepEnd = -1
-		}, func(o *Options) { o.Student.StepEnd = inf }},
-		"student.generator_steps": {func(o *Options) { o.Student.GeneratorSteps = -1 }},
-		"student.generator_rate": {func(o *Options) {
-			o.Student.GeneratorRate = 0
-		}, func(o *Options) { o.Student.GeneratorRate = nan }},
-		"student.average": {func(o *Options) {
-			o.Student.Average = 1
-		}, func(o *Options) { o.Student.Average = -2 }, func(o *Options) { o.Student.Average = nan }},
-	} {
-		for i, spoil := range spoils {
-			o := DefaultOptions()
-			spoil(&o)
-			err := o.Validate()
-			if err == nil || !strings.HasPrefix(err.Error(), "gpate."+field+": ") ||
-				strings.Contains(err.Error(), "\n") {
-				t.Errorf("%s, %d: got %v", field, i, err)
-			}
-			if _, err := New(o, tableEncoder(t), 2, 1); err == nil {
-				t.Errorf("%s, %d: New took it", field, i)
-			}
-		}
+func made(t *testing.T) func(Options) error {
+	e := studenttest.Table(t)
+	return func(o Options) error {
+		_, err := New(o, e, 2, 1)
+		return err
 	}
+}
+
+func TestValidateNamesTheField(t *testing.T) {
+	studenttest.RefusesOptions(t, "gpate", DefaultOptions, map[string]string{
+		"answers": "'' all", "rounds": "-1 1000001", "records": "-1 65537", "directions": "-1 1048577", "bins": "1 257",
+		"clip": "0 -1 .nan .inf 1e-31", "norm": "-1 .nan .inf", "mechanism": "lnmax ''", "noise": "-1 .nan .inf",
+		"threshold": "0 1.5 .nan", "threshold_noise": "0 .inf", "class_epsilon": "0 .nan", "quorum": "0 1.01",
+		"deadline": "0 .nan", "teacher.model": "tree", "teacher.hidden": "-1 4097", "teacher.networks": "'' two",
+		"teacher.features": "raw", "teacher.cosines": "-1 1025", "teacher.memory": "none", "teacher.steps": "-1 10001",
+		"teacher.batch": "0", "teacher.training": "-1 65537", "teacher.rate": "-1 101", "teacher.decay": "-2 .nan",
+		"student.generator": "transformer", "student.warp": "-2 .nan 11", "student.noise": "0", "student.hidden": "-1",
+		"student.layers": "0 17", "student.follow": "climb", "student.step": "-1 .nan", "student.step_end": "-1 .inf",
+		"student.generator_steps": "-1", "student.generator_rate": "0 .nan", "student.average": "1 -2 .nan",
+	}, made(t))
+	fast := func() Options { return studenttest.With(t, DefaultOptions(), "teacher: {rate: 0.5}") }
+	studenttest.RefusesOptions(t, "gpate", fast, map[string]string{"teacher.decay": "2"}, made(t))
 }
 
 // What cannot work for the records is found before anything is asked.
 func TestCheckForNamesTheField(t *testing.T) {
-	table, images, odd := tableEncoder(t), imageEncoder(t, 8, 8, 1), imageEncoder(t, 7, 9, 1)
-	large := imageEncoder(t, 120, 120, 3)
+	table, images, odd := studenttest.Table(t), studenttest.Images(t, 8, 8, 1), studenttest.Images(t, 7, 9, 1)
+	large := studenttest.Images(t, 120, 120, 3)
 	for name, c := range map[string]struct {
-		e      *encode.Encoder
-		change func(*Options)
-		want   string // nothing: it works
+		e    *encode.Encoder
+		set  string
+		want string // nothing: it works
 	}{
-		"a table":        {table, func(*Options) {}, ""},
-		"images":         {images, func(*Options) {}, ""},
-		"all directions": {table, func(o *Options) { o.Answers, o.Directions = Winner, 7 }, ""},
-		"more directions than columns": {table, func(o *Options) {
-			o.Answers, o.Directions = Winner, 8
-		}, "gpate.directions: 8 are more than the 7 features"},
-		"of sums": {table, func(o *Options) { o.Directions = 8 }, "gpate.directions: 8 are more than the 7 features"},
-		"more directions than cosines": {images, func(o *Options) {
-			o.Directions = 10
-		}, "gpate.directions: 10 are more than the 9 features"},
-		"all cosines": {images, func(o *Options) { o.Teacher.Cosines = 8 }, ""},
-		"more cosines than pixels": {images, func(o *Options) {
-			o.Teacher.Cosines = 9
-		}, "gpate.teacher.cosines: 9 frequencies are more than the pixels of an image's side, 8"},
-		"of the shorter side": {odd, func(o *Options) { o.Teacher.Cosines = 8 }, "image's side, 7"},
-		"too many votes": {table, func(o *Options) { o.Answers, o.Directions, o.Records, o.Bins = Winner, 7, 9363, 2 },
+		"a table":        {table, "", ""},
+		"images":         {images, "", ""},
+		"all directions": {table, "{answers: winner, directions: 7}", ""},
+		"more directions than columns": {table, "{answers: winner, directions: 8}",
+			"gpate.directions: 8 are more than the 7 features"},
+		"of sums":                      {table, "directions: 8", "gpate.directions: 8 are more than the 7 features"},
+		"more directions than cosines": {images, "directions: 10", "gpate.directions: 10 are more than the 9 features"},
+		"all cosines":                  {images, "teacher: {cosines: 8}", ""},
+		"more cosines than pixels": {images, "teacher: {cosines: 9}",
+			"gpate.teacher.cosines: 9 frequencies are more than the pixels of an image's side, 8"},
+		"of the shorter side": {odd, "teacher: {cosines: 8}", "image's side, 7"},
+		"too many votes": {table, "{answers: winner, directions: 7, records: 9363, bins: 2}",
 			"gpate.records: 9363 with 7 directions are 65541 votes a round, more than 65536"},
-		"too many counts": {table, func(o *Options) {
-			o.Answers, o.Directions, o.Records, o.Bins = Winner, 7, 1873, 10
-		},
+		"too many counts": {table, "{answers: winner, directions: 7, records: 1873, bins: 10}",
 			"gpate.records: 1873 with 7 directions of 10 bins are 131110 counts a round, more than 131072"},
-		"as many counts as can be": {table, func(o *Options) {
-			o.Answers, o.Directions, o.Records, o.Bins = Winner, 4, 128, 256
-		}, ""},
-		"too many numbers": {table, func(o *Options) {
-			o.Records = 18725
-		}, "gpate.records: 18725 of 7 numbers are 131075 in a round, more than 131072"},
-		"too large a round": {large, func(o *Options) {
-			o.Teacher.Training = 400
-		}, "gpate.teacher.training: 400 records to train on and 12 to ask about are 17798400 numbers"},
-		"convolutions of a table": {table, func(o *Options) {
-			o.Teacher.Model = "convolution"
-			o.Teacher.Features = "plain"
-		}, "gpate.teacher.model: convolution is for images only"},
-		"generated by convolution": {table, func(o *Options) {
-			o.Student.Generator = "convolution"
-		}, "gpate.student.generator: convolution is for images only"},
-		"decay beside a chosen rate": {table, func(o *Options) {
-			o.Teacher.Rate, o.Teacher.Decay = 0, 11
-		}, "gpate.teacher.decay: 11 is not"},
-		"networks of energy": {images, func(o *Options) {
-			o.Teacher.Model, o.Teacher.Networks = "energy", "one"
-		}, "gpate.teacher.networks: energy teachers have no networks"},
-		"cosines of a table": {table, func(o *Options) {
-			o.Teacher.Features = "cosines"
-		}, "gpate.teacher.features: cosines is for images only"},
-		"standard images": {images, func(o *Options) {
-			o.Teacher.Features = "standard"
-		}, "gpate.teacher.features: standard is for tables only"},
-		"tilted images": {images, func(o *Options) {
-			o.Student.Follow = Tilt
-		}, "gpate.student.follow: tilt is for tables only"},
-		"one logistic network": {table, func(o *Options) {
-			o.Teacher.Networks = "one"
-		}, "gpate.teacher.networks: one logistic network"},
-		"one hidden network": {table, func(o *Options) { o.Teacher.Networks, o.Teacher.Model = "one", "hidden" }, ""},
-		"convolved cosines": {images, func(o *Options) {
-			o.Teacher.Model = "convolution"
-		}, "gpate.teacher.model: convolution needs to see pixels"},
-		"convolved pixels": {images, func(o *Options) {
-			o.Teacher.Model, o.Teacher.Features = "convolution", "plain"
-		}, ""},
-		"a convolutional student": {images, func(o *Options) { o.Student.Generator = "convolution" }, ""},
-		"images that do not halve": {odd, func(o *Options) {
-			o.Student.Generator = "convolution"
-		}, "gpate.student: a generator of kind convolution cannot make images of 7 x 9"},
-		"too large a projection": {large, func(o *Options) {
-			o.Teacher.Features, o.Directions, o.Records, o.Teacher.Training = "plain", 2000, 2, 10
-		}, "gpate.directions: projection of 43200 features to 2000 directions is more than 67108864 numbers"},
+		"as many counts as can be": {table, "{answers: winner, directions: 4, records: 128, bins: 256}", ""},
+		"too many numbers": {table, "records: 18725",
+			"gpate.records: 18725 of 7 numbers are 131075 in a round, more than 131072"},
+		"too large a round": {large, "teacher: {training: 400}",
+			"gpate.teacher.training: 400 records to train on and 12 to ask about are 17798400 numbers"},
+		"convolutions of a table": {table, "teacher: {model: convolution, features: plain}",
+			"gpate.teacher.model: convolution is for images only"},
+		"generated by convolution": {table, "student: {generator: convolution}",
+			"gpate.student.generator: convolution is for images only"},
+		"decay beside a chosen rate": {table, "teacher: {rate: 0, decay: 11}", "gpate.teacher.decay: 11 is not"},
+		"networks of energy": {images, "teacher: {model: energy, networks: one}",
+			"gpate.teacher.networks: energy teachers have no networks"},
+		"cosines of a table": {table, "teacher: {features: cosines}",
+			"gpate.teacher.features: cosines is for images only"},
+		"standard images": {images, "teacher: {features: standard}",
+			"gpate.teacher.features: standard is for tables only"},
+		"tilted images":        {images, "student: {follow: tilt}", "gpate.student.follow: tilt is for tables only"},
+		"a warped table":       {table, "student: {warp: 1}", "gpate.student.warp is for images only"},
+		"one logistic network": {table, "teacher: {networks: one}", "gpate.teacher.networks: one logistic network"},
+		"one hidden network":   {table, "teacher: {networks: one, model: hidden}", ""},
+		"convolved cosines": {images, "teacher: {model: convolution}",
+			"gpate.teacher.model: convolution needs to see pixels"},
+		"convolved pixels":        {images, "teacher: {model: convolution, features: plain}", ""},
+		"a convolutional student": {images, "student: {generator: convolution}", ""},
+		"images that do not halve": {odd, "student: {generator: convolution}",
+			"gpate.student: a generator of kind convolution cannot make images of 7 x 9"},
+		"too large a projection": {large, "{directions: 2000, records: 2, teacher: {features: plain, training: 10}}",
+			"gpate.directions: projection of 43200 features to 2000 directions is more than 67108864 numbers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := smallOptions()
 			if c.e.Image() != nil {
 				o = imageOptions()
 			}
-			c.change(&o)
+			o = studenttest.With(t, o, c.set)
 			testkit.Must(t, o.Validate())
 			err := o.ChosenFor(c.e).CheckFor(c.e)
 			if (err != nil) != (c.want != "") ||

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/studenttest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -15,13 +16,13 @@ import (
 func TestFitFieldFindsTheField(t *testing.T) {
 	o := smallOptions()
 	o.Records, o.Teacher.Training, o.Student.Step, o.Student.StepEnd = 4000, 2000, 0.5, 0.5
-	tr := mustNew(t, o, tableEncoder(t), 1)
+	tr := mustNew(t, o, studenttest.Table(t), 1)
 	const w = 7
 	rng := rand.New(rand.NewPCG(3, 8))
 	records := func(n int, shift float32) (x []float32, classes []int) {
 		classes = pipeline.Balanced(n, 2)
 		for _, c := range classes {
-			r := tableRecord(rng, c)
+			r := studenttest.TableRecord(rng, c)
 			r[0] += shift
 			r[1], r[2] = rng.Float32(), float32(rng.IntN(2))
 			x = append(x, r...)
@@ -83,7 +84,7 @@ func TestFitFieldFindsTheField(t *testing.T) {
 // about stays.
 func TestFitFieldIsBounded(t *testing.T) {
 	o := smallOptions()
-	tr, q := asked(t, o, tableEncoder(t))
+	tr, q := asked(t, o, studenttest.Table(t))
 	for i := range q.Classes {
 		q.Classes[i] = 1
 	}
@@ -119,7 +120,7 @@ func TestTrust(t *testing.T) {
 // less than the noise would. A normal estimate passes its deviation with probability 0.317;
 // of 32 coefficients 20 or more do with a chance below 1e-3, and the seed is fixed.
 func TestFieldsOfNoiseAreSmall(t *testing.T) {
-	tr, q := asked(t, smallOptions(), tableEncoder(t))
+	tr, q := asked(t, smallOptions(), studenttest.Table(t))
 	rng := rand.New(rand.NewPCG(3, 3))
 	r := &released{steps: make([]float32, len(q.Records)), noise: 2}
 	for i := range r.steps {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/studenttest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/encode"
 )
@@ -27,15 +27,15 @@ func TestLearnsATable(t *testing.T) {
 	base.Rounds, base.Records, base.Bins, base.Clip = 6, 48, 10, 0.4
 	base.Teacher.Training, base.Teacher.Steps = 64, 10
 	base.Student.Noise, base.Student.GeneratorSteps, base.Student.GeneratorRate = 8, 15, 8e-3
-	e := tableEncoder(t)
-	run := func(o Options, coin bool, noise float64) *Trainer {
-		oracle := newCrowd(t, o, e, 100, tableRecord)
+	e := studenttest.Table(t)
+	learn := func(o Options, coin bool, noise float64) *Trainer {
+		oracle := newCrowd(t, o, e, 100, studenttest.TableRecord)
 		oracle.coin, oracle.noise = coin, noise
 		tr := mustNew(t, o, e, 1)
-		testkit.Must(t, tr.Run(context.Background(), oracle, o.Rounds, nothing, unseen))
+		run(t, tr, oracle, o.Rounds)
 		return tr
 	}
-	flips := run(base, true, 0.01).Generator()
+	flips := learn(base, true, 0.01).Generator()
 	for _, c := range []struct {
 		answers Answers
 		noise   float64
@@ -44,12 +44,12 @@ func TestLearnsATable(t *testing.T) {
 		if o.Answers = c.answers; c.answers != Sum {
 			o.Directions, o.Mechanism = 7, "gnmax"
 		}
-		tr := run(o, false, c.noise)
+		tr := learn(o, false, c.noise)
 		if got := tr.Shares(); !slices.Equal(got, []float64{0.75, 0.25}) {
 			t.Errorf("shares are %v", got)
 		}
 		for class, want := range []float64{0.25, 0.75} {
-			got, coin := means(tr.Generator(), class), means(flips, class)
+			got, coin := studenttest.Means(tr.Generator(), class), studenttest.Means(flips, class)
 			t.Logf("%s, class %d: %.2f, coin flips %.2f", c.answers, class, got, coin)
 			if math.Abs(got[0]-want) > 0.12 {
 				t.Errorf("%s, class %d: the first column has mean %.3f, want %v", c.answers, class, got[0], want)
@@ -69,18 +69,18 @@ func TestLearnsImages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains students")
 	}
-	e := imageEncoder(t, 8, 8, 1)
+	e := studenttest.Images(t, 8, 8, 1)
 	o := imageOptions()
 	o.Rounds, o.Records, o.Teacher.Training, o.Teacher.Steps, o.Teacher.Cosines = 20, 32, 32, 10, 3
 	o.Student.Noise, o.Student.Hidden, o.Student.GeneratorSteps, o.Student.GeneratorRate = 8, 32, 40, 3e-3
 	var errs [2]float64
 	for k, coin := range []bool{false, true} {
-		oracle := newCrowd(t, o, e, 60, imageRecord)
+		oracle := newCrowd(t, o, e, 60, studenttest.ImageRecord)
 		oracle.coin, oracle.noise = coin, 0.01
 		tr := mustNew(t, o, e, 1)
-		testkit.Must(t, tr.Run(context.Background(), oracle, o.Rounds, nothing, unseen))
+		run(t, tr, oracle, o.Rounds)
 		for class := range 2 {
-			m := means(tr.Generator(), class)
+			m := studenttest.Means(tr.Generator(), class)
 			for i, v := range m {
 				want := 0.1
 				if class == 0 && i%8 < 4 || class == 1 && i/8 < 4 {
@@ -103,12 +103,14 @@ func TestRounds(t *testing.T) {
 		o      Options
 		e      *encode.Encoder
 		record int
-	}{"a table": {smallOptions(), tableEncoder(t), 7}, "images": {imageOptions(), imageEncoder(t, 8, 8, 1), 64}} {
-		oracle := newCrowd(t, c.o, c.e, 10, map[int]recordFunc{7: tableRecord, 64: imageRecord}[c.record])
+	}{"a table": {smallOptions(), studenttest.Table(t), 7}, "images": {imageOptions(), studenttest.Images(t, 8, 8, 1),
+		64}} {
+		oracle := newCrowd(t, c.o, c.e, 10, map[int]studenttest.Record{7: studenttest.TableRecord,
+			64: studenttest.ImageRecord}[c.record])
 		tr := mustNew(t, c.o, c.e, 1)
 		directions := c.o.ChosenFor(c.e).Directions
 		var seen []int
-		testkit.Must(t, tr.Run(context.Background(), oracle, 3, nothing, func(p pipeline.Progress) {
+		testkit.Must(t, tr.Run(context.Background(), oracle, 3, studenttest.Nothing, func(p pipeline.Progress) {
 			if p.Rounds != 3 || p.EpsilonSpent != float64(p.Round) || p.Queries != 12*directions ||
 				p.Answered != p.Queries {
 				t.Errorf("%s: progress %+v", name, p)
@@ -147,106 +149,97 @@ func TestRounds(t *testing.T) {
 			t.Errorf("%s: %d seeds of three rounds", name, len(seeds))
 		}
 		// A run that is complete asks nothing more.
-		if err := tr.Run(context.Background(), oracle, 3, nothing, unseen); err != nil || len(oracle.asked) != 3 {
+		if err := tr.Run(context.Background(), oracle, 3, studenttest.Nothing,
+			studenttest.Unseen); err != nil || len(oracle.asked) != 3 {
 			t.Errorf("%s: %d questions, %v", name, len(oracle.asked), err)
 		}
 	}
 }
 
-// variants are students of all kinds.
-func variants(t *testing.T) map[string]struct {
+// variant is a student of a kind.
+type variant struct {
 	o      Options
 	e      *encode.Encoder
-	record recordFunc
-} {
+	record studenttest.Record
+}
+
+// of is a case of the variant, and its crowd.
+func (v variant) of(t *testing.T) (studenttest.Case[*pipeline.GradientQuestion], *crowd) {
+	oracle := newCrowd(t, v.o, v.e, 10, v.record)
+	return studenttest.Case[*pipeline.GradientQuestion]{
+		New:   func() studenttest.Trainer { return mustNew(t, v.o, v.e, 1) },
+		Asked: func() []*pipeline.GradientQuestion { return oracle.asked },
+		Run: func(tr studenttest.Trainer, keep func() error) error {
+			return tr.(*Trainer).Run(t.Context(), oracle, v.o.Rounds, keep, studenttest.Unseen)
+		},
+	}, oracle
+}
+
+func variants(t *testing.T) map[string]variant {
 	t.Helper()
-	of := func(o Options, change func(*Options)) Options {
-		change(&o)
-		return o
-	}
-	type variant = struct {
-		o      Options
-		e      *encode.Encoder
-		record recordFunc
-	}
-	table, images := tableEncoder(t), imageEncoder(t, 8, 8, 1)
+	small, of := smallOptions(), imageOptions()
+	table, images := studenttest.Table(t), studenttest.Images(t, 8, 8, 1)
 	return map[string]variant{
-		"tilted sums": {smallOptions(), table, tableRecord},
-		"moved winners": {of(smallOptions(), func(o *Options) {
-			o.Answers, o.Directions, o.Student.Follow = Winner, 3, Move
-		}), table, tableRecord},
-		"projected histogram": {of(smallOptions(), func(o *Options) {
-			o.Answers, o.Directions = Histogram, 4
-		}), table, tableRecord},
-		"images": {imageOptions(), images, imageRecord},
-		"convolved images": {of(imageOptions(), func(o *Options) {
-			o.Student.Generator, o.Student.Hidden, o.Teacher.Features = "convolution", 4, "plain"
-		}), images, imageRecord},
+		"tilted sums": {small, table, studenttest.TableRecord},
+		"moved winners": {studenttest.With(t, small, "{answers: winner, directions: 3, student: {follow: move}}"),
+			table,
+			studenttest.TableRecord},
+		"projected histogram": {studenttest.With(t, small, "{answers: histogram, directions: 4}"), table,
+			studenttest.TableRecord},
+		"images": {of, images, studenttest.ImageRecord},
+		"convolved images": {studenttest.With(t, of, "{teacher: {features: plain}, student: {generator: convolution, "+
+			"hidden: 4}}"), images, studenttest.ImageRecord},
 	}
 }
 
-// A student that was stopped whenever it kept its state goes on as if it had not been: it
-// asks the very same questions and ends with the same generator to the last bit.
 func TestResumeGivesTheSameBits(t *testing.T) {
-	for name, c := range variants(t) {
+	for name, v := range variants(t) {
 		t.Run(name, func(t *testing.T) {
-			stop := errors.New("stop")
-			straight, oracle := mustNew(t, c.o, c.e, 1), newCrowd(t, c.o, c.e, 10, c.record)
-			oracle.models = freshModels(t, oracle) // answers must not depend on the questions before
-			testkit.Must(t, straight.Run(context.Background(), oracle, c.o.Rounds, nothing, unseen))
-			want := oracle.asked
-			path := filepath.Join(t.TempDir(), "student.ckpt")
-			again := newCrowd(t, c.o, c.e, 10, c.record)
-			again.models = oracle.models
-			var tr *Trainer
-			for starts := 1; ; starts++ {
-				tr = mustNew(t, c.o, c.e, 1)
-				if found, err := tr.Restore(path, "run"); err != nil || found != (starts > 1) {
-					t.Fatalf("start %d: restored %v, %v", starts, found, err)
-				}
-				kept := 0
-				err := tr.Run(context.Background(), again, c.o.Rounds, func() error {
-					if err := tr.Save(path, "run"); err != nil {
-						return err
-					}
-					// Every second start is stopped once the first question is kept, before it
-					// is asked; the others when the next one is.
-					if kept++; tr.Rounds() < c.o.Rounds && starts < 2*c.o.Rounds && kept > starts%2 {
-						return stop
-					}
-					return nil
-				}, unseen)
-				if err == nil {
-					break
-				}
-				if !errors.Is(err, stop) {
-					t.Fatal(err)
-				}
-			}
-			if len(again.asked) < len(want) {
-				t.Fatalf("%d questions, want %d", len(again.asked), len(want))
-			}
-			at := 0
-			for i, q := range again.asked {
-				if at < len(want) && cmp.Equal(q, want[at]) {
-					at++
-				} else if at == 0 || !cmp.Equal(q, want[at-1]) {
-					t.Fatalf("question %d is neither that of round %d nor asked again", i+1, at+1)
-				}
-			}
-			for i, p := range straight.Generator().Net.Params() {
-				if !slices.Equal(p.Value, tr.Generator().Net.Params()[i].Value) {
-					t.Fatalf("parameter %s differs after the restarts", p.Name)
-				}
-			}
-			testkit.Same(t, "", straight.Learned, tr.Learned)
+			studenttest.Resumes(t, func() studenttest.Case[*pipeline.GradientQuestion] {
+				c, _ := v.of(t)
+				return c
+			})
 		})
 	}
 }
 
+func TestAStudentWithAStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread of arithmetic, and slow with a race detector")
+	}
+	for _, name := range []string{"tilted sums", "moved winners", "images"} {
+		v := variants(t)[name]
+		v.o.Rounds = 3
+		t.Run(name, func(t *testing.T) {
+			studenttest.Starts(t, func() studenttest.Case[*pipeline.GradientQuestion] {
+				c, oracle := v.of(t)
+				c.Records = studenttest.OfTeachers(t, v.e, oracle.real)
+				return c
+			}, v.o.Rounds, v.o.Rounds*v.o.Student.GeneratorSteps, v.o.Student.GeneratorSteps)
+		})
+	}
+}
+
+// A checkpoint in the middle of a run has the next question in it.
+func TestCheckpointsAreTheirRuns(t *testing.T) {
+	v := variant{movedOptions(), studenttest.Table(t), studenttest.TableRecord}
+	others := map[string]studenttest.Trainer{}
+	for name, section := range map[string]string{
+		"a wider generator's": "student: {hidden: 17}", "with more records": "records: 14",
+		"with more to train on": "teacher: {training: 18}",
+	} {
+		others[name] = mustNew(t, studenttest.With(t, v.o, section), v.e, 1)
+	}
+	c, _ := v.of(t)
+	c.RefusesCheckpoints(t, c.Stopped(t, 2), "gpate", "remove the file and run again", others, map[string][2]string{
+		"a question of no counts": {`"counts":[300,100]`, `"counts":null`},
+		"a receipt too few":       {`"receipts":["counts",`, `"receipts":[`},
+	})
+}
+
 // The same seed asks the same questions, another one others.
 func TestTheSeedRepeatsARun(t *testing.T) {
-	o, e := movedOptions(), tableEncoder(t)
+	o, e := movedOptions(), studenttest.Table(t)
 	first := func(seed uint64) *pipeline.GradientQuestion { return mustNew(t, o, e, seed).ask() }
 	if !cmp.Equal(first(1), first(1)) {
 		t.Error("the same seed asks other questions")
@@ -260,9 +253,9 @@ func TestTheSeedRepeatsARun(t *testing.T) {
 // Errors of the oracle come through as they are, and nothing is learned from a round
 // without an answer; what was learned before stays, as where the budget is spent.
 func TestErrorsPassThrough(t *testing.T) {
-	o, e := movedOptions(), tableEncoder(t)
+	o, e := movedOptions(), studenttest.Table(t)
 	spent := errors.New("the budget is spent")
-	oracle := newCrowd(t, o, e, 10, tableRecord)
+	oracle := newCrowd(t, o, e, 10, studenttest.TableRecord)
 	oracle.spoil = func(round uint64, _ *pipeline.GradientAnswer) error {
 		if round == 3 {
 			return spent
@@ -270,14 +263,15 @@ func TestErrorsPassThrough(t *testing.T) {
 		return nil
 	}
 	tr := mustNew(t, o, e, 1)
-	if err := tr.Run(context.Background(), oracle, 4, nothing, unseen); !errors.Is(err, spent) {
+	if err := tr.Run(context.Background(), oracle, 4, studenttest.Nothing, studenttest.Unseen); !errors.Is(err, spent) {
 		t.Fatalf("got %v", err)
 	}
 	if tr.Rounds() != 2 || len(tr.Receipts) != 3 || tr.Spent != 2 {
 		t.Errorf("%d rounds learned from, %d receipts, %v spent", tr.Rounds(), len(tr.Receipts), tr.Spent)
 	}
 	oracle.spoil = nil
-	if err := tr.Run(context.Background(), oracle, 4, nothing, unseen); err != nil || tr.Rounds() != 4 {
+	if err := tr.Run(context.Background(), oracle, 4, studenttest.Nothing,
+		studenttest.Unseen); err != nil || tr.Rounds() != 4 {
 		t.Errorf("%d rounds, %v", tr.Rounds(), err)
 	}
 	if n := len(oracle.asked); n != 5 || !cmp.Equal(oracle.asked[2], oracle.asked[3]) {
@@ -286,10 +280,10 @@ func TestErrorsPassThrough(t *testing.T) {
 
 	// A state that cannot be kept ends the run before its question is asked.
 	full := errors.New("the disk is full")
-	oracle = newCrowd(t, o, e, 10, tableRecord)
+	oracle = newCrowd(t, o, e, 10, studenttest.TableRecord)
 	if err := mustNew(t, o, e, 1).Run(context.Background(), oracle, 4, func() error {
 		return full
-	}, unseen); !errors.Is(err, full) || len(oracle.asked) != 0 {
+	}, studenttest.Unseen); !errors.Is(err, full) || len(oracle.asked) != 0 {
 		t.Errorf("%d questions, %v", len(oracle.asked), err)
 	}
 
@@ -297,13 +291,13 @@ func TestErrorsPassThrough(t *testing.T) {
 		"too short":    func(a *pipeline.GradientAnswer) { a.Sum = a.Sum[1:] },
 		"not a number": func(a *pipeline.GradientAnswer) { a.Sum[5] = float32(math.NaN()) },
 	} {
-		oracle := newCrowd(t, o, e, 10, tableRecord)
+		oracle := newCrowd(t, o, e, 10, studenttest.TableRecord)
 		oracle.spoil = func(_ uint64, a *pipeline.GradientAnswer) error {
 			spoil(a)
 			return nil
 		}
 		tr := mustNew(t, o, e, 1)
-		if err := tr.Run(context.Background(), oracle, 4, nothing, unseen); err == nil ||
+		if err := tr.Run(context.Background(), oracle, 4, studenttest.Nothing, studenttest.Unseen); err == nil ||
 			!strings.Contains(err.Error(), "gpate: ") || tr.Rounds() != 0 {
 			t.Errorf("%s: %d rounds, %v", name, tr.Rounds(), err)
 		}
@@ -312,30 +306,31 @@ func TestErrorsPassThrough(t *testing.T) {
 
 // A generator whose weights are not numbers is said to have diverged.
 func TestDivergenceIsSaid(t *testing.T) {
-	o, e := movedOptions(), tableEncoder(t)
+	o, e := movedOptions(), studenttest.Table(t)
 	tr := mustNew(t, o, e, 1)
-	oracle := newCrowd(t, o, e, 10, tableRecord)
+	oracle := newCrowd(t, o, e, 10, studenttest.TableRecord)
 	oracle.spoil = func(uint64, *pipeline.GradientAnswer) error {
 		tr.Learner.Generator.Net.Params()[0].Value[0] = float32(math.NaN())
 		return nil
 	}
-	if err := tr.Run(context.Background(), oracle, 4, nothing, unseen); !errors.Is(err, errDiverged) {
+	if err := tr.Run(context.Background(), oracle, 4, studenttest.Nothing, studenttest.Unseen); !errors.Is(err,
+		errDiverged) {
 		t.Errorf("got %v", err)
 	}
 }
 
 // A vote without an answer moves nothing, whatever its histogram says.
 func TestUnansweredVotesMoveNothing(t *testing.T) {
-	o, e := movedOptions(), tableEncoder(t)
+	o, e := movedOptions(), studenttest.Table(t)
 	o.Answers, o.Directions = Histogram, 3
 	run := func(count float64) *Trainer {
-		oracle := newCrowd(t, o, e, 10, tableRecord)
+		oracle := newCrowd(t, o, e, 10, studenttest.TableRecord)
 		oracle.spoil = func(_ uint64, a *pipeline.GradientAnswer) error {
 			a.Winners[4], a.Histogram[4*o.Bins] = -1, count
 			return nil
 		}
 		tr := mustNew(t, o, e, 1)
-		testkit.Must(t, tr.Run(context.Background(), oracle, 1, nothing, func(p pipeline.Progress) {
+		testkit.Must(t, tr.Run(context.Background(), oracle, 1, studenttest.Nothing, func(p pipeline.Progress) {
 			if p.Answered != 12*3-1 {
 				t.Errorf("%d answered", p.Answered)
 			}

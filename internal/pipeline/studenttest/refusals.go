@@ -12,6 +12,13 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
+// With are options with what a section of a run.yaml sets.
+func With[O any](t *testing.T, o O, section string) O {
+	t.Helper()
+	testkit.Must(t, config.Decode(strings.NewReader(section), &o))
+	return o
+}
+
 // RefusesOptions wants each value of a field of a section to be refused by the field's name, and by nothing
 // else, also by those who make something of the options. Cases are fields of a run.yaml with values that spaces part.
 func RefusesOptions[O interface{ Validate() error }](t *testing.T, section string, options func() O,
@@ -19,12 +26,12 @@ func RefusesOptions[O interface{ Validate() error }](t *testing.T, section strin
 	t.Helper()
 	for field, values := range cases {
 		for value := range strings.FieldsSeq(values) {
-			o, parts := options(), strings.Split(field, ".")
+			parts := strings.Split(field, ".")
 			text := parts[len(parts)-1] + ": " + value
 			if len(parts) == 2 {
 				text = parts[0] + ": {" + text + "}"
 			}
-			testkit.Must(t, config.Decode(strings.NewReader(text), &o))
+			o := With(t, options(), text)
 			err := o.Validate()
 			if err == nil || !strings.HasPrefix(err.Error(), section+"."+field) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: %s: error %v", field, value, err)

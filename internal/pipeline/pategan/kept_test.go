@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/studenttest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -37,7 +38,7 @@ func TestPairsOfTheLastRoundsAreKept(t *testing.T) {
 			before = append(before, pipeline.CopyParams(tr.Generator().Net.Params()))
 		}
 		return tr.Save(path, "run")
-	}, func(pipeline.Progress) {})
+	}, studenttest.Unseen)
 	testkit.Must(t, err)
 	pairs := mustPairs(t, tr)
 	if len(pairs) != 3 {
@@ -105,8 +106,7 @@ func TestNoPairsAreKept(t *testing.T) {
 	o := smallOptions()
 	o.Student.Keep = 0
 	tr := testTrainer(t, o, 1)
-	testkit.Must(t, tr.Run(context.Background(), newCrowd(t, o, 0.05), o.Queries, nothing,
-		func(pipeline.Progress) {}))
+	run(t, tr, newCrowd(t, o, 0.05), o.Queries)
 	if pairs := mustPairs(t, tr); len(pairs) != 0 {
 		t.Errorf("%d pairs", len(pairs))
 	}

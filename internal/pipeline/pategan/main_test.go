@@ -2,7 +2,6 @@ package pategan
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -11,15 +10,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/studenttest"
 	"github.com/conclave-dp/conclave/internal/testkit"
-	"github.com/conclave-dp/conclave/partition/encode"
-	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
-
-func testEncoder(t testing.TB) *encode.Encoder {
-	t.Helper()
-	return encode.New(partitiontest.Schema(t, partitiontest.Mixed))
-}
 
 // smallOptions keep a test short; the race detector makes training some thirty
 // times slower.
@@ -32,32 +25,28 @@ func smallOptions() Options {
 }
 
 // crowd answers votes with real teachers on made-up records, and normal noise
-// on the shares. In class 0 column a lies around 0.25, c is mostly x and d
-// mostly 0; in class 1 a lies around 0.75, c is mostly z and d mostly 1. b says
-// nothing and is empty in a quarter of the records.
+// on the shares. Asked again, a round gives the same answer.
 type crowd struct {
-	noise   float64
-	coin    bool
-	options Options
-	asked   []*pipeline.VoteQuestion
-	real    []ensemble.Examples
-	numbers []int
-	models  *ensemble.Ensemble
-	rng     *rand.Rand
+	noise    float64
+	coin     bool
+	options  Options
+	asked    []*pipeline.VoteQuestion
+	answers  map[uint64]*pipeline.VoteAnswer
+	real     []ensemble.Examples
+	models   *ensemble.Ensemble
+	rng      *rand.Rand
+	counts   []float64
+	teachers func(round uint64) int       // that took part; nil for none
+	spoil    func(a *pipeline.VoteAnswer) // nil for none
 }
 
 const crowdTeachers = 200
 
 func newCrowd(t testing.TB, o Options, noise float64) *crowd {
 	t.Helper()
-	c := &crowd{noise: noise, options: o, numbers: []int{0, 1}, rng: rand.New(rand.NewPCG(5, 5))}
-	for range crowdTeachers {
-		e := ensemble.Examples{ByClass: make([][]float32, 2)}
-		for i := range 8 {
-			e.ByClass[i%2] = append(e.ByClass[i%2], c.record(i%2)...)
-		}
-		c.real = append(c.real, e)
-	}
+	c := &crowd{noise: noise, options: o, rng: rand.New(rand.NewPCG(5, 5)), counts: []float64{300, 100},
+		answers: map[uint64]*pipeline.VoteAnswer{}}
+	c.real = studenttest.Teachers(crowdTeachers, studenttest.TableRecord, c.rng)
 	var err error
 	c.models, err = ensemble.New(ensemble.Spec{
 		Models: crowdTeachers, Classes: 2, Input: nn.Vector(9), Layers: []nn.Spec{nn.Dense{Out: 1, Init: nn.Zeros}},
@@ -67,34 +56,24 @@ func newCrowd(t testing.TB, o Options, noise float64) *crowd {
 	return c
 }
 
-func (o *crowd) record(class int) []float32 {
-	r := make([]float32, 7)
-	r[0] = float32(math.Min(1, math.Max(0, 0.25+0.5*float64(class)+0.1*o.rng.NormFloat64())))
-	r[1] = o.rng.Float32()
-	if o.rng.IntN(4) == 0 {
-		r[1], r[2] = pipeline.EmptyNumber, 1
+func (o *crowd) tookPart(round uint64) int {
+	if o.teachers == nil {
+		return 0
 	}
-	category := 2 * class
-	if u := o.rng.IntN(10); u < 3 {
-		category = 1
-	} else if u == 3 {
-		category = 2 - category
-	}
-	r[3+category] = 1
-	r[6] = float32(class)
-	if o.rng.IntN(10) == 0 {
-		r[6] = 1 - r[6]
-	}
-	return r
+	return o.teachers(round)
 }
 
-func (o *crowd) ClassCounts(context.Context, uint64, int) (*pipeline.CountAnswer, error) {
-	return &pipeline.CountAnswer{Counts: []float64{300, 100}, Paid: pipeline.Paid{Receipt: "counts"}}, nil
+func (o *crowd) ClassCounts(_ context.Context, round uint64, _ int) (*pipeline.CountAnswer, error) {
+	return &pipeline.CountAnswer{Counts: o.counts, Paid: pipeline.Paid{Receipt: "counts", Teachers: o.tookPart(round)}},
+		nil
 }
 
 func (o *crowd) Votes(_ context.Context, round uint64, q *pipeline.VoteQuestion) (*pipeline.VoteAnswer, error) {
 	o.asked = append(o.asked, q)
-	units, err := scaling.New(q.Training, q.TrainingClasses, q.Width, 2, o.numbers)
+	if a, again := o.answers[round]; again {
+		return a, nil
+	}
+	units, err := scaling.New(q.Training, q.TrainingClasses, q.Width, 2, []int{0, 1})
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +110,8 @@ func (o *crowd) Votes(_ context.Context, round uint64, q *pipeline.VoteQuestion)
 			}
 		}
 	}
-	a := &pipeline.VoteAnswer{Paid: pipeline.Paid{EpsilonSpent: float64(round)}, Noise: o.noise}
+	a := &pipeline.VoteAnswer{Noise: o.noise, Paid: pipeline.Paid{Teachers: o.tookPart(round),
+		EpsilonSpent: float64(round)}}
 	for i := range share {
 		if o.coin {
 			share[i] = 0.5
@@ -139,26 +119,33 @@ func (o *crowd) Votes(_ context.Context, round uint64, q *pipeline.VoteQuestion)
 		a.Share = append(a.Share, float32(share[i]+o.noise*o.rng.NormFloat64()))
 		a.Answered = append(a.Answered, true)
 	}
+	if o.spoil != nil {
+		o.spoil(a)
+	}
+	o.answers[round] = a
 	return a, nil
 }
 
 func testTrainer(t testing.TB, o Options, seed uint64) *Trainer {
 	t.Helper()
-	tr, err := New(o, testEncoder(t), 2, seed)
+	tr, err := New(o, studenttest.Table(t), 2, seed)
 	testkit.Must(t, err)
 	return tr
 }
 
-func nothing() error { return nil }
+func run(t testing.TB, tr *Trainer, oracle Oracle, labels int) {
+	t.Helper()
+	testkit.Must(t, tr.Run(context.Background(), oracle, labels, studenttest.Nothing, studenttest.Unseen))
+}
 
-// means draws from g and returns the mean of each column in class c.
-func means(g *pipeline.Generator, c int) []float64 {
-	const n = 2000
-	x := make([]float32, n*g.Width())
-	g.Sample(x, slices.Repeat([]int{c}, n), rand.New(rand.NewPCG(1, 2)))
-	m := make([]float64, g.Width())
-	for i, v := range x {
-		m[i%g.Width()] += float64(v) / n
-	}
-	return m
+// ofVotes is a case of a student of so many labels, and its crowd.
+func ofVotes(t *testing.T, o Options, labels int) (studenttest.Case[*pipeline.VoteQuestion], *crowd) {
+	oracle := newCrowd(t, o, 0.05)
+	return studenttest.Case[*pipeline.VoteQuestion]{
+		New:   func() studenttest.Trainer { return testTrainer(t, o, 1) },
+		Asked: func() []*pipeline.VoteQuestion { return oracle.asked },
+		Run: func(tr studenttest.Trainer, keep func() error) error {
+			return tr.(*Trainer).Run(t.Context(), oracle, labels, keep, studenttest.Unseen)
+		},
+	}, oracle
 }

@@ -24,7 +24,6 @@ const (
 	Calibrated Vote = "calibrated"
 	Relative   Vote = "relative"
 	Plain      Vote = "plain"
-	Coin       Vote = "coin"
 )
 
 // Options are the `pategan:` part of a run. The zero value of a field is not

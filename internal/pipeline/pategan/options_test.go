@@ -1,10 +1,9 @@
 package pategan
 
 import (
-	"math"
-	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/pipeline/studenttest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -12,50 +11,21 @@ func TestDefaultOptionsAreValid(t *testing.T) {
 	testkit.Must(t, DefaultOptions().Validate())
 }
 
-// Each rule is broken alone, and its message names the field.
 func TestValidateNamesTheField(t *testing.T) {
-	nan := math.NaN()
-	for field, spoil := range map[string]func(*Options){
-		"mechanism":               func(o *Options) { o.Mechanism = "max" },
-		"votes":                   func(o *Options) { o.Votes = Coin },
-		"release":                 func(o *Options) { o.Release = "all" },
-		"labels":                  func(o *Options) { o.Labels = -1 },
-		"queries":                 func(o *Options) { o.Queries = 1 },
-		"noise":                   func(o *Options) { o.Noise = -1 },
-		"class_share":             func(o *Options) { o.ClassShare = 1 },
-		"threshold":               func(o *Options) { o.Threshold = 1.1 },
-		"threshold_noise":         func(o *Options) { o.ThresholdNoise = 0 },
-		"quorum":                  func(o *Options) { o.Quorum = 0 },
-		"deadline":                func(o *Options) { o.Deadline = nan },
-		"teacher.model":           func(o *Options) { o.Teacher.Model = "tree" },
-		"teacher.hidden":          func(o *Options) { o.Teacher.Hidden = 0 },
-		"teacher.steps":           func(o *Options) { o.Teacher.Steps = 0 },
-		"teacher.batch":           func(o *Options) { o.Teacher.Batch = 0 },
-		"teacher.training":        func(o *Options) { o.Teacher.Training = 0 },
-		"teacher.rate":            func(o *Options) { o.Teacher.Rate = 0 },
-		"teacher.decay":           func(o *Options) { o.Teacher.Decay = nan },
-		"student.noise":           func(o *Options) { o.Student.Noise = 0 },
-		"student.hidden":          func(o *Options) { o.Student.Hidden = 0 },
-		"student.layers":          func(o *Options) { o.Student.Layers = 17 },
-		"student.generator_steps": func(o *Options) { o.Student.GeneratorSteps = 0 },
-		"student.generator_rate":  func(o *Options) { o.Student.GeneratorRate = nan },
-		"student.trust":           func(o *Options) { o.Student.Trust = 0 },
-		"student.memory":          func(o *Options) { o.Student.Memory = -1 },
-		"student.step":            func(o *Options) { o.Student.Step = -1 },
-		"teacher.features":        func(o *Options) { o.Teacher.Features = "raw" },
-		"student.average":         func(o *Options) { o.Student.Average = 1 },
-		"student.spread":          func(o *Options) { o.Student.Spread = -0.1 },
-	} {
-		o := DefaultOptions()
-		spoil(&o)
-		err := o.Validate()
-		if err == nil || !strings.HasPrefix(err.Error(), "pategan."+field+": ") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: got %v", field, err)
-		}
-		if _, err := New(o, testEncoder(t), 2, 1); err == nil {
-			t.Errorf("%s: New took it", field)
-		}
-	}
+	e := studenttest.Table(t)
+	studenttest.RefusesOptions(t, "pategan", DefaultOptions, map[string]string{
+		"mechanism": "max", "votes": "coin", "release": "all", "labels": "-1", "queries": "1", "noise": "-1",
+		"class_share": "1", "threshold": "1.1", "threshold_noise": "0", "quorum": "0", "deadline": ".nan",
+		"teacher.model": "tree", "teacher.hidden": "0", "teacher.steps": "0", "teacher.batch": "0",
+		"teacher.training": "0",
+		"teacher.rate":     "0", "teacher.decay": ".nan 10", "teacher.features": "raw",
+		"student.noise": "0", "student.hidden": "0", "student.layers": "17", "student.generator_steps": "0",
+		"student.generator_rate": ".nan", "student.trust": "0", "student.memory": "-1", "student.step": "-1",
+		"student.average": "1", "student.spread": "-0.1", "student.keep": "-1 1001",
+	}, func(o Options) error {
+		_, err := New(o, e, 2, 1)
+		return err
+	})
 }
 
 func TestLabelsFor(t *testing.T) {

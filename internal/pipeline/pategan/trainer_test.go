@@ -1,14 +1,15 @@
 package pategan
 
 import (
-	"context"
-	"errors"
 	"math"
-	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/studenttest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -17,20 +18,20 @@ func TestLearnsFromVotes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains two students")
 	}
-	run := func(coin bool, labels int) *Trainer {
+	learn := func(coin bool, labels int) *Trainer {
 		o := DefaultOptions()
 		o.Student.GeneratorSteps = 15
 		tr, oracle := testTrainer(t, o, 1), newCrowd(t, o, 0.05)
 		oracle.coin = coin
-		testkit.Must(t, tr.Run(context.Background(), oracle, labels, nothing, func(pipeline.Progress) {}))
+		run(t, tr, oracle, labels)
 		return tr
 	}
-	tr := run(false, 640)
+	tr := learn(false, 640)
 	if got, want := tr.Shares(), []float64{0.75, 0.25}; !slices.Equal(got, want) {
 		t.Errorf("shares are %v, want %v", got, want)
 	}
 	for c, want := range [][]float64{{0.25, 0.5, 0.25, 0.6, 0.3, 0.1, 0.1}, {0.75, 0.5, 0.25, 0.1, 0.3, 0.6, 0.9}} {
-		got := means(tr.Generator(), c)
+		got := studenttest.Means(tr.Generator(), c)
 		for j := range want {
 			limit := 0.08
 			if j > 1 {
@@ -41,8 +42,8 @@ func TestLearnsFromVotes(t *testing.T) {
 			}
 		}
 	}
-	coin := run(true, 128).Generator()
-	if a, b := means(coin, 0)[0], means(coin, 1)[0]; math.Abs(a-b) > 0.3 {
+	coin := learn(true, 128).Generator()
+	if a, b := studenttest.Means(coin, 0)[0], studenttest.Means(coin, 1)[0]; math.Abs(a-b) > 0.3 {
 		t.Errorf("coin flips moved the classes apart: %.3f and %.3f", a, b)
 	}
 }
@@ -53,7 +54,7 @@ func TestBeginsUniform(t *testing.T) {
 	o.Student.GeneratorSteps = 30
 	tr := testTrainer(t, o, 3)
 	for c := range 2 {
-		m := means(tr.Generator(), c)
+		m := studenttest.Means(tr.Generator(), c)
 		want := []float64{0.5, 0.5, 0.5, 1. / 3, 1. / 3, 1. / 3, 0.5}
 		for j := range want {
 			if math.Abs(m[j]-want[j]) > 0.12 {
@@ -67,7 +68,7 @@ func TestBeginsUniform(t *testing.T) {
 func TestRounds(t *testing.T) {
 	tr, oracle := testTrainer(t, smallOptions(), 1), newCrowd(t, smallOptions(), 0)
 	var seen []int
-	testkit.Must(t, tr.Run(context.Background(), oracle, 40, nothing, func(p pipeline.Progress) {
+	testkit.Must(t, tr.Run(t.Context(), oracle, 40, studenttest.Nothing, func(p pipeline.Progress) {
 		if p.Rounds != 3 || p.EpsilonSpent != float64(p.Round) {
 			t.Errorf("progress %+v, want 3 rounds and what the oracle said", p)
 		}
@@ -95,118 +96,88 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// A student that was stopped after any step goes on as if it had not been, down
-// to the last bit, and asks no round anew in other words.
 func TestResumeGivesTheSameBits(t *testing.T) {
-	const labels = 64
-	stop := errors.New("stop")
-	straight := testTrainer(t, smallOptions(), 1)
-	testkit.Must(t, straight.Run(context.Background(), newCrowd(t, smallOptions(), 0.05), labels, nothing,
-		func(pipeline.Progress) {}))
-	path := filepath.Join(t.TempDir(), "student.ckpt")
-	oracle := newCrowd(t, smallOptions(), 0.05)
-	var tr *Trainer
-	for starts := 1; ; starts++ {
-		tr = testTrainer(t, smallOptions(), 1)
-		if found, err := tr.Restore(path, "run"); err != nil || found != (starts > 1) {
-			t.Fatalf("start %d: restored %v, %v", starts, found, err)
-		}
-		err := tr.Run(context.Background(), oracle, labels, func() error {
-			if err := tr.Save(path, "run"); err != nil {
-				return err
-			}
-			if tr.Rounds() < labels/16 && starts <= tr.Rounds()+1 {
-				return stop
-			}
-			return nil
-		}, func(pipeline.Progress) {})
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, stop) {
-			t.Fatal(err)
-		}
-	}
-	for i, p := range straight.Generator().Net.Params() {
-		if !slices.Equal(p.Value, tr.Generator().Net.Params()[i].Value) {
-			t.Fatalf("parameter %s differs after the restarts", p.Name)
-		}
-	}
+	straight, resumed := studenttest.Resumes(t, func() studenttest.Case[*pipeline.VoteQuestion] {
+		c, _ := ofVotes(t, smallOptions(), 64)
+		return c
+	})
+	testkit.Same(t, "", straight.(*Trainer).kept, resumed.(*Trainer).kept, cmp.AllowUnexported(kept{}),
+		cmpopts.EquateEmpty())
 }
 
-func TestRestoreRefuses(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "student.ckpt")
-	tr := testTrainer(t, smallOptions(), 1)
-	testkit.Must(t, tr.Run(context.Background(), newCrowd(t, smallOptions(), 0), 16, nothing,
-		func(pipeline.Progress) {}))
-	testkit.Must(t, tr.Save(path, "run a"))
-	if _, err := testTrainer(t, smallOptions(), 1).Restore(path, "run b"); !errors.Is(err, pipeline.ErrCheckpoint) {
-		t.Errorf("another run's checkpoint: %v", err)
-	}
-	wider := smallOptions()
-	wider.Student.Hidden = 17
-	if _, err := testTrainer(t, wider, 1).Restore(path, "run a"); !errors.Is(err, pipeline.ErrCheckpoint) {
-		t.Errorf("a checkpoint of another shape: %v", err)
-	}
-	tr.rounds[0].classes[0] = 2
-	testkit.Must(t, tr.Save(path, "run a"))
-	if _, err := testTrainer(t, smallOptions(), 1).Restore(path, "run a"); !errors.Is(err, pipeline.ErrCheckpoint) {
-		t.Errorf("a checkpoint with a class that there is not: %v", err)
-	}
+func TestAStudentWithAStart(t *testing.T) {
+	o := smallOptions()
+	o.Student.GeneratorSteps = 5
+	studenttest.Starts(t, func() studenttest.Case[*pipeline.VoteQuestion] {
+		c, oracle := ofVotes(t, o, 48)
+		c.Records = studenttest.OfTeachers(t, studenttest.Table(t), oracle.real)
+		return c
+	}, 3, 3*o.Student.GeneratorSteps, o.Student.GeneratorSteps)
 }
 
-type badOracle struct {
-	*crowd
-	counts []float64
-	spoil  func(*pipeline.VoteAnswer)
+func TestCheckpointsAreTheirRuns(t *testing.T) {
+	o := smallOptions()
+	others := map[string]studenttest.Trainer{}
+	for name, section := range map[string]string{
+		"a wider generator's": "student: {hidden: 17}", "with fewer pairs": "student: {keep: 1}",
+	} {
+		others[name] = testTrainer(t, studenttest.With(t, o, section), 1)
+	}
+	c, _ := ofVotes(t, o, 48)
+	c.RefusesCheckpoints(t, c.Stopped(t, 2), "pategan", "remove the file and run again", others, map[string][2]string{
+		"a class that there is not": {`"classes":[[0,`, `"classes":[[2,`},
+		"a round too many":          {`"noise":[`, `"noise":[0.1,`},
+	})
 }
 
-func (o *badOracle) ClassCounts(context.Context, uint64, int) (*pipeline.CountAnswer, error) {
-	return &pipeline.CountAnswer{Counts: o.counts, Paid: pipeline.Paid{Receipt: "counts"}}, nil
-}
-
-func (o *badOracle) Votes(ctx context.Context, round uint64, q *pipeline.VoteQuestion) (*pipeline.VoteAnswer, error) {
-	a, err := o.crowd.Votes(ctx, round, q)
-	o.spoil(a)
-	return a, err
+// The least number of teachers is over all rounds.
+func TestTheLeastNumberOfTeachersIsKept(t *testing.T) {
+	for want, teachers := range map[int]func(uint64) int{
+		200: func(r uint64) int { return map[uint64]int{1: 200}[r] + 200 }, // a node was away
+		250: func(r uint64) int { return 400 - map[uint64]int{2: 150}[r] },
+		300: func(r uint64) int { return 400 - map[uint64]int{0: 100}[r] }, // for the class counts
+	} {
+		tr, oracle := testTrainer(t, smallOptions(), 1), newCrowd(t, smallOptions(), 0.05)
+		oracle.teachers = teachers
+		run(t, tr, oracle, 48)
+		if tr.TeachersLeast != want {
+			t.Errorf("%d teachers, want %d", tr.TeachersLeast, want)
+		}
+	}
 }
 
 func TestRefusesBadAnswers(t *testing.T) {
-	for name, o := range map[string]*badOracle{
-		"too few counts": {counts: []float64{1}},
-		"too few shares": {counts: []float64{1, 1}, spoil: func(a *pipeline.VoteAnswer) { a.Share = a.Share[1:] }},
-		"too few marks": {counts: []float64{1, 1}, spoil: func(a *pipeline.VoteAnswer) {
-			a.Answered = a.Answered[1:]
-		}},
-		"not a number": {counts: []float64{1, 1}, spoil: func(a *pipeline.VoteAnswer) {
-			a.Share[0] = float32(math.NaN())
-		}},
+	for name, spoil := range map[string]func(*pipeline.VoteAnswer){
+		"too few counts": nil,
+		"too few shares": func(a *pipeline.VoteAnswer) { a.Share = a.Share[1:] },
+		"too few marks":  func(a *pipeline.VoteAnswer) { a.Answered = a.Answered[1:] },
+		"not a number":   func(a *pipeline.VoteAnswer) { a.Share[0] = float32(math.NaN()) },
 	} {
-		o.crowd = newCrowd(t, smallOptions(), 0)
-		if err := testTrainer(t, smallOptions(), 1).Run(context.Background(), o, 32, nothing,
-			func(pipeline.Progress) {}); err == nil {
+		oracle := newCrowd(t, smallOptions(), 0)
+		if oracle.spoil = spoil; spoil == nil {
+			oracle.counts = oracle.counts[1:]
+		}
+		if err := testTrainer(t, smallOptions(), 1).Run(t.Context(), oracle, 32, studenttest.Nothing,
+			studenttest.Unseen); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 }
 
-// A query without an answer teaches nothing, whatever stands in its share.
+// A query without an answer teaches studenttest.Nothing, whatever stands in its share.
 func TestUnansweredQueriesTeachNothing(t *testing.T) {
-	run := func(share float32) *Trainer {
-		tr := testTrainer(t, smallOptions(), 1)
-		o := &badOracle{counts: []float64{1, 1}, crowd: newCrowd(t, smallOptions(), 0)}
+	learn := func(share float32) *Trainer {
+		tr, o := testTrainer(t, smallOptions(), 1), newCrowd(t, smallOptions(), 0)
 		o.spoil = func(a *pipeline.VoteAnswer) { a.Answered[3], a.Share[3] = false, share }
-		testkit.Must(t, tr.Run(context.Background(), o, 16, nothing, func(p pipeline.Progress) {
+		testkit.Must(t, tr.Run(t.Context(), o, 16, studenttest.Nothing, func(p pipeline.Progress) {
 			if p.Answered != 15 {
 				t.Errorf("%d answered, want 15", p.Answered)
 			}
 		}))
 		return tr
 	}
-	a, b := run(0).Generator().Net.Params(), run(1).Generator().Net.Params()
-	for i := range a {
-		if !slices.Equal(a[i].Value, b[i].Value) {
-			t.Fatalf("parameter %s depends on a query that was not answered", a[i].Name)
-		}
+	a, b := learn(0).Generator(), learn(1).Generator()
+	if !slices.Equal(studenttest.Weights(a), studenttest.Weights(b)) {
+		t.Error("the generator depends on a query that was not answered")
 	}
 }

@@ -14,32 +14,25 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/embed"
+	"github.com/conclave-dp/conclave/internal/pipeline/studenttest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
-
-// weights are all numbers of a student's generator and of its moving average.
-func weights(g *pipeline.Generator) (all []float32) {
-	for _, p := range g.Net.Params() {
-		all = append(all, p.Value...)
-	}
-	return all
-}
 
 // One question is asked, in round 0; the class counts are those of the release, and the
 // student is repeated by its seed.
 func TestAStudentAsksOnce(t *testing.T) {
-	for name, v := range variants() {
+	for name, v := range variants(t) {
 		t.Run(name, func(t *testing.T) {
 			oracle := v.own(t)
 			tr := mustTrain(t, v, oracle, 1)
 			keeps := 0
-			testkit.Must(t, tr.Run(context.Background(), func() error { keeps++; return nil }))
-			if !slices.Equal(oracle.rounds, []uint64{0}) || tr.Rounds() != 0 || keeps < 3 {
-				t.Errorf("rounds %v were asked, %d follow, the state was kept %d times", oracle.rounds, tr.Rounds(),
+			testkit.Must(t, tr.Run(t.Context(), func() error { keeps++; return nil }))
+			if !slices.Equal(oracle.Rounds, []uint64{0}) || tr.Rounds() != 0 || keeps < 3 {
+				t.Errorf("rounds %v were asked, %d follow, the state was kept %d times", oracle.Rounds, tr.Rounds(),
 					keeps)
 			}
 			notes := tr.Notes()
-			if diff := cmp.Diff([]string{"embedding"}, notes.Receipts); diff != "" || notes.Spent != 0.7 ||
+			if diff := cmp.Diff([]string{"embedding"}, notes.Receipts); diff != "" || notes.Spent != 0.25 ||
 				notes.TeachersLeast != 10 || notes.Begun != v.o.Fit.Steps {
 				t.Errorf("notes %+v", notes)
 			}
@@ -48,7 +41,7 @@ func TestAStudentAsksOnce(t *testing.T) {
 			scale := notes.CountScale * math.Sqrt2
 			for c, count := range notes.Counts {
 				want := 0.0
-				for _, of := range oracle.classes {
+				for _, of := range oracle.Classes {
 					if of == c {
 						want++
 					}
@@ -60,10 +53,10 @@ func TestAStudentAsksOnce(t *testing.T) {
 			again := mustTrain(t, v, v.own(t), 1)
 			other := mustTrain(t, v, v.own(t), 2)
 			for _, tr := range []*embed.Trainer{again, other} {
-				testkit.Must(t, tr.Run(context.Background(), nothing))
+				testkit.Must(t, tr.Run(t.Context(), studenttest.Nothing))
 			}
-			if !slices.Equal(weights(tr.Generator()), weights(again.Generator())) ||
-				slices.Equal(weights(tr.Generator()), weights(other.Generator())) {
+			if !slices.Equal(studenttest.Weights(tr.Generator()), studenttest.Weights(again.Generator())) ||
+				slices.Equal(studenttest.Weights(tr.Generator()), studenttest.Weights(other.Generator())) {
 				t.Error("the generator does not follow from the seed")
 			}
 		})
@@ -87,16 +80,16 @@ func TestTheGeneratorMatchesTheRecords(t *testing.T) {
 		"images":     {"images", 250, 0.2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := variants()[c.of]
+			v := variants(t)[c.of]
 			v.o.Fit.Steps, v.o.Fit.Batch, v.o.Student.Hidden = c.steps, 128, 32
 			v.o.Fit.Average = 0.95
 			v.o.Features.Waves = 100 // fewer do not tell 64 pixels apart
 			oracle, null := v.own(t), v.own(t)
-			null.x, null.classes = nil, nil
+			null.X, null.Classes = nil, nil
 			tr, other := mustTrain(t, v, oracle, 1), mustTrain(t, v, null, 1)
-			testkit.Must(t, errors.Join(tr.Run(context.Background(), nothing),
-				other.Run(context.Background(), nothing)))
-			with, without := apart(oracle, tr.Generator(), v.classes), apart(oracle, other.Generator(), v.classes)
+			testkit.Must(t, errors.Join(tr.Run(t.Context(), studenttest.Nothing),
+				other.Run(t.Context(), studenttest.Nothing)))
+			with, without := oracle.Apart(tr.Generator(), v.classes), oracle.Apart(other.Generator(), v.classes)
 			t.Logf("apart by %.3f, without records by %.3f", with, without)
 			if with > c.limit || without < 2*with {
 				t.Errorf("apart by %.3f, without records by %.3f", with, without)
@@ -105,57 +98,55 @@ func TestTheGeneratorMatchesTheRecords(t *testing.T) {
 	}
 }
 
-// A student that was stopped at any time it is kept, or between, goes on as if it had not
-// been: it does not ask again, and ends with the same generator to the last bit.
 func TestResumeGivesTheSameBits(t *testing.T) {
-	for name, v := range variants() {
+	for name, v := range variants(t) {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() {
-				v.o.Fit.Steps = 10
-			}
-			straight := mustTrain(t, v, v.own(t), 1)
-			keeps := 0
-			testkit.Must(t, straight.Run(context.Background(), func() error { keeps++; return nil }))
-			want, stop := weights(straight.Generator()), errors.New("stop")
-			for at := range keeps {
-				path := filepath.Join(t.TempDir(), "student.safetensors")
-				oracle := v.own(t)
-				tr, kept := mustTrain(t, v, oracle, 1), 0
-				if err := tr.Run(context.Background(), func() error {
-					if kept++; kept == at+1 {
-						return tr.Save(path, "run")
-					}
-					if kept > at+1 { // what came after is lost
-						return stop
-					}
-					return nil
-				}); at+1 < keeps && !errors.Is(err, stop) {
-					t.Fatal(err)
-				}
-				tr = mustTrain(t, v, oracle, 1)
-				if found, err := tr.Restore(path, "run"); err != nil || !found {
-					t.Fatalf("restored %v, %v", found, err)
-				}
-				testkit.Must(t, tr.Run(context.Background(), nothing))
-				if oracle.asked != 1 {
-					t.Fatalf("kept %d times: it was asked %d times", at+1, oracle.asked)
-				}
-				if !slices.Equal(weights(tr.Generator()), want) {
-					t.Fatalf("kept %d times: the generator is another", at+1)
-				}
-				if diff := cmp.Diff(straight.Notes(), tr.Notes()); diff != "" {
-					t.Fatal(diff)
-				}
+			v.o.Fit.Steps = 20
+			var resumed studenttest.Case[uint64]
+			studenttest.Resumes(t, func() studenttest.Case[uint64] { resumed = v.of(t); return resumed })
+			if n := len(resumed.Asked()); n != 1 {
+				t.Errorf("it was asked %d times", n)
 			}
 		})
 	}
 }
 
+func TestCheckpointsAreTheirRuns(t *testing.T) {
+	v := variants(t)["a table"]
+	others := map[string]studenttest.Trainer{}
+	for name, change := range map[string]func(*embed.Options){
+		"a wider generator's": func(o *embed.Options) { o.Student.Hidden++ },
+		"of more waves":       func(o *embed.Options) { o.Features.Waves++ },
+		"of fewer features":   func(o *embed.Options) { o.Features.Pairs = 0 },
+	} {
+		other := v
+		change(&other.o)
+		others[name] = mustTrain(t, other, v.own(t), 1)
+	}
+	c := v.of(t)
+	c.RefusesCheckpoints(t, c.Stopped(t, 0), "embed", "remove the file and run again", others, nil)
+}
+
+// A checkpoint from before the question was answered holds no release: it is asked for.
+func TestACheckpointBeforeTheRelease(t *testing.T) {
+	v := variants(t)["a table"]
+	path := filepath.Join(t.TempDir(), "student.safetensors")
+	testkit.Must(t, mustTrain(t, v, v.own(t), 1).Save(path, "run"))
+	oracle := v.own(t)
+	tr := mustTrain(t, v, oracle, 1)
+	if found, err := tr.Restore(path, "run"); err != nil || !found {
+		t.Fatalf("restored %v, %v", found, err)
+	}
+	if err := tr.Run(t.Context(), studenttest.Nothing); err != nil || len(oracle.Rounds) != 1 {
+		t.Errorf("asked in rounds %v, %v", oracle.Rounds, err)
+	}
+}
+
 // A context that ends stops the fit, and what was kept goes on.
 func TestAStudentIsStopped(t *testing.T) {
-	v := variants()["a table"]
+	v := variants(t)["a table"]
 	path := filepath.Join(t.TempDir(), "student.safetensors")
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	oracle := v.own(t)
 	tr, kept := mustTrain(t, v, oracle, 1), 0
 	err := tr.Run(ctx, func() error {
@@ -169,16 +160,16 @@ func TestAStudentIsStopped(t *testing.T) {
 	}
 	if found, err := mustTrain(t, v, oracle, 1).Restore(filepath.Join(t.TempDir(), "none"), "run"); found ||
 		err != nil {
-		t.Errorf("restored from nothing: %v, %v", found, err)
+		t.Errorf("restored from studenttest.Nothing: %v, %v", found, err)
 	}
 }
 
 // Progress counts the steps up to all of them.
 func TestStepsAreWatched(t *testing.T) {
-	v := variants()["a table"]
+	v := variants(t)["a table"]
 	for _, steps := range []int{1, 7, 45} {
 		v.o.Fit.Steps = steps
-		e, last := encoderOf(t, v.schema), 0
+		e, last := v.e, 0
 		tr, err := embed.New(v.o, e, 2, 1)
 		testkit.Must(t, err)
 		s, err := embed.NewStart(v.o, e, 2, 1, v.own(t), func(done, of int) {
@@ -189,17 +180,17 @@ func TestStepsAreWatched(t *testing.T) {
 		})
 		testkit.Must(t, err)
 		tr.StartWith(s)
-		testkit.Must(t, tr.Run(context.Background(), nothing))
+		testkit.Must(t, tr.Run(t.Context(), studenttest.Nothing))
 		if tr.Notes().Begun != steps || last < steps*9/10 {
 			t.Errorf("%d steps: %d were taken, the last that was seen is %d", steps, tr.Notes().Begun, last)
 		}
 	}
 }
 
-// Releases that do not fit are refused, and nothing is noted of them. Errors of the oracle
+// Releases that do not fit are refused, and studenttest.Nothing is noted of them. Errors of the oracle
 // and of keep come through as they are.
 func TestWrongReleasesAreRefused(t *testing.T) {
-	v := variants()["a table"]
+	v := variants(t)["a table"]
 	over := errors.New("the budget is spent")
 	for name, c := range map[string]struct {
 		spoil func(a *embed.Answer)
@@ -214,13 +205,19 @@ func TestWrongReleasesAreRefused(t *testing.T) {
 		}, want: "embed: number 0 of the release is not finite"},
 		"a number less": {spoil: func(a *embed.Answer) { a.Sum = a.Sum[1:] }, want: "embed: the release holds"},
 		"a number more": {spoil: func(a *embed.Answer) { a.Sum = append(a.Sum, 0) }, want: "of 2 classes"},
-		"nothing":       {spoil: func(a *embed.Answer) { a.Sum = nil }, want: "embed: the release holds 0 numbers"},
+		"studenttest.Nothing": {spoil: func(a *embed.Answer) { a.Sum = nil }, want: "embed: the release holds 0 " +
+			"numbers"},
 		"of the oracle": {err: over, want: over.Error()},
 	} {
 		oracle := v.own(t)
-		oracle.spoil, oracle.err = c.spoil, c.err
+		oracle.Spoil = func(a *embed.Answer) error {
+			if c.spoil != nil {
+				c.spoil(a)
+			}
+			return c.err
+		}
 		tr := mustTrain(t, v, oracle, 1)
-		err := tr.Run(context.Background(), func() error { t.Errorf("%s: kept", name); return nil })
+		err := tr.Run(t.Context(), func() error { t.Errorf("%s: kept", name); return nil })
 		if err == nil || !strings.Contains(err.Error(), c.want) || c.err != nil && !errors.Is(err, c.err) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
@@ -229,7 +226,7 @@ func TestWrongReleasesAreRefused(t *testing.T) {
 		}
 	}
 	full := errors.New("no space left")
-	if err := mustTrain(t, v, v.own(t), 1).Run(context.Background(), func() error {
+	if err := mustTrain(t, v, v.own(t), 1).Run(t.Context(), func() error {
 		return full
 	}); !errors.Is(err, full) {
 		t.Errorf("an error of keep: %v", err)
@@ -238,9 +235,10 @@ func TestWrongReleasesAreRefused(t *testing.T) {
 
 // Training that leaves the numbers is said with what helps.
 func TestDivergenceIsSaid(t *testing.T) {
-	v := variants()["a table"]
+	v := variants(t)["a table"]
 	v.o.Fit.StepSize, v.o.Fit.StepEnd, v.o.Student.Layers = 1e3, 1e3, 16
-	if err := mustTrain(t, v, v.own(t), 1).Run(context.Background(), nothing); !errors.Is(err, pipeline.ErrDiverged) ||
+	if err := mustTrain(t, v, v.own(t), 1).Run(t.Context(), studenttest.Nothing); !errors.Is(err,
+		pipeline.ErrDiverged) ||
 		!strings.Contains(err.Error(), "lower fit.step_size") {
 		t.Errorf("error %v", err)
 	}
@@ -252,9 +250,9 @@ func TestHoldKeepsTheGeneratorNear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a fit of full length")
 	}
-	v := variants()["a table"]
+	v := variants(t)["a table"]
 	v.o.Fit.Steps, v.o.Student.Hidden = 300, 32
-	e := encoderOf(t, v.schema)
+	e := v.e
 	after := func(hold bool) float64 {
 		oracle := v.own(t)
 		s, err := embed.NewStart(v.o, e, 2, 1, oracle, unwatched)
@@ -264,7 +262,7 @@ func TestHoldKeepsTheGeneratorNear(t *testing.T) {
 		testkit.Must(t, err)
 		l := pipeline.NewLearner(g, 1e-3)
 		var notes pipeline.Learned
-		testkit.Must(t, s.Begin(context.Background(), &notes, l, rng, nothing))
+		testkit.Must(t, s.Begin(t.Context(), &notes, l, rng, studenttest.Nothing))
 		l.SetRate(2e-3)
 		classes := pipeline.Balanced(64, 2)
 		x, grad := make([]float32, 64*g.Width()), make([]float32, 64*g.Width())
@@ -280,7 +278,7 @@ func TestHoldKeepsTheGeneratorNear(t *testing.T) {
 				s.Hold(l, rng)
 			}
 		}
-		return apart(oracle, g, 2)
+		return oracle.Apart(g, 2)
 	}
 	held, free := after(true), after(false)
 	t.Logf("held it is apart by %.3f, free by %.3f", held, free)

@@ -2,7 +2,6 @@ package dpgan
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 
@@ -76,82 +75,61 @@ func TestOptionsThatCannotWork(t *testing.T) {
 func TestOptionsThatDoNotFitTheRecords(t *testing.T) {
 	table, images := studenttest.Table(t), studenttest.Images(t, 8, 8, 1)
 	for name, c := range map[string]struct {
-		e      *encode.Encoder
-		o      Options
-		change func(o *Options)
-		want   string // nothing: it works
+		e    *encode.Encoder
+		o    Options
+		set  string
+		want string // nothing: it works
 	}{
-		"a table":           {table, smallOptions(), func(*Options) {}, ""},
-		"defaults, a table": {table, DefaultOptions(), func(*Options) {}, ""},
-		"defaults, images":  {images, DefaultOptions(), func(*Options) {}, ""},
-		"images":            {images, imageOptions(), func(*Options) {}, ""},
-		"a batch of units":  {table, DefaultOptions(), func(o *Options) { o.Batch, o.Units = 50, 1000 }, ""},
-		"a tiny batch": {table, DefaultOptions(), func(o *Options) {
-			o.Batch, o.Units = 1, 2_000_000_000
-		}, "dpgan.rate: 5e-10 is not between"},
-		"a convolution": {table, smallOptions(), func(o *Options) {
-			o.Discriminator.Kind = "convolution"
-		}, "dpgan.discriminator.kind: convolution is for images only"},
-		"cosines": {table, smallOptions(), func(o *Options) {
-			o.Discriminator.Features = "cosines"
-		}, "dpgan.discriminator.features: cosines is for images only"},
-		"a table's picture": {table, smallOptions(), func(o *Options) {
-			o.Student.Generator = "convolution"
-		}, "dpgan.student.generator: convolution is for images only"},
-		"a warped table": {table, smallOptions(), func(o *Options) {
-			o.Student.Warp = 1
-		}, "dpgan.student.warp is for images only"},
-		"many cosines": {images, climbOptions(), func(o *Options) {
-			o.Discriminator.Features, o.Discriminator.Cosines = "cosines", 9
-		}, "dpgan.discriminator.cosines: 9 frequencies are more than the pixels of an image's side, 8"},
-		"tilted images": {images, climbOptions(), func(o *Options) {
-			o.Student.Follow = Tilt
-		}, "dpgan.student.follow: tilt is for tables only"},
-		"standard images": {images, climbOptions(), func(o *Options) {
-			o.Discriminator.Features = "standard"
-		}, "dpgan.discriminator.features: standard is for tables only"},
-		"images in pieces": {images, climbOptions(), func(o *Options) {
-			o.Discriminator.Features = "pieces"
-		}, "dpgan.discriminator.features: pieces is for tables only"},
-		"a tilt by reuse": {table, smallOptions(), func(o *Options) {
-			o.Discriminator.Reuse = 2
-		}, "dpgan.discriminator.reuse: 2 steps on a release"},
-		"a tilt by distance": {table, smallOptions(), func(o *Options) {
-			o.Discriminator.Loss = Wasserstein
-		}, "dpgan.student.follow: tilt needs a discriminator whose score is a log-ratio"},
-		"a tilt by ratios": {table, smallOptions(), func(o *Options) {
-			o.Discriminator.Loss = KLWGAN
-		}, "and loss kl-wgan gives none"},
-		"a tilt by default": {table, DefaultOptions(), func(o *Options) {
-			o.Student.Follow = Tilt
-		}, "dpgan.student.follow: tilt needs"},
-		"a decay too large": {table, DefaultOptions(), func(o *Options) { // of the chosen step size, 0.3
-			o.Discriminator.Decay = 4
-		}, "dpgan.discriminator.decay: 4 is not at least 0 and below 1/step_size"},
-		"an infinite decay": {table, DefaultOptions(), func(o *Options) {
-			o.Discriminator.Decay = math.Inf(1)
-		}, "dpgan.discriminator.decay: +Inf"},
-		"a discriminator": {table, smallOptions(), func(o *Options) {
-			o.Discriminator.Layers, o.Discriminator.Hidden = 2, 4096
-		}, "dpgan.discriminator: a discriminator of more than 131072 weights"},
-		"a convolution's input": {images, imageOptions(), func(o *Options) {
-			o.Discriminator.Features = "cosines"
-		}, "dpgan.discriminator: a discriminator of kind convolution sees pixels"},
-		"a linear convolution": {images, imageOptions(), func(o *Options) {
-			o.Discriminator.Layers = 0
-		}, "dpgan.discriminator: a discriminator of kind convolution needs at least one layer"},
-		"halved too often": {images, imageOptions(), func(o *Options) {
-			o.Discriminator.Layers = 4
-		}, "dpgan.discriminator: an image of 8 x 8 cannot be halved 4 times"},
-		"a generator": {images, imageOptions(), func(o *Options) {
-			o.Student.Generator, o.Student.Layers = "convolution", 4
-		}, "dpgan.student: a generator of kind convolution with layers 4 cannot make images of 8 x 8"},
-		"all at once": {images, climbOptions(), func(o *Options) {
-			o.Discriminator.Features, o.Student.Follow, o.Discriminator.Loss = "pieces", Tilt, Wasserstein
-		}, "dpgan.student.follow: tilt is for tables only; use climb\ndpgan.discriminator.features: pieces is for " +
-			"tables only; use plain or cosines\ndpgan.student.follow: tilt needs"},
+		"a table":           {table, smallOptions(), "", ""},
+		"defaults, a table": {table, DefaultOptions(), "", ""},
+		"defaults, images":  {images, DefaultOptions(), "", ""},
+		"images":            {images, imageOptions(), "", ""},
+		"a batch of units":  {table, DefaultOptions(), "{batch: 50, units: 1000}", ""},
+		"a tiny batch": {table, DefaultOptions(), "{batch: 1, units: 2000000000}",
+			"dpgan.rate: 5e-10 is not between"},
+		"a convolution": {table, smallOptions(), "discriminator: {kind: convolution}",
+			"dpgan.discriminator.kind: convolution is for images only"},
+		"cosines": {table, smallOptions(), "discriminator: {features: cosines}",
+			"dpgan.discriminator.features: cosines is for images only"},
+		"a table's picture": {table, smallOptions(), "student: {generator: convolution}",
+			"dpgan.student.generator: convolution is for images only"},
+		"a warped table": {table, smallOptions(), "student: {warp: 1}", "dpgan.student.warp is for images only"},
+		"many cosines": {images, climbOptions(), "discriminator: {features: cosines, cosines: 9}",
+			"dpgan.discriminator.cosines: 9 frequencies are more than the pixels of an image's side, 8"},
+		"tilted images": {images, climbOptions(), "student: {follow: tilt}",
+			"dpgan.student.follow: tilt is for tables only"},
+		"standard images": {images, climbOptions(), "discriminator: {features: standard}",
+			"dpgan.discriminator.features: standard is for tables only"},
+		"images in pieces": {images, climbOptions(), "discriminator: {features: pieces}",
+			"dpgan.discriminator.features: pieces is for tables only"},
+		"a tilt by reuse": {table, smallOptions(), "discriminator: {reuse: 2}",
+			"dpgan.discriminator.reuse: 2 steps on a release"},
+		"a tilt by distance": {table, smallOptions(), "discriminator: {loss: wasserstein}",
+			"dpgan.student.follow: tilt needs a discriminator whose score is a log-ratio"},
+		"a tilt by ratios": {table, smallOptions(), "discriminator: {loss: kl-wgan}",
+			"and loss kl-wgan gives none"},
+		"a tilt by default": {table, DefaultOptions(), "student: {follow: tilt}",
+			"dpgan.student.follow: tilt needs"},
+		"a decay too large": {table, DefaultOptions(), "discriminator: {decay: 4}",
+			"dpgan.discriminator.decay: 4 is not at least 0 and below 1/step_size"},
+		"an infinite decay": {table, DefaultOptions(), "discriminator: {decay: .inf}",
+			"dpgan.discriminator.decay: +Inf"},
+		"a discriminator": {table, smallOptions(), "discriminator: {layers: 2, hidden: 4096}",
+			"dpgan.discriminator: a discriminator of more than 131072 weights"},
+		"a convolution's input": {images, imageOptions(), "discriminator: {features: cosines}",
+			"dpgan.discriminator: a discriminator of kind convolution sees pixels"},
+		"a linear convolution": {images, imageOptions(), "discriminator: {layers: 0}",
+			"dpgan.discriminator: a discriminator of kind convolution needs at least one layer"},
+		"halved too often": {images, imageOptions(), "discriminator: {layers: 4}",
+			"dpgan.discriminator: an image of 8 x 8 cannot be halved 4 times"},
+		"a generator": {images, imageOptions(), "student: {generator: convolution, layers: 4}",
+			"dpgan.student: a generator of kind convolution with layers 4 cannot make images of 8 x 8"},
+		"all at once": {images, climbOptions(),
+			"{discriminator: {features: pieces, loss: wasserstein}, student: {follow: tilt}}",
+			"dpgan.student.follow: tilt is for tables only; use climb\ndpgan.discriminator.features: pieces is for " +
+				"tables only; use plain or cosines\ndpgan.student.follow: tilt needs"},
 	} {
-		c.change(&c.o)
+		c.o = studenttest.With(t, c.o, c.set)
 		err := c.o.ChosenFor(c.e).CheckFor(c.e, 2)
 		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
@@ -164,8 +142,8 @@ func TestOptionsThatDoNotFitTheRecords(t *testing.T) {
 
 // What is chosen stays when it is chosen again, and what was set stays what it is.
 func TestChoicesStay(t *testing.T) {
-	for name, e := range map[string]*encode.Encoder{"table": studenttest.Table(t), "images": studenttest.Images(t, 8, 8,
-		1)} {
+	table, images := studenttest.Table(t), studenttest.Images(t, 8, 8, 1)
+	for name, e := range map[string]*encode.Encoder{"table": table, "images": images} {
 		o := DefaultOptions().ChosenFor(e)
 		if again := o.ChosenFor(e); again != o {
 			t.Errorf("%s: chosen\n%+v, again\n%+v", name, o, again)

@@ -92,11 +92,20 @@ func TestConditionsAreExact(t *testing.T) {
   - {name: d, kind: integer, lower: 0, upper: 5000}
 `, abcd(3000), 3)
 	m := s.model
-	for _, texts := range [][]string{{"a>=3", "a<7", "c=v"}, {"b<=0.37", "d>1234"}, {"b=", "c=w"}, {"d<4000", "a<=4"}} {
+	for _, texts := range [][]string{{"a>=3", "a<7", "c=v"}, {"b<=0.37", "d>1234", "a<=8"}, {"b=", "c=w"}, {"d<4000", "a<=4"}} {
 		where := conditions(t, texts...)
 		const n = 30_000
 		table, err := m.Sample(n, where, rand.New(rand.NewPCG(5, 6)))
 		testkit.Must(t, err)
+		for _, w := range where {
+			at, meets, err := w.On(m.schema)
+			testkit.Must(t, err)
+			for i := range n {
+				if cell := table.Cells(i)[at]; !meets(cell) {
+					t.Fatalf("%v: a row has %v in column %d", texts, cell, at)
+				}
+			}
+		}
 		left := func(column, fine int) float64 {
 			share := 1.0
 			for _, w := range where {

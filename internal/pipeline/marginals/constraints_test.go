@@ -69,7 +69,7 @@ func TestRowsMeetConstraints(t *testing.T) {
 		for _, texts := range [][]string{nil, {"ward=birth"}, {"came>300", "low>=40"}, {"age>100", "ward=other"}} {
 			n := 4000
 			if epsilon < 1 { // nearly all that noise makes of the model is dropped
-				n = 500
+				n = 100
 			}
 			table, err := m.Sample(n, conditions(t, texts...), rand.New(rand.NewPCG(3, 4)))
 			testkit.Must(t, err)

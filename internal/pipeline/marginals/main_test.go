@@ -16,12 +16,14 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 func trainingOf(t testing.TB, schema *partition.Schema) *training {
 	t.Helper()
 	o := DefaultOptions()
+	o.Steps = 80 // enough for small tables
 	return newTraining(&o, pipeline.Problem{
 		Run: "r", Encoder: encode.New(schema), Classes: max(1, len(schema.Classes())), Teachers: 10, Seed: 1,
 	}).(*training)
@@ -105,8 +107,7 @@ func learned(t testing.TB, rows [][]float64, epsilon float64) (*student, *oracle
 
 func learnedBy(t testing.TB, text string, rows [][]float64, epsilon float64) (*student, *oracle) {
 	t.Helper()
-	schema, err := partition.ParseSchema([]byte(text))
-	testkit.Must(t, err)
+	schema := partitiontest.Schema(t, text)
 	train := trainingOf(t, schema)
 	budget, err := privacy.NewBudget(epsilon, 1e-5)
 	testkit.Must(t, err)
@@ -178,69 +179,6 @@ func TestRowsGetNearerWithTheBudget(t *testing.T) {
 	}
 	if little, much := distance(0.2), distance(10); much > little/2 {
 		t.Errorf("the distance of tables is %.3f at epsilon 0.2 and %.3f at 10", little, much)
-	}
-}
-
-// Drawn rows are those of the model under the conditions.
-func TestConditions(t *testing.T) {
-	s, _ := learned(t, people(5000), 4)
-	m, err := s.Model(nil)
-	testkit.Must(t, err)
-	var where []pipeline.Condition
-	for _, text := range []string{"hours>35", "hours<=45", "label=1", "years<=2", "gain<500"} {
-		c, err := pipeline.ParseCondition(text)
-		testkit.Must(t, err)
-		where = append(where, c)
-	}
-	const n = 20_000
-	some, err := m.Sample(n, where, rand.New(rand.NewPCG(1, 1)))
-	testkit.Must(t, err)
-	all, err := m.Sample(50*n, nil, rand.New(rand.NewPCG(2, 1)))
-	testkit.Must(t, err)
-	meets := func(r []float64) bool {
-		return r[0] > 35 && r[0] <= 45 && r[4] == 1 && r[3] <= 2 && r[1] < 500
-	}
-	stat := map[string]func([]float64) bool{
-		"40 hours":  func(r []float64) bool { return r[0] == 40 },
-		"39 hours":  func(r []float64) bool { return r[0] == 39 },
-		"low":       func(r []float64) bool { return r[2] == 0 },
-		"some gain": func(r []float64) bool { return r[1] > 0 },
-	}
-	kept := 0.0
-	among := map[string]float64{}
-	for i := range all.Len() {
-		if r := all.Cells(i); meets(r) {
-			kept++
-			for name, of := range stat {
-				if of(r) {
-					among[name]++
-				}
-			}
-		}
-	}
-	got := map[string]float64{}
-	for i := range some.Len() {
-		r := some.Cells(i)
-		if !meets(r) {
-			t.Fatalf("row %v does not meet the conditions", r)
-		}
-		for name, of := range stat {
-			if of(r) {
-				got[name]++
-			}
-		}
-	}
-	for name := range stat {
-		p, q := among[name]/kept, got[name]/n
-		// 7 deviations of both samples: 1 in 1e11 fails.
-		if math.Abs(p-q) > 7*math.Sqrt(p*(1-p)*(1/kept+1.0/n))+1e-3 {
-			t.Errorf("%s: %.4f of %v rows that meet the conditions, %.4f of those drawn by them", name, p, kept, q)
-		}
-	}
-	impossible, err := pipeline.ParseCondition("hours>100")
-	testkit.Must(t, err)
-	if _, err := m.Sample(1, []pipeline.Condition{impossible}, rand.New(rand.NewPCG(1, 1))); err == nil {
-		t.Error("rows above the range are drawn")
 	}
 }
 
@@ -316,8 +254,7 @@ func TestParts(t *testing.T) {
 		{"kind: continuous, lower: 1e300, upper: 1.5e300", 251, []float64{1e300, 1.002e300}, nil},
 		{"kind: continuous, lower: 1e20, upper: 100000000000000032768", 0, []float64{1e20}, nil}, // has gaps
 	} {
-		schema, err := partition.ParseSchema([]byte("columns:\n  - {name: a, " + c.column + "}\n"))
-		testkit.Must(t, err)
+		schema := partitiontest.Schema(t, "columns:\n  - {name: a, "+c.column+"}\n")
 		from := parts(&schema.Columns[0], 256)
 		if len(from) > 256 || c.n > 0 && len(from) != c.n && len(from) != c.n+1 || !slices.IsSorted(from) {
 			t.Errorf("%s: %d parts, sorted %v", c.column, len(from), slices.IsSorted(from))
@@ -358,8 +295,7 @@ func TestHeaps(t *testing.T) {
 
 // Noise in fine cells is taken out, and spikes stay.
 func TestSmooth(t *testing.T) {
-	schema, err := partition.ParseSchema([]byte("columns:\n  - {name: a, kind: integer, lower: 0, upper: 255}\n"))
-	testkit.Must(t, err)
+	schema := partitiontest.Schema(t, "columns:\n  - {name: a, kind: integer, lower: 0, upper: 255}\n")
 	rng := rand.New(rand.NewPCG(2, 2))
 	c := fineColumn{cells: plain(schema, 0, fineCells(&schema.Columns[0], 256)), variance: 400}
 	truth := make([]float64, 256)

@@ -92,7 +92,9 @@ func TestConditionsAreExact(t *testing.T) {
   - {name: d, kind: integer, lower: 0, upper: 5000}
 `, abcd(3000), 3)
 	m := s.model
-	for _, texts := range [][]string{{"a>=3", "a<7", "c=v"}, {"b<=0.37", "d>1234", "a<=8"}, {"b=", "c=w"}, {"d<4000", "a<=4"}} {
+	for _, texts := range [][]string{
+		{"a>=3", "a<7", "c=v"}, {"b<=0.37", "d>1234", "a<=8"}, {"b=", "c=w"}, {"d<4000", "a<=4"},
+	} {
 		where := conditions(t, texts...)
 		const n = 30_000
 		table, err := m.Sample(n, where, rand.New(rand.NewPCG(5, 6)))

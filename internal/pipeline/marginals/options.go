@@ -2,6 +2,20 @@ package marginals
 
 import "github.com/conclave-dp/conclave/internal/pipeline"
 
+// Pipeline is what runs know of this pipeline.
+var Pipeline = pipeline.Pipeline{
+	Name:            "marginals",
+	Options:         pipeline.Defaults(DefaultOptions),
+	New:             newTraining,
+	Asks:            []string{columnsKind, pairsKind},
+	Kinds:           kinds,
+	Model:           modelKind,
+	TablesOnly:      true,
+	Constraints:     true,
+	NoDiscriminator: "it fits tables and trains no network",
+	Words:           pipeline.Words{Answers: "counts of cells", Baseline: "noise alone"},
+}
+
 // Options are the section `marginals:` of a run.yaml.
 type Options struct {
 	// Quorum is the share of the teachers without which a round does not count, Deadline for how

@@ -87,15 +87,6 @@ func (s *student) Learn(
 	return s.Run(ctx, by, min(s.p.Queries, rounds*s.p.PerRound), keep, progress)
 }
 
-// Votes are the released shares that the student keeps. Where only winners were released there
-// are none.
-func (s *student) Votes() []pipeline.ReleasedVotes {
-	if s.t.o.Release != "histogram" {
-		return nil
-	}
-	return s.Released()
-}
-
 // asker carries the questions over the wire.
 type asker struct {
 	pipeline.Counter

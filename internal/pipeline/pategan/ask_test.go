@@ -108,11 +108,17 @@ func TestShareNoise(t *testing.T) {
 	}
 }
 
-// Of winners there are no shares.
-func TestWinnersHaveNoShares(t *testing.T) {
-	o := DefaultOptions()
-	o.Release = "winner"
-	if shares := (&student{t: &training{o: o}}).Votes(); shares != nil {
-		t.Errorf("%v", shares)
+// Of the rounds that are kept, numbers and answered shares; an unanswered query has none, and winners
+// have none.
+func TestReleasedVotesAreAnsweredShares(t *testing.T) {
+	trainer := &Trainer{NetworkStudent: &pipeline.NetworkStudent{Done: 7}, opts: DefaultOptions(), rounds: []*labelled{
+		{share: []float32{0.25, 0.5, 1.25}, known: []float32{1, 0, 1}, noise: 0.1},
+		{share: []float32{0}, known: []float32{0}, noise: 0.2},
+	}}
+	want := []pipeline.ReleasedVotes{{Round: 6, Shares: []float32{0.25, 1.25}, Noise: 0.1}, {Round: 7, Noise: 0.2}}
+	testkit.Same(t, "", want, trainer.Votes())
+	trainer.opts.Release = "winner"
+	if shares := trainer.Votes(); shares != nil {
+		t.Errorf("of winners: %v", shares)
 	}
 }

@@ -168,3 +168,46 @@ func (t *Trainer) learn(ctx context.Context, q *pipeline.VoteQuestion, a *pipeli
 	}
 	return answered, nil
 }
+
+// Votes are the released shares of the rounds that the student keeps, the newest last. Where only
+// winners were released there are none.
+func (t *Trainer) Votes() []pipeline.ReleasedVotes {
+	if t.opts.Release != "histogram" {
+		return nil
+	}
+	list := make([]pipeline.ReleasedVotes, len(t.rounds))
+	for i, r := range t.rounds {
+		list[i] = pipeline.ReleasedVotes{Round: uint64(1 + t.Done - len(t.rounds) + i), Noise: r.noise}
+		for q, known := range r.known {
+			if known > 0 {
+				list[i].Shares = append(list[i].Shares, r.share[q])
+			}
+		}
+	}
+	return list
+}
+
+// spread replaces columns of every second query by uniform ones, so that the
+// round also learns what is true where the generator does not go.
+func (t *Trainer) spread(queries []float32) {
+	w := t.Learner.Generator.Width()
+	row := make([]float32, w)
+	for i := 0; i < len(queries)/w; i++ {
+		if t.Rand.Float64() >= t.opts.Student.Spread {
+			continue
+		}
+		t.mover.Uniform(row)
+		for k, h := range t.heads {
+			if h.Kind == encode.HeadMissing {
+				continue // goes with its number
+			}
+			hi := h.Offset + h.Width
+			if k+1 < len(t.heads) && t.heads[k+1].Kind == encode.HeadMissing {
+				hi++
+			}
+			if t.Rand.IntN(2) == 0 {
+				copy(queries[i*w+h.Offset:i*w+hi], row[h.Offset:hi])
+			}
+		}
+	}
+}

@@ -19,12 +19,8 @@ func smallConvolution(t *testing.T) *NetworkModel {
 
 // sampled are n records of alternating classes.
 func sampled(g *Generator, n int, seed uint64) []float32 {
-	classes := make([]int, n)
-	for i := range classes {
-		classes[i] = i % 2
-	}
 	x := make([]float32, n*g.Width())
-	g.Sample(x, classes, rand.New(rand.NewPCG(seed, 2)))
+	g.Sample(x, Balanced(n, 2), rand.New(rand.NewPCG(seed, 2)))
 	return x
 }
 

@@ -10,12 +10,7 @@ import (
 func TestGeneratedRecordsAreEncodedRecords(t *testing.T) {
 	g := testModel(t, 0.5, 0.5).Generator
 	const n = 2000
-	classes := make([]int, n)
-	for i := range classes {
-		classes[i] = i % 2
-	}
-	x := make([]float32, n*g.Width())
-	g.Sample(x, classes, rand.New(rand.NewPCG(1, 2)))
+	x := sampled(g, n, 1)
 	empty := 0
 	for i := range n {
 		r := x[i*g.Width() : (i+1)*g.Width()]
@@ -62,14 +57,4 @@ func TestEmptyCellsHideTheirNumber(t *testing.T) {
 		}
 	}
 	t.Error("no gradient reached the network")
-}
-
-func TestNewGeneratorRefuses(t *testing.T) {
-	m := testModel(t, 0.5, 0.5)
-	for _, s := range []GeneratorSpec{{}, {Noise: 1, Layers: 1, Classes: 1},
-		{Noise: 1, Hidden: 1, Layers: 1, Classes: -1}} {
-		if _, err := NewGenerator(m.encoder, s, rand.New(rand.NewPCG(1, 1))); err == nil {
-			t.Errorf("%+v was accepted", s)
-		}
-	}
 }

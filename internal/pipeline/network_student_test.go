@@ -70,6 +70,37 @@ func TestBegin(t *testing.T) {
 	}
 }
 
+// Rounds are asked until so many are done; errors come through as they are, and what was learned before
+// stays.
+func TestAsk(t *testing.T) {
+	s, over, full := testStudent(t, 2, false), errors.New("over"), errors.New("full")
+	oracle := &counter{answer: CountAnswer{Counts: []float64{3, 1}, Paid: Paid{"counts", 3, 0}}}
+	var shown []Progress
+	ask := func(rounds int, keep, refusal error) error {
+		return s.Ask(t.Context(), oracle, rounds, func() error { return keep }, func(p Progress) {
+			shown = append(shown, p)
+		}, func(number uint64) (answered, queries int, err error) {
+			if number == 3 && refusal != nil {
+				return 0, 0, refusal
+			}
+			s.Done++
+			s.Took(Paid{"round", 2, float64(number)})
+			return 4, 5, nil
+		})
+	}
+	if err := ask(4, nil, over); !errors.Is(err, over) || s.Rounds() != 2 || len(s.Receipts) != 3 || s.Spent != 2 {
+		t.Errorf("%d rounds, notes %+v, %v", s.Rounds(), s.Learned, err)
+	}
+	if err := ask(4, full, nil); !errors.Is(err, full) || s.Rounds() != 4 {
+		t.Errorf("%d rounds, %v", s.Rounds(), err)
+	}
+	if err := ask(4, nil, nil); err != nil || s.Rounds() != 4 || oracle.asked != 1 || s.TeachersLeast != 2 {
+		t.Errorf("%d rounds, %d times asked for counts, %v", s.Rounds(), oracle.asked, err)
+	}
+	want := []Progress{{1, 4, 1, 4, 5}, {2, 4, 2, 4, 5}, {3, 4, 3, 4, 5}, {4, 4, 4, 4, 5}}
+	testkit.Same(t, "progress", want, shown)
+}
+
 func save(path string, s *NetworkStudent) error {
 	return s.SaveState(path, "run", func(c Checkpoint, _ *safetensors.Set) any { return c })
 }

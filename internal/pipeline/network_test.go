@@ -27,17 +27,26 @@ func csvOf(t *testing.T, m *NetworkModel, rows, class int, seed uint64) string {
 	return b.String()
 }
 
-// A model that was saved and loaded draws the same rows, to the byte.
-func TestSavedModelDrawsTheSameRows(t *testing.T) {
-	m, dir := testModel(t, 0.7, 0.3), filepath.Join(t.TempDir(), "model")
-	testkit.Must(t, m.Save(dir))
-	loaded, err := loaded(dir)
-	testkit.Must(t, err)
-	if a, b := csvOf(t, m, 1500, anyClass, 3), csvOf(t, loaded, 1500, anyClass, 3); a != b {
-		t.Error("the loaded model draws other rows")
-	}
-	if a, b := csvOf(t, m, 20, anyClass, 3), csvOf(t, m, 20, anyClass, 4); a == b {
-		t.Error("two seeds draw the same rows")
+// A model that was saved and loaded draws the same rows, to the byte, whatever its generator is.
+func TestSavedModelsDrawTheSameRows(t *testing.T) {
+	warped := GeneratorSpec{Noise: 3, Hidden: 6, Layers: 1, Classes: 2, Warp: 2}
+	for name, m := range map[string]*NetworkModel{
+		"dense": testModel(t, 0.7, 0.3), "convolution": smallConvolution(t),
+		"warp": modelOf(t, imageSchema(t, 8, 8, 1), warped, 0.5, 0.5),
+	} {
+		dir := filepath.Join(t.TempDir(), "model")
+		testkit.Must(t, m.Save(dir))
+		loaded, err := loaded(dir)
+		testkit.Must(t, err)
+		if loaded.Generator.spec != m.Generator.spec {
+			t.Errorf("%s: %+v became %+v", name, m.Generator.spec, loaded.Generator.spec)
+		}
+		if a, b := csvOf(t, m, 1100, anyClass, 3), csvOf(t, loaded, 1100, anyClass, 3); a != b {
+			t.Errorf("%s: the loaded model draws other rows", name)
+		}
+		if a, b := csvOf(t, m, 20, anyClass, 3), csvOf(t, m, 20, anyClass, 4); a == b {
+			t.Errorf("%s: two seeds draw the same rows", name)
+		}
 	}
 }
 
@@ -193,75 +202,63 @@ func TestShares(t *testing.T) {
 }
 
 func TestLoadModelRefusesDamage(t *testing.T) {
-	m := testModel(t, 0.7, 0.3)
-	const spec, shares = `{"noise": 4, "hidden": 8, "layers": 2, "classes": 2}`, `[0.7, 0.3]`
-	// model is a model.json with the right digests.
-	model := func(format int, spec, shares string) func(t *testing.T, dir string) {
-		return func(t *testing.T, dir string) {
-			weights := testkit.Read(t, filepath.Join(dir, weightsFile))
-			write(t, dir, modelFile,
-				fmt.Sprintf(`{"format": %d, "generator": %s, "class_shares": %s, "schema_sha256": %q, `+
-					`"weights_sha256": %q}`,
-					format, spec, shares, m.Schema().SHA256, sha256Hex(weights)))
-		}
-	}
-	file := func(name, content string) func(t *testing.T, dir string) {
-		return func(t *testing.T, dir string) { write(t, dir, name, content) }
-	}
+	table, images := testModel(t, 0.7, 0.3), smallConvolution(t)
 	for _, c := range []struct {
-		name, says string // says nothing: it is as it should be
-		damage     func(t *testing.T, dir string)
+		m                    *NetworkModel
+		file, old, new, says string // says nothing: it is as it should be
 	}{
-		{"nothing", "", model(1, spec, shares)},
-		{"not JSON", "model.json", file(modelFile, "{")},
-		{"other format", "format 2", model(2, spec, shares)},
-		{"too large", "too large", model(1, strings.Replace(spec, "8", "900000000", 1), shares)},
-		{"too many layers", "too large", model(1, strings.Replace(spec, `"layers": 2`, `"layers": 900`, 1), shares)},
-		{"too many weights", "too large", model(1, strings.Replace(spec, "8", "65536", 1), shares)},
-		{"a kind by name", "", model(1, strings.Replace(spec, "{", `{"kind": "dense", `, 1), shares)},
-		{"unknown kind", `model.json: a generator of kind "gru" is not known`,
-			model(1, strings.Replace(spec, "{", `{"kind": "gru", `, 1), shares)},
-		{"kind not a word", "kind", model(1, strings.Replace(spec, "{", `{"kind": 1, `, 1), shares)},
-		{"images of a table", "model.json: a generator of kind convolution needs a schema of images",
-			model(1, strings.Replace(spec, "{", `{"kind": "convolution", `, 1), shares)},
-		{"negative", "-4", model(1, strings.Replace(spec, "4", "-4", 1), shares)},
-		{"other shape", "has shape", model(1, strings.Replace(spec, "8", "9", 1), shares)},
-		{"shares above 1", "class shares", model(1, spec, "[0.7, 0.7]")},
-		{"a share below 0", "class share", model(1, spec, "[1.5, -0.5]")},
-		{"one share", "class shares", model(1, spec, "[1]")},
-		{"no digests", "schema_sha256 or weights_sha256 is missing",
-			file(modelFile, `{"format": 1, "generator": `+spec+`, "class_shares": `+shares+`}`)},
-		{"no schema", "schema.yaml", file(schemaFile, "")},
-		{"an edited schema", "schema.yaml: the file was changed", func(t *testing.T, dir string) {
-			write(t, dir, schemaFile, string(m.Schema().Raw())+"# harmless\n")
-		}},
-		{"no weights", "generator.safetensors: the file was changed", file(weightsFile, "")},
-		{"other weights", "generator.safetensors: the file was changed", func(t *testing.T, dir string) {
-			raw := testkit.Read(t, filepath.Join(dir, weightsFile))
-			raw[len(raw)-1] ^= 1
-			write(t, dir, weightsFile, string(raw))
-		}},
+		{table, modelFile, `{`, `{`, ""},
+		{table, modelFile, `{`, `[`, "model.json"},
+		{table, modelFile, `"format": 1`, `"format": 2`, "format 2"},
+		{table, modelFile, `"hidden": 8`, `"hidden": 900000000`, "too large"},
+		{table, modelFile, `"hidden": 8`, `"hidden": 65536`, "too large"},
+		{table, modelFile, `"hidden": 8`, `"hidden": 9`, "has shape"},
+		{table, modelFile, `"layers": 2`, `"layers": 900`, "too large"},
+		{table, modelFile, `"noise": 4`, `"noise": -4`, "-4"},
+		{table, modelFile, `"noise": 4`, `"kind": "dense", "noise": 4`, ""},
+		{table, modelFile, `"noise": 4`, `"kind": "gru", "noise": 4`,
+			`model.json: a generator of kind "gru" is not known`},
+		{table, modelFile, `"noise": 4`, `"kind": 1, "noise": 4`, "kind"},
+		{table, modelFile, `"noise": 4`, `"kind": "convolution", "noise": 4`,
+			"model.json: a generator of kind convolution needs a schema of images"},
+		{table, modelFile, `0.3`, `0.7`, "class shares"},
+		{table, modelFile, `0.7`, `-0.7`, "class share"},
+		{table, modelFile, `0.7,`, ``, "class shares"},
+		{table, modelFile, `"schema_sha256"`, `"of"`, "schema_sha256 or weights_sha256 is missing"},
+		{table, modelFile, `"weights_sha256"`, `"of"`, "schema_sha256 or weights_sha256 is missing"},
+		{table, schemaFile, "name: test", "", "schema.yaml: the file was changed"},
+		{table, weightsFile, "layer0.weight", "layer0.height", "generator.safetensors: the file was changed"},
+		{images, modelFile, `"kind": "convolution"`, `"kind": "dense"`, "has shape"},
+		{images, modelFile, `"kind": "convolution",`, ``, "has shape"},
+		{images, modelFile, `"kind": "convolution"`, `"kind": "Convolution"`, "not known"},
+		{images, modelFile, `"hidden": 6`, `"hidden": 7`, "has shape"},
+		{images, modelFile, `"hidden": 6`, `"hidden": 60000`, "too large"},
+		{images, modelFile, `"layers": 2`, `"layers": 1`, "has shape"},
+		{images, modelFile, `"layers": 2`, `"layers": 3`, "halved 2 times"},
+		{images, modelFile, `"layers": 2`, `"layers": -2`, "layers -2"},
+		{images, modelFile, `"noise": 5`, `"noise": 50000000`, "too large"},
+		{images, modelFile, `"classes": 2`, `"classes": 3`, "has shape"},
 	} {
 		dir := filepath.Join(t.TempDir(), "model")
-		testkit.Must(t, m.Save(dir))
-		c.damage(t, dir)
+		testkit.Must(t, c.m.Save(dir))
+		raw := string(testkit.Read(t, filepath.Join(dir, c.file)))
+		damaged := strings.Replace(raw, c.old, c.new, 1)
+		if damaged == raw && c.old != c.new {
+			t.Fatalf("%s has no %s", raw, c.old)
+		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, c.file), []byte(damaged), 0o600))
 		_, err := loaded(dir)
-		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
-			t.Errorf("%s: error is %v, want %q", c.name, err, c.says)
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) ||
+			c.m == images && !strings.Contains(err.Error(), dir)) {
+			t.Errorf("%s as %s: error is %v, want %q", c.old, c.new, err, c.says)
 		}
 	}
-	if _, err := loaded(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("an empty folder: %v", err)
-	}
 	dir := filepath.Join(t.TempDir(), "model")
-	testkit.Must(t, m.Save(dir))
-	testkit.Must(t, os.Remove(filepath.Join(dir, weightsFile)))
-	if _, err := loaded(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a folder without weights: %v", err)
+	testkit.Must(t, table.Save(dir))
+	for _, missing := range []string{weightsFile, modelFile} {
+		testkit.Must(t, os.Remove(filepath.Join(dir, missing)))
+		if _, err := loaded(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a folder without %s: %v", missing, err)
+		}
 	}
-}
-
-func write(t *testing.T, dir, name, content string) {
-	t.Helper()
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 }

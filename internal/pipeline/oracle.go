@@ -17,19 +17,6 @@ func PaidBy(r *conclavev1.Release) Paid {
 	return Paid{r.GetLedgerHash(), int(r.GetTeachers()), r.GetEpsilonSpent()}
 }
 
-// VoteQuestion holds the generated records of a round.
-type VoteQuestion struct {
-	// Width is the number of features of a record.
-	Width int
-	// Training holds the records that teachers train on, [len(TrainingClasses),
-	// Width].
-	Training        []float32
-	TrainingClasses []int
-	// Queries holds the records voted on, [len(QueryClasses), Width].
-	Queries      []float32
-	QueryClasses []int
-}
-
 // CountAnswer holds the release of class counts.
 type CountAnswer struct {
 	// Counts is the noisy number of privacy units of each class. It may be
@@ -52,19 +39,18 @@ type VoteAnswer struct {
 	Paid
 }
 
-// GradientQuestion holds the generated records of a round whose gradients are asked
-// for.
-type GradientQuestion struct {
+// TeacherQuestion holds the generated records of a round of teachers.
+type TeacherQuestion struct {
 	// Width is the number of features of a record.
 	Width int
 	// Training holds the records that teachers train on, [len(TrainingClasses),
 	// Width].
 	Training        []float32
 	TrainingClasses []int
-	// Records holds the records asked about, [len(Classes), Width].
+	// Records holds the records asked about, [len(Classes), Width]: to be voted on, or for gradients.
 	Records []float32
 	Classes []int
-	// Seed gives the directions in which gradients are projected.
+	// Seed gives the directions in which gradients are projected; 0 of votes.
 	Seed uint64
 }
 

@@ -18,7 +18,7 @@ type gradients struct {
 }
 
 // projection is nil where gradients are asked for as they are.
-func (a gradients) projection(q *pipeline.GradientQuestion) *conclavev1.Projection {
+func (a gradients) projection(q *pipeline.TeacherQuestion) *conclavev1.Projection {
 	switch {
 	case !a.sums:
 		return &conclavev1.Projection{Directions: uint32(a.directions), Seed: q.Seed, Clip: float32(a.clip)}
@@ -30,7 +30,7 @@ func (a gradients) projection(q *pipeline.GradientQuestion) *conclavev1.Projecti
 
 // round is a round as nodes are sent it.
 func (a gradients) round(number uint64, teacher *conclavev1.TeacherSpec,
-	q *pipeline.GradientQuestion) (r *conclavev1.Round) {
+	q *pipeline.TeacherQuestion) (r *conclavev1.Round) {
 	training, records := pipeline.Tensor(q.Training, q.Width), pipeline.Tensor(q.Records, q.Width)
 	numbers := len(q.Classes) * a.directions
 	if a.sums {

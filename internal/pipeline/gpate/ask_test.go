@@ -69,7 +69,7 @@ func TestTeachersOfGPATEAreToldHowToLearn(t *testing.T) {
 
 // The rounds that nodes are sent.
 func TestGradientRounds(t *testing.T) {
-	q := &pipeline.GradientQuestion{
+	q := &pipeline.TeacherQuestion{
 		Width: 2, Training: []float32{1, 2, 3, 4, 5, 6}, TrainingClasses: []int{0, 1, 0},
 		Records: []float32{7, 8, 9, 10}, Classes: []int{1, 0}, Seed: 99,
 	}

@@ -38,7 +38,7 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 			return pipeline.ErrParts
 		}
 		w := t.Learner.Generator.Width()
-		q := &pipeline.GradientQuestion{Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training,
+		q := &pipeline.TeacherQuestion{Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training,
 			t.Classes),
 			Classes: t.classesAsked(), Seed: j.Seed}
 		q.Training, q.Records = make([]float32, len(q.TrainingClasses)*w), make([]float32, len(q.Classes)*w)
@@ -47,6 +47,6 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 	})
 }
 
-func questionTensors(q *pipeline.GradientQuestion) []tensor.Param {
+func questionTensors(q *pipeline.TeacherQuestion) []tensor.Param {
 	return []tensor.Param{pipeline.Vector("training", q.Training), pipeline.Vector("records", q.Records)}
 }

@@ -73,7 +73,7 @@ type crowd struct {
 
 	real    []ensemble.Examples
 	models  *ensemble.Ensemble
-	asked   []*pipeline.GradientQuestion
+	asked   []*pipeline.TeacherQuestion
 	answers map[uint64]*pipeline.GradientAnswer
 	spoil   func(round uint64, a *pipeline.GradientAnswer) error
 }
@@ -124,7 +124,7 @@ func (o *crowd) see(x []float32, classes []int, units *scaling.Scaler) []float32
 	return x
 }
 
-func (o *crowd) Gradients(_ context.Context, round uint64, q *pipeline.GradientQuestion) (*pipeline.GradientAnswer,
+func (o *crowd) Gradients(_ context.Context, round uint64, q *pipeline.TeacherQuestion) (*pipeline.GradientAnswer,
 	error) {
 	o.asked = append(o.asked, q)
 	if a, again := o.answers[round]; again {

@@ -10,7 +10,7 @@ import (
 // move fits the generator to its records of the round, moved by their steps: the mean
 // squared error of the paper. Of choices it is the loss of choosing a value, which falls
 // along the step.
-func (t *Trainer) move(ctx context.Context, q *pipeline.GradientQuestion, r *released) error {
+func (t *Trainer) move(ctx context.Context, q *pipeline.TeacherQuestion, r *released) error {
 	shrink(r.steps, t.seen, r.noise)
 	change, err := t.changes(q, r.steps)
 	if err != nil {
@@ -43,7 +43,7 @@ func (t *Trainer) move(ctx context.Context, q *pipeline.GradientQuestion, r *rel
 
 // changes turns steps by what teachers see into changes of the records' features, of the
 // length of this round's step in the mean.
-func (t *Trainer) changes(q *pipeline.GradientQuestion, steps []float32) ([]float32, error) {
+func (t *Trainer) changes(q *pipeline.TeacherQuestion, steps []float32) ([]float32, error) {
 	n, change := len(q.Classes), steps
 	switch {
 	case t.basis != nil:

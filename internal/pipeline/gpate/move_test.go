@@ -14,7 +14,7 @@ import (
 )
 
 // asked is a trainer with the question of its first round.
-func asked(t testing.TB, o Options, e *encode.Encoder) (*Trainer, *pipeline.GradientQuestion) {
+func asked(t testing.TB, o Options, e *encode.Encoder) (*Trainer, *pipeline.TeacherQuestion) {
 	t.Helper()
 	tr := mustNew(t, o, e, 1)
 	return tr, tr.ask()

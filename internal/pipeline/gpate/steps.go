@@ -11,7 +11,7 @@ import (
 
 // projection returns the directions of a round; nil where gradients are given as they
 // are.
-func (t *Trainer) projection(q *pipeline.GradientQuestion) (*projection.Projection, error) {
+func (t *Trainer) projection(q *pipeline.TeacherQuestion) (*projection.Projection, error) {
 	if !t.opts.projects(t.seen) {
 		return nil, nil
 	}
@@ -19,7 +19,7 @@ func (t *Trainer) projection(q *pipeline.GradientQuestion) (*projection.Projecti
 }
 
 // units are those of a round's training records, in which teachers see standard features.
-func (t *Trainer) units(q *pipeline.GradientQuestion) (*scaling.Scaler, error) {
+func (t *Trainer) units(q *pipeline.TeacherQuestion) (*scaling.Scaler, error) {
 	return scaling.New(q.Training, q.TrainingClasses, q.Width, t.Classes, t.numbers)
 }
 
@@ -44,7 +44,7 @@ type released struct {
 	answered int
 }
 
-func (t *Trainer) steps(q *pipeline.GradientQuestion, a *pipeline.GradientAnswer) (*released, error) {
+func (t *Trainer) steps(q *pipeline.TeacherQuestion, a *pipeline.GradientAnswer) (*released, error) {
 	p, err := t.projection(q)
 	if err != nil {
 		return nil, err

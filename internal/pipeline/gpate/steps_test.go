@@ -20,8 +20,8 @@ func bare(answers Answers, seen, directions int) *Trainer {
 	return &Trainer{NetworkStudent: &pipeline.NetworkStudent{Classes: 2}, opts: o, seen: seen}
 }
 
-func aboutRecords(records int) *pipeline.GradientQuestion {
-	return &pipeline.GradientQuestion{Classes: pipeline.Balanced(records, 2), Seed: 9}
+func aboutRecords(records int) *pipeline.TeacherQuestion {
+	return &pipeline.TeacherQuestion{Classes: pipeline.Balanced(records, 2), Seed: 9}
 }
 
 func mustProjection(t testing.TB, tr *Trainer) *projection.Projection {

@@ -49,7 +49,7 @@ func (t *training) Largest(p *plan.Plan, teachers int) pipeline.Largest {
 	width := t.Encoder.Width()
 	o := t.chosen()
 	class := []int{p.Classes - 1} // the one that takes the most bytes
-	round := t.gradients(o).round(uint64(p.Rounds), t.teacherSpec(false), &pipeline.GradientQuestion{
+	round := t.gradients(o).round(uint64(p.Rounds), t.teacherSpec(false), &pipeline.TeacherQuestion{
 		Width:    width,
 		Training: make([]float32, o.Teacher.Training*width), TrainingClasses: slices.Repeat(class, o.Teacher.Training),
 		Records: make([]float32, o.Records*width), Classes: slices.Repeat(class, o.Records), Seed: math.MaxUint64,
@@ -109,7 +109,7 @@ type asker struct {
 }
 
 // Gradients asks a round.
-func (a *asker) Gradients(ctx context.Context, round uint64, q *pipeline.GradientQuestion) (*pipeline.GradientAnswer,
+func (a *asker) Gradients(ctx context.Context, round uint64, q *pipeline.TeacherQuestion) (*pipeline.GradientAnswer,
 	error) {
 	release, err := a.Ask(ctx, "", a.of.round(round, a.teacher, q))
 	if err != nil {

@@ -26,7 +26,7 @@ const farthest = 2
 
 // fitField fits a field to the steps by least squares, column by column: a few numbers
 // a class instead of one for each record, so that the noise averages out.
-func (t *Trainer) fitField(q *pipeline.GradientQuestion, r *released) (*field, error) {
+func (t *Trainer) fitField(q *pipeline.TeacherQuestion, r *released) (*field, error) {
 	w := q.Width
 	units, err := t.units(q)
 	if err != nil {
@@ -112,7 +112,7 @@ func (f *field) of(x []float32, classes []int) []float32 {
 }
 
 // tilt moves the generator to its own distribution tilted by the steps' field.
-func (t *Trainer) tilt(ctx context.Context, q *pipeline.GradientQuestion, r *released) error {
+func (t *Trainer) tilt(ctx context.Context, q *pipeline.TeacherQuestion, r *released) error {
 	f, err := t.fitField(q, r)
 	if err != nil {
 		return err

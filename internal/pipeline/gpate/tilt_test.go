@@ -29,7 +29,7 @@ func TestFitFieldFindsTheField(t *testing.T) {
 		}
 		return x, classes
 	}
-	q := &pipeline.GradientQuestion{Width: w}
+	q := &pipeline.TeacherQuestion{Width: w}
 	q.Training, q.TrainingClasses = records(o.Teacher.Training, 0)
 	q.Records, q.Classes = records(o.Records, 0.08)
 	at := [2][w]float64{{0.8, -0.4, 0, 0.3, 0, -0.2, 0.5}, {-0.6, 0, 0.2, 0, 0.1, 0, 0}}

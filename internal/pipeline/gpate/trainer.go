@@ -15,7 +15,7 @@ import (
 // asking a round again gives the same answer.
 type Oracle interface {
 	pipeline.CountOracle
-	Gradients(ctx context.Context, round uint64, q *pipeline.GradientQuestion) (*pipeline.GradientAnswer, error)
+	Gradients(ctx context.Context, round uint64, q *pipeline.TeacherQuestion) (*pipeline.GradientAnswer, error)
 }
 
 // Trainer is the state of a student.
@@ -32,7 +32,7 @@ type Trainer struct {
 	mover *tilt.Mover
 	// pending is the question of the next round. It is kept, so that a student that
 	// starts again asks the very same one.
-	pending *pipeline.GradientQuestion
+	pending *pipeline.TeacherQuestion
 }
 
 // New returns an untrained student. The seed makes training repeatable and protects
@@ -93,9 +93,9 @@ func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func(
 
 // ask generates the records of the next round, all classes alike. The seed of the
 // directions is drawn anew, so that over rounds no direction is left out.
-func (t *Trainer) ask() *pipeline.GradientQuestion {
+func (t *Trainer) ask() *pipeline.TeacherQuestion {
 	w := t.Learner.Generator.Width()
-	q := &pipeline.GradientQuestion{
+	q := &pipeline.TeacherQuestion{
 		Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training, t.Classes), Classes: t.classesAsked(),
 		Seed: t.Rand.Uint64(),
 	}
@@ -124,7 +124,7 @@ func (t *Trainer) draws() *rand.Rand {
 var errDiverged = fmt.Errorf("gpate: %w; lower student.generator_rate or student.step", pipeline.ErrDiverged)
 
 // learn moves the generator by what was released of a round.
-func (t *Trainer) learn(ctx context.Context, q *pipeline.GradientQuestion, a *pipeline.GradientAnswer) (answered int,
+func (t *Trainer) learn(ctx context.Context, q *pipeline.TeacherQuestion, a *pipeline.GradientAnswer) (answered int,
 	err error) {
 	r, err := t.steps(q, a)
 	if err != nil {

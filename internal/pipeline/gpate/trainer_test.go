@@ -164,11 +164,11 @@ type variant struct {
 }
 
 // of is a case of the variant, and its crowd.
-func (v variant) of(t *testing.T) (studenttest.Case[*pipeline.GradientQuestion], *crowd) {
+func (v variant) of(t *testing.T) (studenttest.Case[*pipeline.TeacherQuestion], *crowd) {
 	oracle := newCrowd(t, v.o, v.e, 10, v.record)
-	return studenttest.Case[*pipeline.GradientQuestion]{
+	return studenttest.Case[*pipeline.TeacherQuestion]{
 		New:   func() studenttest.Trainer { return mustNew(t, v.o, v.e, 1) },
-		Asked: func() []*pipeline.GradientQuestion { return oracle.asked },
+		Asked: func() []*pipeline.TeacherQuestion { return oracle.asked },
 		Run: func(tr studenttest.Trainer, keep func() error) error {
 			return tr.(*Trainer).Run(t.Context(), oracle, v.o.Rounds, keep, studenttest.Unseen)
 		},
@@ -195,7 +195,7 @@ func variants(t *testing.T) map[string]variant {
 func TestResumeGivesTheSameBits(t *testing.T) {
 	for name, v := range variants(t) {
 		t.Run(name, func(t *testing.T) {
-			studenttest.Resumes(t, func() studenttest.Case[*pipeline.GradientQuestion] {
+			studenttest.Resumes(t, func() studenttest.Case[*pipeline.TeacherQuestion] {
 				c, _ := v.of(t)
 				return c
 			})
@@ -211,7 +211,7 @@ func TestAStudentWithAStart(t *testing.T) {
 		v := variants(t)[name]
 		v.o.Rounds = 3
 		t.Run(name, func(t *testing.T) {
-			studenttest.Starts(t, func() studenttest.Case[*pipeline.GradientQuestion] {
+			studenttest.Starts(t, func() studenttest.Case[*pipeline.TeacherQuestion] {
 				c, oracle := v.of(t)
 				c.Records = studenttest.OfTeachers(t, v.e, oracle.real)
 				return c
@@ -240,7 +240,7 @@ func TestCheckpointsAreTheirRuns(t *testing.T) {
 // The same seed asks the same questions, another one others.
 func TestTheSeedRepeatsARun(t *testing.T) {
 	o, e := movedOptions(), studenttest.Table(t)
-	first := func(seed uint64) *pipeline.GradientQuestion { return mustNew(t, o, e, seed).ask() }
+	first := func(seed uint64) *pipeline.TeacherQuestion { return mustNew(t, o, e, seed).ask() }
 	if !cmp.Equal(first(1), first(1)) {
 		t.Error("the same seed asks other questions")
 	}

@@ -49,10 +49,10 @@ func (t *training) Largest(p *plan.Plan, teachers int) pipeline.Largest {
 	width := t.Encoder.Width()
 	queries, training := min(p.Queries, p.PerRound), t.o.Teacher.Training
 	class := []int{p.Classes - 1} // the one that takes the most bytes
-	round := voteRound(uint64(p.Rounds), t.teacherSpec(false), &pipeline.VoteQuestion{
+	round := voteRound(uint64(p.Rounds), t.teacherSpec(false), &pipeline.TeacherQuestion{
 		Width:    width,
 		Training: make([]float32, training*width), TrainingClasses: slices.Repeat(class, training),
-		Queries: make([]float32, queries*width), QueryClasses: slices.Repeat(class, queries),
+		Records: make([]float32, queries*width), Classes: slices.Repeat(class, queries),
 	})
 	round.Run = t.Run
 	return pipeline.Largest{
@@ -95,12 +95,12 @@ type asker struct {
 }
 
 // Votes asks a round of votes.
-func (a *asker) Votes(ctx context.Context, round uint64, q *pipeline.VoteQuestion) (*pipeline.VoteAnswer, error) {
+func (a *asker) Votes(ctx context.Context, round uint64, q *pipeline.TeacherQuestion) (*pipeline.VoteAnswer, error) {
 	release, err := a.Ask(ctx, "", voteRound(round, a.teacher, q))
 	if err != nil {
 		return nil, err
 	}
-	answer, err := votesOf(release, len(q.QueryClasses))
+	answer, err := votesOf(release, len(q.Classes))
 	if err != nil {
 		return nil, err
 	}
@@ -125,13 +125,13 @@ func shareNoise(p privacy.Planned, n float64) float64 {
 }
 
 // voteRound is a round of votes as nodes are sent it.
-func voteRound(number uint64, teacher *conclavev1.TeacherSpec, q *pipeline.VoteQuestion) *conclavev1.Round {
+func voteRound(number uint64, teacher *conclavev1.TeacherSpec, q *pipeline.TeacherQuestion) *conclavev1.Round {
 	r := question.Ask(runspec.Votes, &conclavev1.VoteQuestion{
 		Teacher:  teacher,
 		Training: pipeline.Tensor(q.Training, q.Width), TrainingClasses: pipeline.ClassIDs(q.TrainingClasses),
-		Queries: pipeline.Tensor(q.Queries, q.Width), QueryClasses: pipeline.ClassIDs(q.QueryClasses),
+		Queries: pipeline.Tensor(q.Records, q.Width), QueryClasses: pipeline.ClassIDs(q.Classes),
 		AnswerClasses: answerClasses,
-	}, question.Shape{Votes: &question.Histogram{Queries: len(q.QueryClasses), Classes: answerClasses}})
+	}, question.Shape{Votes: &question.Histogram{Queries: len(q.Classes), Classes: answerClasses}})
 	r.Number = number
 	return r
 }

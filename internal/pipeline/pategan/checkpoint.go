@@ -35,7 +35,7 @@ func (t *Trainer) Save(path, identity string) error {
 		}
 		if q := t.pending; q != nil {
 			set.Add("pending.", questionTensors(q))
-			j.PendingTrain, j.PendingQueries = q.TrainingClasses, q.QueryClasses
+			j.PendingTrain, j.PendingQueries = q.TrainingClasses, q.Classes
 		}
 		return j
 	})
@@ -71,9 +71,9 @@ func (t *Trainer) Restore(path, identity string) (bool, error) {
 			t.kept = append(t.kept, k)
 		}
 		if len(j.PendingQueries) > 0 {
-			t.pending = &pipeline.VoteQuestion{
-				Width: w, TrainingClasses: j.PendingTrain, QueryClasses: j.PendingQueries,
-				Training: make([]float32, len(j.PendingTrain)*w), Queries: make([]float32, len(j.PendingQueries)*w),
+			t.pending = &pipeline.TeacherQuestion{
+				Width: w, TrainingClasses: j.PendingTrain, Classes: j.PendingQueries,
+				Training: make([]float32, len(j.PendingTrain)*w), Records: make([]float32, len(j.PendingQueries)*w),
 			}
 			err = errors.Join(err, set.CopyTo("pending.", questionTensors(t.pending)))
 		}
@@ -99,6 +99,6 @@ func (r *labelled) tensors() []tensor.Param {
 	}
 }
 
-func questionTensors(q *pipeline.VoteQuestion) []tensor.Param {
-	return []tensor.Param{pipeline.Vector("training", q.Training), pipeline.Vector("queries", q.Queries)}
+func questionTensors(q *pipeline.TeacherQuestion) []tensor.Param {
+	return []tensor.Param{pipeline.Vector("training", q.Training), pipeline.Vector("queries", q.Records)}
 }

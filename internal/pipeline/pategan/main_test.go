@@ -30,7 +30,7 @@ type crowd struct {
 	noise    float64
 	coin     bool
 	options  Options
-	asked    []*pipeline.VoteQuestion
+	asked    []*pipeline.TeacherQuestion
 	answers  map[uint64]*pipeline.VoteAnswer
 	real     []ensemble.Examples
 	models   *ensemble.Ensemble
@@ -68,7 +68,7 @@ func (o *crowd) ClassCounts(_ context.Context, round uint64, _ int) (*pipeline.C
 		nil
 }
 
-func (o *crowd) Votes(_ context.Context, round uint64, q *pipeline.VoteQuestion) (*pipeline.VoteAnswer, error) {
+func (o *crowd) Votes(_ context.Context, round uint64, q *pipeline.TeacherQuestion) (*pipeline.VoteAnswer, error) {
 	o.asked = append(o.asked, q)
 	if a, again := o.answers[round]; again {
 		return a, nil
@@ -87,23 +87,23 @@ func (o *crowd) Votes(_ context.Context, round uint64, q *pipeline.VoteQuestion)
 		o.options.Teacher.Steps, o.options.Teacher.Batch); err != nil {
 		return nil, err
 	}
-	n := len(q.QueryClasses)
+	n := len(q.Classes)
 	scores := make([]float32, crowdTeachers*n)
-	if err := o.models.Score(scores, units.All(q.Queries, q.QueryClasses), q.QueryClasses); err != nil {
+	if err := o.models.Score(scores, units.All(q.Records, q.Classes), q.Classes); err != nil {
 		return nil, err
 	}
 	share := make([]float64, n)
 	for t := range crowdTeachers {
 		for c := range 2 {
 			var own []float32
-			for i, class := range q.QueryClasses {
+			for i, class := range q.Classes {
 				if class == c {
 					own = append(own, scores[t*n+i])
 				}
 			}
 			slices.Sort(own)
 			median := (own[(len(own)-1)/2] + own[len(own)/2]) / 2
-			for i, class := range q.QueryClasses {
+			for i, class := range q.Classes {
 				if class == c && scores[t*n+i] > median {
 					share[i] += 1. / crowdTeachers
 				}
@@ -139,11 +139,11 @@ func run(t testing.TB, tr *Trainer, oracle Oracle, labels int) {
 }
 
 // ofVotes is a case of a student of so many labels, and its crowd.
-func ofVotes(t *testing.T, o Options, labels int) (studenttest.Case[*pipeline.VoteQuestion], *crowd) {
+func ofVotes(t *testing.T, o Options, labels int) (studenttest.Case[*pipeline.TeacherQuestion], *crowd) {
 	oracle := newCrowd(t, o, 0.05)
-	return studenttest.Case[*pipeline.VoteQuestion]{
+	return studenttest.Case[*pipeline.TeacherQuestion]{
 		New:   func() studenttest.Trainer { return testTrainer(t, o, 1) },
-		Asked: func() []*pipeline.VoteQuestion { return oracle.asked },
+		Asked: func() []*pipeline.TeacherQuestion { return oracle.asked },
 		Run: func(tr studenttest.Trainer, keep func() error) error {
 			return tr.(*Trainer).Run(t.Context(), oracle, labels, keep, studenttest.Unseen)
 		},

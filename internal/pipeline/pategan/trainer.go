@@ -15,7 +15,7 @@ import (
 // asking a round again gives the same answer.
 type Oracle interface {
 	pipeline.CountOracle
-	Votes(ctx context.Context, round uint64, q *pipeline.VoteQuestion) (*pipeline.VoteAnswer, error)
+	Votes(ctx context.Context, round uint64, q *pipeline.TeacherQuestion) (*pipeline.VoteAnswer, error)
 }
 
 // Trainer is the state of a student.
@@ -34,7 +34,7 @@ type Trainer struct {
 	scorer *discriminator.Discriminator
 	// pending is the question of the next round. It is kept, so that a student
 	// that starts again asks the very same one.
-	pending *pipeline.VoteQuestion
+	pending *pipeline.TeacherQuestion
 }
 
 // New returns an untrained student. The seed makes training repeatable and
@@ -106,15 +106,15 @@ func (t *Trainer) student() Student {
 }
 
 // ask generates the records of the next round, all classes alike.
-func (t *Trainer) ask(queries int) *pipeline.VoteQuestion {
+func (t *Trainer) ask(queries int) *pipeline.TeacherQuestion {
 	w := t.Learner.Generator.Width()
-	q := &pipeline.VoteQuestion{Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training, t.Classes),
-		QueryClasses: pipeline.Balanced(queries, t.Classes)}
+	q := &pipeline.TeacherQuestion{Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training, t.Classes),
+		Classes: pipeline.Balanced(queries, t.Classes)}
 	q.Training = make([]float32, len(q.TrainingClasses)*w)
 	t.Learner.Generator.Sample(q.Training, q.TrainingClasses, t.Rand)
-	q.Queries = make([]float32, len(q.QueryClasses)*w)
-	t.Learner.Generator.Sample(q.Queries, q.QueryClasses, t.Rand)
-	t.spread(q.Queries)
+	q.Records = make([]float32, len(q.Classes)*w)
+	t.Learner.Generator.Sample(q.Records, q.Classes, t.Rand)
+	t.spread(q.Records)
 	return q
 }
 
@@ -127,14 +127,14 @@ const keptRounds = 256
 
 // learn adds a round's labels, fits the discriminator to all rounds and moves
 // the generator.
-func (t *Trainer) learn(ctx context.Context, q *pipeline.VoteQuestion, a *pipeline.VoteAnswer) (answered int,
+func (t *Trainer) learn(ctx context.Context, q *pipeline.TeacherQuestion, a *pipeline.VoteAnswer) (answered int,
 	err error) {
-	n := len(q.QueryClasses)
+	n := len(q.Classes)
 	if len(a.Share) != n || len(a.Answered) != n {
 		return 0, fmt.Errorf("pategan: %d shares and %d marks for %d queries", len(a.Share), len(a.Answered), n)
 	}
 	r := &labelled{
-		x: q.Queries, classes: q.QueryClasses, share: a.Share, known: make([]float32, n), noise: a.Noise,
+		x: q.Records, classes: q.Classes, share: a.Share, known: make([]float32, n), noise: a.Noise,
 		change: make([]float32, n),
 	}
 	for i, ok := range a.Answered {

@@ -82,13 +82,13 @@ func TestRounds(t *testing.T) {
 			t.Errorf("%d training values and %d classes", len(q.Training), len(q.TrainingClasses))
 		}
 		ones := 0
-		for _, c := range q.QueryClasses {
+		for _, c := range q.Classes {
 			ones += c
 		}
-		if 2*ones != len(q.QueryClasses) {
-			t.Errorf("%d of %d queries are of class 1", ones, len(q.QueryClasses))
+		if 2*ones != len(q.Classes) {
+			t.Errorf("%d of %d queries are of class 1", ones, len(q.Classes))
 		}
-		for _, v := range q.Queries {
+		for _, v := range q.Records {
 			if !(v >= 0 && v <= 1) {
 				t.Fatalf("query value %v is not in [0, 1]", v)
 			}
@@ -97,7 +97,7 @@ func TestRounds(t *testing.T) {
 }
 
 func TestResumeGivesTheSameBits(t *testing.T) {
-	straight, resumed := studenttest.Resumes(t, func() studenttest.Case[*pipeline.VoteQuestion] {
+	straight, resumed := studenttest.Resumes(t, func() studenttest.Case[*pipeline.TeacherQuestion] {
 		c, _ := ofVotes(t, smallOptions(), 64)
 		return c
 	})
@@ -108,7 +108,7 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 func TestAStudentWithAStart(t *testing.T) {
 	o := smallOptions()
 	o.Student.GeneratorSteps = 5
-	studenttest.Starts(t, func() studenttest.Case[*pipeline.VoteQuestion] {
+	studenttest.Starts(t, func() studenttest.Case[*pipeline.TeacherQuestion] {
 		c, oracle := ofVotes(t, o, 48)
 		c.Records = studenttest.OfTeachers(t, studenttest.Table(t), oracle.real)
 		return c

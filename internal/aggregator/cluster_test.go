@@ -96,6 +96,17 @@ func newCluster(t testing.TB, options Options, changes ...func(*Config)) *cluste
 	return c
 }
 
+// roomy is for many tests on one cluster.
+func roomy(c *Config) {
+	c.MaxOpenRuns = 1000
+	first := c.Datasets[0]
+	c.Datasets = nil
+	for i := range 150 {
+		first.Name = fmt.Sprintf("d%d", i)
+		c.Datasets = append(c.Datasets, first)
+	}
+}
+
 // start runs a server over the cluster's folder; c.stop ends it and returns
 // what Serve returned.
 func (c *cluster) start(options Options) {

@@ -1,18 +1,22 @@
 package aggregator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/payload"
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -145,22 +149,69 @@ func shapes() map[string]asking {
 	return list
 }
 
+// suite is what the steps of [TestShapes] share.
+type suite struct {
+	*cluster
+	list map[string]asking
+
+	mu   sync.Mutex
+	sums map[string][]int64 // behind the releases, by run
+	// kept are a run of each shape that has released round 0, and that release, left those of which
+	// a question was left unanswered.
+	kept, left map[string]*conclavev1.RunSpec
+	first      map[string]*conclavev1.Release
+
+	before, after atomic.Bool // charges stop there
+	reached       chan struct{}
+	proceed       chan struct{}
+}
+
 // TestShapes checks what every shape of questions keeps, whatever is asked: replay, restart,
 // crash, takeover, refusal, questions that are given up, budget, and what nodes cannot have computed.
 func TestShapes(t *testing.T) {
 	t.Parallel()
-	for name, a := range shapes() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newCluster(t, Options{})
-			t.Run("replay", func(t *testing.T) { a.replay(t, c) })
-			t.Run("crash", func(t *testing.T) { a.crash(t, c) })
-			t.Run("refusal", func(t *testing.T) { a.refusal(t, c) })
-			t.Run("abandoned", func(t *testing.T) { a.abandoned(t, c) })
-			t.Run("budget", func(t *testing.T) { a.budget(t, c) })
-			t.Run("rejection", func(t *testing.T) { a.rejection(t, c) })
-		})
+	s := &suite{
+		list: shapes(), sums: map[string][]int64{}, kept: map[string]*conclavev1.RunSpec{},
+		left: map[string]*conclavev1.RunSpec{}, first: map[string]*conclavev1.Release{},
 	}
+	stop := func(on *atomic.Bool) func(string, uint64) {
+		return func(string, uint64) {
+			if on.Load() {
+				s.reached <- struct{}{}
+				<-s.proceed
+			}
+		}
+	}
+	options := Options{Hooks: Hooks{
+		BeforeCharge: stop(&s.before), AfterCharge: stop(&s.after),
+		Sums: func(run string, _ uint64, sums []int64) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.sums[run] = slices.Clone(sums)
+		},
+	}}
+	s.cluster = newCluster(t, options, roomy)
+	s.each(t, "released", s.release)
+	s.each(t, "refusal", s.refusal)
+	s.each(t, "budget", s.budget)
+	s.each(t, "rejection", s.rejection)
+	s.each(t, "left", s.leave)
+	t.Run("crash before the charge", func(t *testing.T) { s.crash(t, options, &s.before) })
+	t.Run("crash after the charge", func(t *testing.T) { s.crash(t, options, &s.after) })
+	s.each(t, "replay", s.replay)
+	s.each(t, "abandoned", s.abandoned)
+}
+
+// each takes a step of all shapes.
+func (s *suite) each(t *testing.T, step string, take func(*testing.T, string, asking)) {
+	t.Run(step, func(t *testing.T) {
+		for name, a := range s.list {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				take(t, name, a)
+			})
+		}
+	})
 }
 
 // opened opens a run on a dataset of its own.
@@ -175,123 +226,194 @@ func (a asking) of(spec *conclavev1.RunSpec, number uint64) *conclavev1.Round {
 	return roundtest.Paid(spec, "", a.round(spec.Name, number))
 }
 
-// released checks that a round was charged as it says, and once.
-func (a asking) released(t *testing.T, s *testStudent, spec *conclavev1.RunSpec) []ledger.Entry {
+// paid checks that a round was charged as it says, and once.
+func (a asking) paid(t *testing.T, s *testStudent, spec *conclavev1.RunSpec) ledger.Entry {
 	t.Helper()
 	entries := s.ledger(t, spec.Name)
 	if len(entries) != 1 || len(entries[0].Events) != 1 || entries[0].Events[0] != a.charged {
 		t.Fatalf("the ledger has %+v, want one event %+v", entries, a.charged)
 	}
-	return entries
+	return entries[0]
 }
 
-// A round that is asked again gives the stored release, also after a restart and without a node;
-// another question in its place is refused. Neither costs anything, and the ledger verifies.
-func (a asking) replay(t *testing.T, c *cluster) {
-	s := c.student(t)
-	spec, d := a.opened(t, c, s)
-	n := c.node(t, hello(d, "north", "a", 8), a.honest(8))
-	first := s.mustAsk(t, a.of(spec, 0))
+// A release is of what all nodes sent, with noise, at the price of its mechanism.
+func (s *suite) release(t *testing.T, name string, a asking) {
+	student := s.student(t)
+	spec, d := a.opened(t, s.cluster, student)
+	north := s.node(t, hello(d, "north", "a", 5), a.honest(5))
+	s.node(t, hello(d, "south", "a", 3), a.honest(3))
+	s.awaitTeachers(t, d, 8)
+	asked := a.of(spec, 0)
+	r := student.mustAsk(t, asked)
+	e := a.paid(t, student, spec)
+	queries := max(1, int64(asked.GetVotes().GetQueries()))
+	if r.GetTeachers() != 8 || len(north.rounds) != a.passes || e.Hash != r.GetLedgerHash() ||
+		e.Seq != r.GetLedgerSeq() || e.Kind != asked.Kind || *e.Planned != int(asked.Planned) || e.Queries != queries || e.Answered != queries ||
+		e.Entries != int64(len(r.GetSum().GetValues())) {
+		t.Errorf("released %v, charged %+v, a node was asked %d times", r, e, len(north.rounds))
+	}
+	want := 0.
+	switch sigma := a.charged.Sigma; a.charged.Kind {
+	case privacy.Gaussian:
+		want = gaussianEpsilon(1/sigma, 1e-5)
+	case privacy.GNMax:
+		want = gaussianEpsilon(math.Sqrt(2*float64(queries))/sigma, 1e-5)
+	}
+	if got := r.GetEpsilonSpent(); want != 0 && math.Abs(got-want) > 1e-9*want {
+		t.Errorf("epsilon %v, want %v", got, want)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept[name], s.first[name] = spec, r
+	if r.GetSum() == nil {
+		return
+	}
+	private := s.sums[spec.Name]
+	if a.passes == 1 {
+		for i, v := range a.honest(5)(asked)[0].GetSum().GetValues() {
+			if private[i] != 2*v {
+				t.Errorf("before the noise number %d is %d, and two nodes sent %d", i, private[i], v)
+			}
+		}
+		if r.GetSum().GetScale() != asked.GetSum().GetBound() {
+			t.Errorf("released at scale %d", r.GetSum().GetScale())
+		}
+	}
+	// Noise is thousands of steps wide: it is none in all numbers with a chance below 1e-9.
+	if slices.Equal(private, r.GetSum().GetValues()) {
+		t.Error("no noise")
+	}
+}
+
+// A round that is asked again gives the stored release, also of another server and without a node;
+// another question in its place is refused, and so are the same fields in another order. None costs
+// anything, and the ledger verifies.
+func (s *suite) replay(t *testing.T, name string, a asking) {
+	student := s.student(t)
+	spec, first := s.kept[name], s.first[name]
+	raw, front := a.of(spec, 0), &conclavev1.Round{Run: spec.Name}
+	raw.Run = ""
+	reordered := append(testkit.Value(proto.Marshal(raw)), testkit.Value(proto.Marshal(front))...)
 	check := func() {
 		t.Helper()
-		if again := s.mustAsk(t, a.of(spec, 0)); !proto.Equal(again, first) {
+		if again := student.mustAsk(t, a.of(spec, 0)); !proto.Equal(again, first) {
 			t.Errorf("asked again: %v, first %v", again, first)
 		}
-		_, err := s.ask(testkit.Within(t), roundtest.Paid(spec, "", a.another(spec.Name, 0)), nil)
+		_, err := student.ask(testkit.Within(t), roundtest.Paid(spec, "", a.another(spec.Name, 0)), nil)
 		roundtest.WantStatus(t, err, codes.FailedPrecondition, "round 0", "another question")
-		a.released(t, s, spec)
+		_, err = student.askBytes(testkit.Within(t), payload.Key{Run: spec.Name}, reordered, nil)
+		roundtest.WantStatus(t, err, codes.FailedPrecondition, "round 0", spec.Name, "another question",
+			"another name")
+		a.paid(t, student, spec)
 	}
 	check()
-	if len(n.rounds) != a.passes {
-		t.Errorf("a node was asked %d times, want %d", len(n.rounds), a.passes)
+	_, found := student.open(t, spec.Dataset, a.open)
+	if found.GetRounds() != 1 || found.GetEpsilonSpent() != first.GetEpsilonSpent() {
+		t.Errorf("the run is found as %v", found)
 	}
-	testkit.Must(t, c.stop())
-	c.start(Options{})
-	s = c.student(t)
-	check()
-	_, err := s.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	closing := &conclavev1.CloseRunRequest{Run: spec.Name}
+	closed, err := student.CloseRun(testkit.Within(t), closing)
 	testkit.Must(t, err)
+	if twice, err := student.CloseRun(testkit.Within(t), closing); err != nil || !proto.Equal(closed, twice) {
+		t.Errorf("closed %v, and then %v, %v", closed, twice, err)
+	}
 	check()
-	_, err = ledger.VerifyStrict(strings.NewReader(s.lines(t, spec.Name)))
+	_, err = student.ask(testkit.Within(t), a.of(spec, 1), nil)
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "is closed")
+	_, err = ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 	testkit.Must(t, err)
 }
 
 // An aggregator that dies before the charge has released nothing; one that dies after it has
-// released what the next one hands out.
-func (a asking) crash(t *testing.T, c *cluster) {
-	for _, after := range []bool{false, true} {
-		testkit.Must(t, c.stop())
-		reached, proceed := make(chan struct{}), make(chan struct{})
-		stop := func(string, uint64) { close(reached); <-proceed }
-		hooks := Hooks{BeforeCharge: stop}
-		if after {
-			hooks = Hooks{AfterCharge: stop}
+// told the nodes, and released what the next one hands out.
+func (s *suite) crash(t *testing.T, options Options, at *atomic.Bool) {
+	after := at == &s.after
+	s.reached, s.proceed = make(chan struct{}), make(chan struct{})
+	at.Store(true)
+	student := s.student(t)
+	specs, asked := map[string]*conclavev1.RunSpec{}, map[string]<-chan error{}
+	for name, a := range s.list {
+		spec, d := a.opened(t, s.cluster, student)
+		n := s.node(t, hello(d, "north", "a", 8), a.honest(8))
+		specs[name], asked[name] = spec, inBackground(t, student, a.of(spec, 0))
+		testkit.Receive(t, s.reached)
+		for after && !bytes.Contains(testkit.Receive(t, n.entries), []byte(`"type":"release"`)) {
 		}
-		c.start(Options{Hooks: hooks})
-		s := c.student(t)
-		spec, d := a.opened(t, c, s)
-		c.node(t, hello(d, "north", "a", 8), a.honest(8))
-		asked := make(chan error, 1)
-		go func() {
-			_, err := s.ask(testkit.Within(t), a.of(spec, 0), nil)
-			asked <- err
-		}()
-		testkit.Receive(t, reached)
-		c.depose(t) // it can no longer commit
-		close(proceed)
-		if err := testkit.Receive(t, asked); !after { // what was charged may still go out
-			roundtest.WantStatus(t, err, codes.Unavailable)
+		if len(asked[name]) != 0 {
+			t.Errorf("%s: the student was answered first", name)
 		}
-		if err := c.ended(); !errors.Is(err, ErrLeadershipLost) {
-			t.Errorf("Serve returned %v", err)
+	}
+	at.Store(false)
+	s.depose(t) // it can no longer commit
+	close(s.proceed)
+	for _, outcome := range asked {
+		if err := testkit.Receive(t, outcome); !after { // what was charged may still go out
+			roundtest.WantStatus(t, err, codes.Unavailable, "leader")
 		}
-		c.start(Options{})
-		s = c.student(t)
-		if entries := s.ledger(t, spec.Name); (len(entries) == 1) != after {
-			t.Fatalf("died after the charge: %v; the ledger has %d releases", after, len(entries))
+	}
+	if err := s.ended(); !errors.Is(err, ErrLeadershipLost) {
+		t.Errorf("Serve returned %v", err)
+	}
+	s.start(options)
+	student = s.student(t)
+	for name, spec := range specs {
+		a := s.list[name]
+		if entries := student.ledger(t, spec.Name); (len(entries) == 1) != after {
+			t.Fatalf("%s: the ledger has %d releases", name, len(entries))
 		}
-		n := c.node(t, hello(d, "north", "a", 8), a.honest(8))
-		s.mustAsk(t, a.of(spec, 0))
-		a.released(t, s, spec)
+		n := s.node(t, hello(spec.Dataset, "north", "a", 8), a.honest(8))
+		student.mustAsk(t, a.of(spec, 0))
+		a.paid(t, student, spec)
 		if again := len(n.rounds) > 0; again == after {
-			t.Errorf("died after the charge: %v; nodes were asked again: %v", after, again)
+			t.Errorf("%s: nodes were asked again: %v", name, again)
 		}
 	}
 }
 
 // A refusal of all nodes is the student's to read, and costs nothing; one of some leaves the
 // others.
-func (a asking) refusal(t *testing.T, c *cluster) {
-	s := c.student(t)
-	spec, d := a.opened(t, c, s)
-	refuses := func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-		return []*conclavev1.WorkRequest{roundtest.Addressed(&conclavev1.WorkRequest{
-			Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{Reason: "no such column"}}}, r)}
-	}
-	c.node(t, hello(d, "north", "a", 2), refuses)
-	n := c.node(t, hello(d, "south", "a", 6), refuses)
-	_, err := s.ask(testkit.Within(t), a.of(spec, 0), nil)
+func (s *suite) refusal(t *testing.T, _ string, a asking) {
+	student := s.student(t)
+	spec, d := a.opened(t, s.cluster, student)
+	s.node(t, hello(d, "north", "a", 2), roundtest.Refusing("own\n budget\x00 spent"))
+	n := s.node(t, hello(d, "south", "a", 6), roundtest.Refusing("own\n budget\x00 spent"))
+	_, err := student.ask(testkit.Within(t), a.of(spec, 0), nil)
 	// The other one is not asked where it is not enough by itself.
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "south/a refused: no such column")
-	if entries := s.ledger(t, spec.Name); len(entries) != 0 {
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "south/a refused: own budget spent")
+	if entries := student.ledger(t, spec.Name); len(entries) != 0 {
 		t.Errorf("charged %v", entries)
 	}
 	n.leave()
-	c.awaitTeachers(t, d, 2)
-	c.node(t, hello(d, "south", "b", 6), a.honest(6))
-	if r := s.mustAsk(t, a.of(spec, 0)); r.GetTeachers() != 6 {
+	s.awaitTeachers(t, d, 2)
+	s.node(t, hello(d, "south", "b", 6), a.honest(6))
+	if r := student.mustAsk(t, a.of(spec, 0)); r.GetTeachers() != 6 {
 		t.Errorf("%d teachers took part", r.GetTeachers())
 	}
-	a.released(t, s, spec)
+	a.paid(t, student, spec)
 }
 
-// A question that nodes were asked is paid for, released or not: how long it took, or that it
-// failed, may tell of records. The same bytes asked again cost nothing; another question in its
-// place, or the run's end, has it charged at its worst.
-func (a asking) abandoned(t *testing.T, c *cluster) {
-	s := c.student(t)
-	d := c.dataset()
-	spec, _ := s.open(t, d, func(s *conclavev1.RunSpec) {
+// giveUp asks a round and goes away when the node has it.
+func (s *suite) giveUp(t *testing.T, student *testStudent, n *testNode, r *conclavev1.Round) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(testkit.Within(t))
+	gone := make(chan error, 1)
+	go func() {
+		_, err := student.ask(ctx, r, nil)
+		gone <- err
+	}()
+	testkit.Receive(t, n.rounds)
+	cancel()
+	roundtest.WantStatus(t, testkit.Receive(t, gone), codes.Canceled)
+	testkit.Eventually(t, "a round that nobody waits for", func() bool {
+		return s.server.rounds.Waiting(t.Context(), r.Run) == 0
+	})
+}
+
+// leave leaves a question unanswered, for [suite.abandoned] under another server.
+func (s *suite) leave(t *testing.T, name string, a asking) {
+	student := s.student(t)
+	d := s.dataset()
+	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
 		a.open(s)
 		for _, p := range s.Plan {
 			if p.Count == 1 {
@@ -299,52 +421,42 @@ func (a asking) abandoned(t *testing.T, c *cluster) {
 			}
 		}
 	})
-	n := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
-	leave := func(r *conclavev1.Round) {
-		t.Helper()
-		ctx, cancel := context.WithCancel(testkit.Within(t))
-		gone := make(chan error, 1)
-		go func() {
-			_, err := s.ask(ctx, r, nil)
-			gone <- err
-		}()
-		testkit.Receive(t, n.rounds)
-		cancel()
-		roundtest.WantStatus(t, testkit.Receive(t, gone), codes.Canceled)
-		testkit.Eventually(t, "a round that nobody waits for", func() bool {
-			return c.server.rounds.Waiting(t.Context(), spec.Name) == 0
-		})
-	}
-	leave(a.of(spec, 0))
-	testkit.Must(t, c.stop()) // the next server goes on under the same charge
-	c.start(Options{})
-	s = c.student(t)
-	n = c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
-	leave(a.of(spec, 0))
-	if entries := chargesOf(t, s.lines(t, spec.Name)); len(entries) != 0 {
+	s.giveUp(t, student, s.node(t, hello(d, "north", "a", 8), roundtest.Silent), a.of(spec, 0))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left[name] = spec
+}
+
+// A question that nodes were asked is paid for, released or not: how long it took, or that it
+// failed, may tell of records. The same bytes asked again cost nothing; another question in its
+// place, or the run's end, has it charged at its worst.
+func (s *suite) abandoned(t *testing.T, name string, a asking) {
+	student, spec := s.student(t), s.left[name]
+	d := spec.Dataset
+	n := s.node(t, hello(d, "north", "a", 8), roundtest.Silent)
+	s.giveUp(t, student, n, a.of(spec, 0))
+	if entries := chargesOf(t, student.lines(t, spec.Name)); len(entries) != 0 {
 		t.Errorf("the same question asked again: charged %+v", entries)
 	}
-	released := make(chan error, 1)
-	go func() {
-		_, err := s.ask(testkit.Within(t), roundtest.Paid(spec, "", a.another(spec.Name, 0)), nil)
-		released <- err
-	}()
+	released := inBackground(t, student, roundtest.Paid(spec, "", a.another(spec.Name, 0)))
 	testkit.Receive(t, n.rounds)
+	if w := testkit.Receive(t, n.withdrawn); w.GetRun() != spec.Name || w.GetOver() {
+		t.Errorf("withdrawn was %v", w)
+	}
 	n.leave()
-	c.awaitTeachers(t, d, 0)
-	n = c.node(t, hello(d, "north", "b", 8), a.honest(8))
+	s.awaitTeachers(t, d, 0)
+	n = s.node(t, hello(d, "north", "b", 8), a.honest(8))
 	testkit.Must(t, testkit.Receive(t, released))
-	entries := chargesOf(t, s.lines(t, spec.Name))
+	entries := chargesOf(t, student.lines(t, spec.Name))
 	if len(entries) != 2 || entries[0].Type != ledger.EntryAbandoned || entries[1].Type != ledger.EntryRelease {
 		t.Fatalf("another question in its place: charged %+v", entries)
 	}
 	n.leave()
-	c.awaitTeachers(t, d, 0)
-	n = c.node(t, hello(d, "north", "c", 8), roundtest.Silent)
-	leave(a.of(spec, 1))
-	_, err := s.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
+	s.awaitTeachers(t, d, 0)
+	s.giveUp(t, student, s.node(t, hello(d, "north", "c", 8), roundtest.Silent), a.of(spec, 1))
+	_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	testkit.Must(t, err)
-	entries = chargesOf(t, s.lines(t, spec.Name))
+	entries = chargesOf(t, student.lines(t, spec.Name))
 	if len(entries) != 3 || entries[2].Type != ledger.EntryAbandoned || *entries[2].Round != 1 {
 		t.Fatalf("the run's end: charged %+v", entries)
 	}
@@ -353,22 +465,21 @@ func (a asking) abandoned(t *testing.T, c *cluster) {
 			t.Errorf("charged %+v, want %+v", e.Events, a.charged)
 		}
 	}
-	_, err = ledger.VerifyStrict(strings.NewReader(s.lines(t, spec.Name)))
+	_, err = ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 	testkit.Must(t, err)
 }
 
 // What the budget has no room for is refused before a node is asked.
-func (a asking) budget(t *testing.T, c *cluster) {
-	s := c.student(t)
-	d := c.dataset()
+func (s *suite) budget(t *testing.T, _ string, a asking) {
+	student, d := s.student(t), s.dataset()
 	spec := roundtest.Spec()
 	a.open(spec)
 	spec.Dataset, spec.Name, spec.Epsilon = d, "run-"+d, 0.01
-	n := c.node(t, hello(d, "north", "a", 8), a.honest(8))
-	_, err := s.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
+	n := s.node(t, hello(d, "north", "a", 8), a.honest(8))
+	_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
 	if spec.Filter == "" {
 		testkit.Must(t, err)
-		_, err = s.ask(testkit.Within(t), a.of(spec, 0), nil)
+		_, err = student.ask(testkit.Within(t), a.of(spec, 0), nil)
 	}
 	roundtest.WantStatus(t, err, codes.ResourceExhausted, "budget")
 	if len(n.rounds) != 0 {
@@ -378,9 +489,8 @@ func (a asking) budget(t *testing.T, c *cluster) {
 
 // What a node cannot have computed is rejected by its name, and says nothing of what it was. It
 // costs nothing, and others' answers count.
-func (a asking) rejection(t *testing.T, c *cluster) {
-	s := c.student(t)
-	votes := roundtest.Votes(2, roundtest.Alternating)
+func (s *suite) rejection(t *testing.T, _ string, a asking) {
+	student := s.student(t)
 	longer := func(by int, change func([]int64)) roundtest.Answer {
 		return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 			values := make([]int64, int(r.GetSum().GetEntries())+by)
@@ -398,8 +508,7 @@ func (a asking) rejection(t *testing.T, c *cluster) {
 	}{
 		"a sum":           {longer(1, nil), "a sum where votes were asked", true},
 		"other teachers":  {a.honest(3), "of 3 teachers from a node that has 2", true},
-		"votes":           {votes, "votes where a sum was asked", false},
-		"one number less": {longer(-1, nil), "entries where", false},
+		"votes":           {roundtest.Votes(2, roundtest.Alternating), "votes where a sum was asked", false},
 		"one number more": {longer(1, nil), "entries where", false},
 		"the least integer": {longer(0, func(v []int64) {
 			v[1] = math.MinInt64
@@ -408,24 +517,24 @@ func (a asking) rejection(t *testing.T, c *cluster) {
 		if bad.votes == sums {
 			continue
 		}
-		spec, d := a.opened(t, c, s)
-		c.node(t, hello(d, "north", "bad", 2), bad.answer)
-		n := c.node(t, hello(d, "south", "bad", 2), bad.answer)
-		_, err := s.ask(testkit.Within(t), a.of(spec, 0), nil)
+		spec, d := a.opened(t, s.cluster, student)
+		s.node(t, hello(d, "north", "bad", 2), bad.answer)
+		n := s.node(t, hello(d, "south", "bad", 2), bad.answer)
+		_, err := student.ask(testkit.Within(t), a.of(spec, 0), nil)
 		roundtest.WantStatus(t, err, codes.FailedPrecondition, "north/bad", bad.want)
 		if strings.Contains(err.Error(), "922337203685477580") {
 			t.Errorf("%s: %q tells of the answer", name, err)
 		}
-		if entries := s.ledger(t, spec.Name); len(entries) != 0 {
+		if entries := student.ledger(t, spec.Name); len(entries) != 0 {
 			t.Fatalf("%s: charged %v", name, entries)
 		}
 		n.leave()
-		c.awaitTeachers(t, d, 2)
-		c.node(t, hello(d, "south", "good", 6), a.honest(6))
-		if r := s.mustAsk(t, a.of(spec, 0)); r.GetTeachers() != 6 {
+		s.awaitTeachers(t, d, 2)
+		s.node(t, hello(d, "south", "good", 6), a.honest(6))
+		if r := student.mustAsk(t, a.of(spec, 0)); r.GetTeachers() != 6 {
 			t.Errorf("%s: %d teachers took part", name, r.GetTeachers())
 		}
-		a.released(t, s, spec)
+		a.paid(t, student, spec)
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// asked asks a round in the background.
-func asked(t *testing.T, student *testStudent, round *conclavev1.Round) <-chan error {
+// inBackground asks a round, and says how that ends.
+func inBackground(t *testing.T, student *testStudent, round *conclavev1.Round) <-chan error {
 	outcome := make(chan error, 1)
 	go func() {
 		_, err := student.ask(testkit.Within(t), round, nil)
@@ -67,7 +67,7 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 	if h := health(); h != healthpb.HealthCheckResponse_SERVING {
 		t.Errorf("health is %v", h)
 	}
-	first := asked(t, student, roundtest.VoteRound(spec.Name, 0, 4))
+	first := inBackground(t, student, roundtest.VoteRound(spec.Name, 0, 4))
 	testkit.Receive(t, node.rounds)
 	began := time.Now()
 	ended := c.stopping()
@@ -108,7 +108,7 @@ func TestTheDrainIsBounded(t *testing.T) {
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
 	node := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
-	first := asked(t, student, roundtest.VoteRound(spec.Name, 0, 4))
+	first := inBackground(t, student, roundtest.VoteRound(spec.Name, 0, 4))
 	testkit.Receive(t, node.rounds)
 	began := time.Now()
 	ended := c.stopping()

@@ -60,6 +60,14 @@ func Sums(values []int64) Answer {
 	}
 }
 
+// Refusing refuses every round.
+func Refusing(reason string) Answer {
+	return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
+		return []*conclavev1.WorkRequest{Addressed(&conclavev1.WorkRequest{
+			Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{Reason: reason}}}, r)}
+	}
+}
+
 // Addressed gives an answer the run and number of a round.
 func Addressed(m *conclavev1.WorkRequest, r *conclavev1.Round) *conclavev1.WorkRequest {
 	m = proto.Clone(m).(*conclavev1.WorkRequest)

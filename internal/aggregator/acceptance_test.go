@@ -205,6 +205,27 @@ func TestALeaderThatCanLetNobodyInGivesTheLeadAway(t *testing.T) {
 	}
 }
 
+// A standby can be watched, and leads as soon as the leader has stopped: long before its lease
+// would end.
+func TestAStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, 0)
+	p.standBy(t)
+	if m := scrape(t, p.second.HTTP.Listen); m["conclave_leader_state"] != 0 || len(m) == 0 {
+		t.Error("the standby says that it leads")
+	}
+	began := time.Now()
+	testkit.Must(t, p.stop())
+	p.serves(t)
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took over after %v", took)
+	}
+	p.says(t, http.StatusOK, "leader")
+	if m := scrape(t, p.second.HTTP.Listen); m["conclave_leader_state"] != 1 {
+		t.Error("it does not say that it leads")
+	}
+}
+
 // Files that are away for less than the grace move no lead, however often.
 func TestAFileThatIsReplacedMovesNoLead(t *testing.T) {
 	t.Parallel()

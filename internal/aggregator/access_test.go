@@ -18,7 +18,7 @@ import (
 
 // Of a run of one student another one learns nothing, and can do nothing to it.
 func TestARunIsWhoseItIs(t *testing.T) {
-	c := newCluster(t, Options{})
+	c := shared(t)
 	d := c.dataset()
 	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	lab, eve, spies := c.student(t), c.studentAs(t, "eve"), c.queue(t, "eve")

@@ -18,7 +18,7 @@ import (
 // again with another question, does not answer that one: its votes are for other
 // records. Laplace noise with lambda 20 changes a count by 3 or more with a chance below 1e-25.
 func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
-	c := newCluster(t, Options{})
+	c := shared(t)
 	student := c.student(t)
 	vote := func(class int) roundtest.Answer { return roundtest.Votes(8, func(_, _ int) int { return class }) }
 	for name, late := range map[string]roundtest.Answer{

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,7 +36,21 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	testkit.WaitTogether()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(tests{m})
+}
+
+// tests are those of the package; when they are over so is the cluster that they share.
+type tests struct{ *testing.M }
+
+func (m tests) Run() int {
+	code := m.M.Run()
+	if sharedCluster != nil {
+		if err := sharedCluster.close(); err != nil {
+			fmt.Fprintln(os.Stderr, "the shared cluster:", err)
+			code = 1
+		}
+	}
+	return code
 }
 
 // cluster is an aggregator on loopback TLS with an embedded etcd, both real,
@@ -50,15 +65,42 @@ type cluster struct {
 
 	mu                sync.Mutex
 	next, nextPlanned int
+	private           map[string][][]int64 // the sums behind releases, by run
+}
+
+var sharedCluster *cluster
+
+// shared is one cluster for tests that run one after the other, and need nothing of a server but
+// datasets of their own.
+func shared(t testing.TB) *cluster {
+	t.Helper()
+	if sharedCluster == nil {
+		sharedCluster = openCluster(t, Options{}, roomy)
+	}
+	return sharedCluster
 }
 
 func newCluster(t testing.TB, options Options, changes ...func(*Config)) *cluster {
 	t.Helper()
+	c := openCluster(t, options, changes...)
+	t.Cleanup(func() { testkit.Must(t, c.close()) })
+	return c
+}
+
+// close ends the server, if it has not ended, and removes its files.
+func (c *cluster) close() (err error) {
+	if c.stop != nil {
+		err = c.stop()
+	}
+	return errors.Join(err, os.RemoveAll(filepath.Dir(c.certs)))
+}
+
+func openCluster(t testing.TB, options Options, changes ...func(*Config)) *cluster {
+	t.Helper()
 	// A short path: the embedded etcd listens on a Unix socket below it.
 	dir, err := os.MkdirTemp("", "agg")
 	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	c := &cluster{t: t, certs: filepath.Join(dir, "certs")}
+	c := &cluster{t: t, certs: filepath.Join(dir, "certs"), private: map[string][][]int64{}}
 	testkit.Must(t, authority.Create(c.certs))
 	testkit.Must(t, authority.Issue(c.certs, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
 	testkit.Must(t, authority.Issue(c.certs, certs.RoleStudent, "student", nil, time.Hour))
@@ -72,39 +114,45 @@ func newCluster(t testing.TB, options Options, changes ...func(*Config)) *cluste
 	c.config.Drain, c.config.LeastDeadline = 0, 0 // tests of them set them
 	c.config.Etcd.Embedded = true
 	c.config.Etcd.Dir = filepath.Join(dir, "etcd")
-	for i := range 40 {
-		c.config.Datasets = append(c.config.Datasets, DatasetConfig{
-			Name: fmt.Sprintf("d%d", i), SchemaSHA256: roundtest.Schema, Unit: "record",
-			Budget: privacy.Budget{Epsilon: 100, Delta: 1e-5},
-		})
-	}
-	for i := range 6 { // see planned
-		c.config.Datasets = append(c.config.Datasets, DatasetConfig{
-			Name: fmt.Sprintf("p%d", i), SchemaSHA256: roundtest.Schema, Unit: "record",
-			Budget: privacy.Budget{Epsilon: 20, Delta: 1e-5, Filter: privacy.FilterPLD},
-		})
-	}
+	c.config.datasets("d", 10, privacy.Budget{Epsilon: 100, Delta: 1e-5}) // see dataset
+	c.config.datasets("p", 3, privacy.Budget{Epsilon: 20, Delta: 1e-5, Filter: privacy.FilterPLD})
 	for _, change := range changes {
 		change(&c.config)
 	}
 	c.start(options)
-	t.Cleanup(func() {
-		if c.stop != nil {
-			testkit.Must(t, c.stop())
-		}
-	})
 	return c
+}
+
+// datasets adds datasets up to a number, named by a letter and theirs.
+func (c *Config) datasets(letter string, upTo int, budget privacy.Budget) {
+	for i := range upTo {
+		name := fmt.Sprint(letter, i)
+		if !slices.ContainsFunc(c.Datasets, func(d DatasetConfig) bool { return d.Name == name }) {
+			c.Datasets = append(c.Datasets, DatasetConfig{
+				Name: name, SchemaSHA256: roundtest.Schema, Unit: "record", Budget: budget,
+			})
+		}
+	}
 }
 
 // roomy is for many tests on one cluster.
 func roomy(c *Config) {
 	c.MaxOpenRuns = 1000
-	first := c.Datasets[0]
-	c.Datasets = nil
-	for i := range 150 {
-		first.Name = fmt.Sprintf("d%d", i)
-		c.Datasets = append(c.Datasets, first)
-	}
+	c.datasets("d", 150, c.Datasets[0].Budget)
+}
+
+// see keeps the sums behind a release.
+func (c *cluster) see(run string, _ uint64, sums []int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.private[run] = append(c.private[run], slices.Clone(sums))
+}
+
+// behind are the sums behind the releases of a run, before their noise.
+func (c *cluster) behind(run string) [][]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.private[run]
 }
 
 // start runs a server over the cluster's folder; c.stop ends it and returns
@@ -114,6 +162,7 @@ func (c *cluster) start(options Options) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*testkit.Patience)
 	defer cancel()
 	options.Reducers = reducer.NewRegistry(logistic.Fit)
+	options.Hooks.Sums = c.see
 	server, err := New(ctx, c.config, options)
 	if err != nil {
 		c.t.Fatal(err)
@@ -139,7 +188,7 @@ func (c *cluster) dataset() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next++
-	return c.config.Datasets[c.next-1].Name
+	return fmt.Sprint("d", c.next-1)
 }
 
 // planned names a dataset with the filter pld that no other test uses.
@@ -147,7 +196,7 @@ func (c *cluster) planned() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.nextPlanned++
-	return fmt.Sprintf("p%d", c.nextPlanned-1)
+	return fmt.Sprint("p", c.nextPlanned-1)
 }
 
 func (c *cluster) dial(t testing.TB, files certs.Files) *grpc.ClientConn {

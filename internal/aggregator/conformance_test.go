@@ -154,8 +154,7 @@ type suite struct {
 	*cluster
 	list map[string]asking
 
-	mu   sync.Mutex
-	sums map[string][]int64 // behind the releases, by run
+	mu sync.Mutex // of what follows
 	// kept are a run of each shape that has released round 0, and that release, left those of which
 	// a question was left unanswered.
 	kept, left map[string]*conclavev1.RunSpec
@@ -171,8 +170,8 @@ type suite struct {
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	s := &suite{
-		list: shapes(), sums: map[string][]int64{}, kept: map[string]*conclavev1.RunSpec{},
-		left: map[string]*conclavev1.RunSpec{}, first: map[string]*conclavev1.Release{},
+		list: shapes(), kept: map[string]*conclavev1.RunSpec{}, left: map[string]*conclavev1.RunSpec{},
+		first: map[string]*conclavev1.Release{},
 	}
 	stop := func(on *atomic.Bool) func(string, uint64) {
 		return func(string, uint64) {
@@ -182,14 +181,7 @@ func TestShapes(t *testing.T) {
 			}
 		}
 	}
-	options := Options{Hooks: Hooks{
-		BeforeCharge: stop(&s.before), AfterCharge: stop(&s.after),
-		Sums: func(run string, _ uint64, sums []int64) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.sums[run] = slices.Clone(sums)
-		},
-	}}
+	options := Options{Hooks: Hooks{BeforeCharge: stop(&s.before), AfterCharge: stop(&s.after)}}
 	s.cluster = newCluster(t, options, roomy)
 	s.each(t, "released", s.release)
 	s.each(t, "refusal", s.refusal)
@@ -263,12 +255,16 @@ func (s *suite) release(t *testing.T, name string, a asking) {
 		t.Errorf("epsilon %v, want %v", got, want)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.kept[name], s.first[name] = spec, r
+	s.mu.Unlock()
+	behind := s.behind(spec.Name)
 	if r.GetSum() == nil {
+		if len(behind) != 0 {
+			t.Error("sums were shown that are not released")
+		}
 		return
 	}
-	private := s.sums[spec.Name]
+	private := behind[0]
 	if a.passes == 1 {
 		for i, v := range a.honest(5)(asked)[0].GetSum().GetValues() {
 			if private[i] != 2*v {

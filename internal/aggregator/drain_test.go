@@ -1,8 +1,6 @@
 package aggregator
 
 import (
-	"context"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -116,6 +114,8 @@ func TestTheDrainIsBounded(t *testing.T) {
 	if took := time.Since(began); took < drain {
 		t.Errorf("the round was given up after %v", took)
 	}
+	testkit.Receive(t, node.ended)
+	roundtest.WantStatus(t, node.err, codes.Unavailable, "stopping")
 	testkit.Must(t, testkit.Receive(t, ended))
 
 	c.config.Drain = 2 * testkit.Patience
@@ -134,64 +134,6 @@ func TestTheDrainIsBounded(t *testing.T) {
 	}
 	testkit.Must(t, testkit.Receive(t, c.stopping()))
 	roundtest.WantStatus(t, testkit.Receive(t, outcome), codes.Unavailable, "stopping")
-}
-
-// A standby can be watched, and leads as soon as the leader has stopped: long before
-// its lease would end.
-func TestAStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
-	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()})
-	testkit.Must(t, err)
-	t.Cleanup(func() { testkit.Must(t, etcd.Close()) })
-	external := func(c *Config) {
-		c.Etcd = EtcdConfig{Endpoints: etcd.Endpoints(), LeaseTTL: 2 * testkit.Patience}
-		c.Datasets = c.Datasets[:1]
-	}
-	c := newCluster(t, Options{}, external)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	address := free.Addr().String()
-	testkit.Must(t, free.Close())
-	config := c.config
-	config.Name, config.HTTP.Listen = "second", address
-	led := make(chan *Server, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Patience)
-	defer cancel()
-	go func() {
-		s, err := New(ctx, config, Options{})
-		if err != nil {
-			t.Error(err)
-		}
-		led <- s
-	}()
-	testkit.Eventually(t, "the standby to be ready", func() bool {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			return false
-		}
-		conn.Close()
-		status, text := httpAt(t, address, "GET", "/readyz", "")
-		return status == 200 && text == "standby of agg\n"
-	})
-	if m := scrape(t, address); m["conclave_leader_state"] != 0 || len(m) == 0 {
-		t.Error("the standby says that it leads")
-	}
-	began := time.Now()
-	testkit.Must(t, c.stop())
-	second := testkit.Receive(t, led)
-	if second == nil {
-		t.Fatal("the standby did not take over")
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("it took over after %v", took)
-	}
-	t.Logf("stop and takeover took %v", time.Since(began))
-	if _, text := httpAt(t, address, "GET", "/readyz", ""); text != "leader\n" {
-		t.Errorf("/readyz: %s", text)
-	}
-	if m := scrape(t, address); m["conclave_leader_state"] != 1 {
-		t.Error("it does not say that it leads")
-	}
-	testkit.Must(t, second.Close())
 }
 
 // Without etcd nobody is ready.

@@ -25,7 +25,10 @@ func inParts(n int, value int64, change func([]*conclavev1.WorkRequest) []*concl
 	}
 }
 
-// Two million numbers travel and are stored in parts: they are charged once, and what a server
+// longSum is of four parts for a node, and of more than one in the store.
+const longSum = 1 << 19
+
+// Half a million numbers travel and are stored in parts: they are charged once, and what a server
 // that is started anew hands out is the same.
 func TestLongSums(t *testing.T) {
 	t.Parallel()
@@ -36,24 +39,24 @@ func TestLongSums(t *testing.T) {
 		roundtest.EmbeddingOf(2)(s)
 		s.Quorum = 1 // a busy machine takes longer than the deadline
 	})
-	north := c.node(t, hello(d, "north", "a", 4), inParts(roundtest.MaxEntries, 5<<16, nil))
-	c.node(t, hello(d, "south", "a", 4), inParts(roundtest.MaxEntries, 7<<16, nil))
-	testkit.Eventually(t, "8 teachers", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
-	round := roundtest.EmbeddingRound(spec.Name, 0, roundtest.MaxEntries, nil)
+	north := c.node(t, hello(d, "north", "a", 4), inParts(longSum, 5<<16, nil))
+	c.node(t, hello(d, "south", "a", 4), inParts(longSum, 7<<16, nil))
+	c.awaitTeachers(t, d, 8)
+	round := roundtest.EmbeddingRound(spec.Name, 0, longSum, nil)
 	r := student.mustAsk(t, round)
-	if len(r.GetSum().GetValues()) != roundtest.MaxEntries || r.GetTeachers() != 8 {
+	if len(r.GetSum().GetValues()) != longSum || r.GetTeachers() != 8 {
 		t.Fatalf("released %d numbers by %d teachers", len(r.GetSum().GetValues()), r.GetTeachers())
 	}
-	// The mean of two million is within 7 of its standard deviations but for a chance of 3e-12.
+	// The mean of so many is within 7 of its standard deviations but for a chance of 3e-12.
 	mean := 0.0
 	for _, v := range r.GetSum().GetValues() {
-		mean += float64(v) / (1 << 16) / roundtest.MaxEntries
+		mean += float64(v) / (1 << 16) / longSum
 	}
-	if math.Abs(mean-12) > 7*2/math.Sqrt(roundtest.MaxEntries) {
+	if math.Abs(mean-12) > 7*2/math.Sqrt(longSum) {
 		t.Errorf("the mean is %v, want 12", mean)
 	}
 	for _, restarted := range []bool{false, true} {
-		if entries := student.ledger(t, spec.Name); len(entries) != 1 || entries[0].Entries != roundtest.MaxEntries {
+		if entries := student.ledger(t, spec.Name); len(entries) != 1 || entries[0].Entries != longSum {
 			t.Errorf("the ledger has %v", entries)
 		}
 		if again := student.mustAsk(t, round); !proto.Equal(again, r) {
@@ -71,41 +74,30 @@ func TestLongSums(t *testing.T) {
 	}
 }
 
-// Parts that are not those of an answer that was asked for end the stream; nothing is charged.
+// Parts that are not those of an answer that was asked for end the stream; nothing of them is
+// counted. What else is wrong with parts, package parts tests.
 func TestPartsThatCannotBeAreRejected(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, Options{})
+	c := shared(t)
 	student := c.student(t)
 	const n = 3 << 17
-	for name, change := range map[string]func([]*conclavev1.WorkRequest){
-		"in another order":   func(m []*conclavev1.WorkRequest) { m[1], m[2] = m[2], m[1] },
-		"of another attempt": func(m []*conclavev1.WorkRequest) { m[1].GetSum().Round++ },
-		"too many":           func(m []*conclavev1.WorkRequest) { m[0].GetSum().Parts = math.MaxUint32 },
-		"empty":              func(m []*conclavev1.WorkRequest) { m[1].GetSum().Values = nil },
-		"short":              func(m []*conclavev1.WorkRequest) { m[0].GetSum().Values = m[0].GetSum().Values[1:] },
-		"of another length":  func(m []*conclavev1.WorkRequest) { m[1].GetSum().Parts++ },
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := c.dataset()
-			spec, _ := student.open(t, d, roundtest.EmbeddingOf(2))
-			bad := c.node(t, hello(d, "north", "bad", 4),
-				inParts(n, 1, func(m []*conclavev1.WorkRequest) []*conclavev1.WorkRequest { change(m); return m }))
-			c.node(t, hello(d, "south", "good", 4), inParts(n, 3<<16, nil))
-			testkit.Eventually(t, "8 teachers", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
-			r := student.mustAsk(t, roundtest.EmbeddingRound(spec.Name, 0, n, nil))
-			testkit.Receive(t, bad.ended)
-			roundtest.WantStatus(t, bad.err, codes.InvalidArgument, "malformed answer", "of a sum")
-			if r.GetTeachers() != 4 || len(student.ledger(t, spec.Name)) != 1 {
-				t.Errorf("%d teachers took part", r.GetTeachers())
-			}
-		})
+	d := c.dataset()
+	spec, _ := student.open(t, d, roundtest.EmbeddingOf(2))
+	bad := c.node(t, hello(d, "north", "bad", 4),
+		inParts(n, 1, func(m []*conclavev1.WorkRequest) []*conclavev1.WorkRequest {
+			m[1], m[2] = m[2], m[1]
+			return m
+		}))
+	c.node(t, hello(d, "south", "good", 4), inParts(n, 3<<16, nil))
+	c.awaitTeachers(t, d, 8)
+	r := student.mustAsk(t, roundtest.EmbeddingRound(spec.Name, 0, n, nil))
+	testkit.Receive(t, bad.ended)
+	roundtest.WantStatus(t, bad.err, codes.InvalidArgument, "malformed answer", "of a sum")
+	if r.GetTeachers() != 4 || len(student.ledger(t, spec.Name)) != 1 {
+		t.Errorf("%d teachers took part", r.GetTeachers())
 	}
-	t.Run("not asked for", func(t *testing.T) {
-		d := c.dataset()
-		n := c.node(t, hello(d, "north", "bad", 4), roundtest.Silent)
-		first := proto.Clone(inParts(3<<17, 1, nil)(roundtest.EmbeddingRound("r", 0, 3<<17, nil))[0])
-		mustSend(t, n.stream, first.(*conclavev1.WorkRequest))
-		testkit.Receive(t, n.ended)
-		roundtest.WantStatus(t, n.err, codes.InvalidArgument, "that it was not asked for")
-	})
+
+	unasked := c.node(t, hello(c.dataset(), "north", "bad", 4), roundtest.Silent)
+	mustSend(t, unasked.stream, inParts(n, 1, nil)(roundtest.EmbeddingRound("r", 0, n, nil))[0])
+	testkit.Receive(t, unasked.ended)
+	roundtest.WantStatus(t, unasked.err, codes.InvalidArgument, "that it was not asked for")
 }

@@ -248,7 +248,7 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 
 // Runs that are open and not of the queue are in the list, and can be closed by force.
 func TestRunsOfStudentsAreListedAndClosedByForce(t *testing.T) {
-	c := newCluster(t, Options{})
+	c := shared(t)
 	d := c.dataset()
 	lab, student := c.operator(t), c.student(t)
 	spec, _ := student.open(t, d, nil)

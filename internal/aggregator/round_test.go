@@ -1,7 +1,6 @@
 package aggregator
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -10,10 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/ledger"
@@ -85,7 +82,7 @@ func pureEpsilon(epsilon float64, count int64, delta float64) float64 {
 }
 
 func TestRounds(t *testing.T) {
-	c := newCluster(t, Options{})
+	c := shared(t)
 	student := c.student(t)
 
 	t.Run("every mechanism costs exactly what its queries cost", func(t *testing.T) {
@@ -113,8 +110,7 @@ func TestRounds(t *testing.T) {
 				split := func(t, q int) int { return t % 2 * (q % 2) }
 				c.node(t, hello(d, "north", "a", 40), roundtest.Votes(40, split))
 				c.node(t, hello(d, "south", "a", 20), roundtest.Votes(20, split))
-				testkit.Eventually(t, "60 teachers",
-					func() bool { return c.server.rounds.Datasets[d].Teachers() == 60 })
+				c.awaitTeachers(t, d, 60)
 				asked, answered := int64(0), int64(0)
 				var spent float64
 				for number, queries := range []int{3, 4, 1, 2} {
@@ -146,29 +142,6 @@ func TestRounds(t *testing.T) {
 						sum.Answered, asked, answered)
 				}
 			})
-		}
-	})
-
-	t.Run("asking again gives the same bytes and charges nothing", func(t *testing.T) {
-		d := c.dataset()
-		spec, _ := student.open(t, d, nil)
-		node := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
-		first := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 4))
-		again := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 4))
-		if diff := cmp.Diff(first, again, protocmp.Transform()); diff != "" {
-			t.Error(diff)
-		}
-		entries := student.ledger(t, spec.Name)
-		if len(entries) != 1 || entries[0].Hash != first.GetLedgerHash() || entries[0].Seq != first.GetLedgerSeq() {
-			t.Errorf("the ledger has %v", entries)
-		}
-		if len(node.rounds) != 1 {
-			t.Errorf("the node saw %d rounds", len(node.rounds))
-		}
-		_, reopened := student.open(t, d, nil)
-		if reopened.GetRounds() != 1 || reopened.GetEpsilonSpent() != first.GetEpsilonSpent() ||
-			reopened.GetTeachersLive() != 8 {
-			t.Errorf("the run is found as %v", reopened)
 		}
 	})
 
@@ -289,7 +262,7 @@ func TestRounds(t *testing.T) {
 		south := c.node(t, hello(d, "south", "a", 2), roundtest.Votes(2, roundtest.Alternating))
 		testkit.Must(t, testkit.Receive(t, done))
 		south.leave()
-		testkit.Eventually(t, "the south leaving", func() bool { return c.server.rounds.Datasets[d].Teachers() == 2 })
+		c.awaitTeachers(t, d, 2)
 		progress, done = ask(1)
 		waits(progress, 2)
 		c.node(t, hello(d, "south", "a", 2), roundtest.Votes(2, roundtest.Alternating))
@@ -343,41 +316,6 @@ func TestRounds(t *testing.T) {
 		}
 	})
 
-	t.Run("class counts", func(t *testing.T) {
-		d := c.dataset()
-		spec, _ := student.open(t, d, roundtest.Shares(5))
-		counts := func(values ...int64) roundtest.Answer {
-			return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-				return []*conclavev1.WorkRequest{
-					{
-						Message: &conclavev1.WorkRequest_Sum{
-							Sum: &conclavev1.Sum{Run: r.GetRun(), Round: r.GetNumber(), Values: values},
-						},
-					},
-				}
-			}
-		}
-		c.node(t, hello(d, "north", "a", 4), counts(700_000, 300_000))
-		c.node(t, hello(d, "south", "a", 4), counts(100_000, 900_000))
-		testkit.Eventually(t, "both nodes", func() bool { return c.server.rounds.Datasets[d].Teachers() == 8 })
-		r := student.mustAsk(t, roundtest.CountRound(spec.Name, 0, 2, 1000))
-		// The noise has scale 1000/5; 100 scales away is never.
-		for i, want := range []float64{800_000, 1_200_000} {
-			if got := float64(r.GetSum().GetValues()[i]); math.Abs(got-want) > 20_000 {
-				t.Errorf("entry %d is %v, want about %v", i, got, want)
-			}
-		}
-		// One 5-DP release costs a little less than 5 at a delta above 0.
-		if r.GetSum().GetScale() != 1000 || r.GetEpsilonSpent() > 5 || r.GetEpsilonSpent() < 5-1e-4 {
-			t.Errorf("scale %d, epsilon %v", r.GetSum().GetScale(), r.GetEpsilonSpent())
-		}
-		e := student.ledger(t, spec.Name)[0]
-		if diff := cmp.Diff(roundtest.Times(1, roundtest.Laplace(5)), e.Events); diff != "" ||
-			e.Kind != runspec.ClassCounts || *e.Planned != 1 || e.Entries != 2 {
-			t.Errorf("entry %d of the plan, for %q, %d entries %s", *e.Planned, e.Kind, e.Entries, diff)
-		}
-	})
-
 	t.Run("rounds come in order", func(t *testing.T) {
 		d := c.dataset()
 		spec, _ := student.open(t, d, nil)
@@ -391,64 +329,6 @@ func TestRounds(t *testing.T) {
 		roundtest.WantStatus(t, err, codes.FailedPrecondition, "round 1 is due")
 		_, err = student.ask(testkit.Within(t), roundtest.VoteRound("nobody", 0, 2), nil)
 		roundtest.WantStatus(t, err, codes.NotFound)
-	})
-
-	t.Run("a closed run answers only what it released", func(t *testing.T) {
-		d := c.dataset()
-		spec, _ := student.open(t, d, nil)
-		c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
-		first := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2))
-		closed, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-		testkit.Must(t, err)
-		twice, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-		testkit.Must(t, err)
-		if closed.GetLedgerHead() == "" || closed.GetLedgerHead() != twice.GetLedgerHead() {
-			t.Errorf("heads %q and %q", closed.GetLedgerHead(), twice.GetLedgerHead())
-		}
-		if again := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2)); !proto.Equal(first, again) {
-			t.Error("another release after closing")
-		}
-		_, err = student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 1, 2), nil)
-		roundtest.WantStatus(t, err, codes.FailedPrecondition, "closed")
-	})
-
-	t.Run("a student that goes away leaves a round that can be asked again", func(t *testing.T) {
-		d := c.dataset()
-		spec, _ := student.open(t, d, nil)
-		answer := make(chan struct{})
-		node := c.node(t, hello(d, "north", "a", 8), func(r *conclavev1.Round) []*conclavev1.WorkRequest {
-			<-answer
-			return roundtest.Votes(8, roundtest.Alternating)(r)
-		})
-		ctx, cancel := context.WithCancel(testkit.Within(t))
-		gone := make(chan error, 1)
-		go func() {
-			_, err := student.ask(ctx, roundtest.VoteRound(spec.Name, 0, 2), nil)
-			gone <- err
-		}()
-		testkit.Receive(t, node.rounds)
-		cancel()
-		roundtest.WantStatus(t, testkit.Receive(t, gone), codes.Canceled)
-		// The same round joins the open one, another one replaces it.
-		testkit.Eventually(t, "nobody waiting", func() bool {
-			return c.server.rounds.Waiting(t.Context(), spec.Name) == 0
-		})
-		replaced := make(chan error, 1)
-		go func() {
-			_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 3), nil)
-			replaced <- err
-		}()
-		testkit.Eventually(t, "the other round", func() bool {
-			return c.server.rounds.Waiting(t.Context(), spec.Name) == 1
-		})
-		if entries := student.ledger(t, spec.Name); len(entries) != 0 {
-			t.Errorf("the abandoned round was released: %v", entries)
-		}
-		close(answer)
-		testkit.Must(t, testkit.Receive(t, replaced))
-		if entries := student.ledger(t, spec.Name); len(entries) != 1 || entries[0].Queries != 3 {
-			t.Errorf("the ledger has %v", entries)
-		}
 	})
 }
 

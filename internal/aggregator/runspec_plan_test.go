@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -17,11 +18,28 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
+// planOf is the plan of a run as its entry in a ledger has it.
+func planOf(t *testing.T, lines, run string) privacy.Plan {
+	t.Helper()
+	for line := range strings.Lines(lines) {
+		var e ledger.Entry
+		testkit.Must(t, json.Unmarshal([]byte(line), &e))
+		if e.Type == ledger.EntryRun && e.Run == run {
+			if e.Budget.Filter != privacy.FilterPLD {
+				t.Errorf("the run's budget is %+v", *e.Budget)
+			}
+			return e.Plan
+		}
+	}
+	t.Fatalf("run %q is not in the ledger", run)
+	return nil
+}
+
 // Each entry of a plan is used as often as it says, also beside one that costs the same, and
 // a round is paid for by the entry that it names and no other. What is not is refused before
 // a node is asked.
 func TestRoundsKeepToThePlanOfStages(t *testing.T) {
-	c := newCluster(t, Options{})
+	c := shared(t)
 	student := c.student(t)
 	d := c.planned()
 	plan := privacy.Plan{
@@ -49,6 +67,7 @@ func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 			roundtest.SelectionRound(spec.Name, number, roundtest.Units(0, 0),
 				func(q *conclavev1.Selection) { q.Round = 1 }))
 	}
+	testkit.Same(t, "the plan in the ledger", plan, planOf(t, student.lines(t, spec.Name), spec.Name))
 	charged := 0
 	refused := func(r *conclavev1.Round, code codes.Code, names ...string) {
 		t.Helper()
@@ -97,8 +116,10 @@ func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 	testkit.Must(t, err)
 	verified, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 	testkit.Must(t, err)
+	price, err := privacy.Account(plan.Events(), 1e-5)
+	testkit.Must(t, err)
 	if got := verified.Runs[spec.Name]; got.Releases != charged || !got.Closed ||
-		!slices.Equal(got.Used, []int64{1, 1, 1, 2, 1}) {
+		!slices.Equal(got.Used, []int64{1, 1, 1, 2, 1}) || math.Abs(got.Price.Epsilon-price.Epsilon) > 1e-9 {
 		t.Errorf("the ledger has %+v", got)
 	}
 }
@@ -106,7 +127,7 @@ func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 // An entry with a number is used no more often without filter pld either, however much of
 // the budget is left; one that is cheaper does not pay in its place.
 func TestEntriesAreUsedUpWithoutAPlansPrice(t *testing.T) {
-	c := newCluster(t, Options{})
+	c := shared(t)
 	student := c.student(t)
 	d := c.dataset()
 	spec, _ := student.open(t, d, roundtest.Asks(roundtest.Histograms(roundtest.Planned(runspec.Votes,

@@ -254,7 +254,7 @@ func (c *cluster) boldly(t *testing.T, f certs.Files) *grpc.ClientConn {
 
 // A certificate speaks for its own site and role, to the letter, and for nothing else.
 func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
-	c := newCluster(t, Options{})
+	c := shared(t)
 	d := c.dataset()
 	say := func(t *testing.T, conn *grpc.ClientConn, h *conclavev1.Hello) error {
 		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)

@@ -27,7 +27,7 @@ func refusal(key payload.Key, waiting bool, reason string) *conclavev1.WorkReque
 
 // Over the wire: one site waits, the student hears of it, and the round goes on by itself.
 func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
-	c := newCluster(t, Options{})
+	c := shared(t)
 	student, d := c.student(t), c.dataset()
 	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Quorum = 1 })
 	key := payload.Key{Run: spec.Name, Number: 0}
@@ -89,7 +89,7 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 // What nodes are told that an answer may cost is what the ledger then charges: they read the
 // plan from the terms, and what pays from the round.
 func TestTermsSayWhatIsCharged(t *testing.T) {
-	c := newCluster(t, Options{})
+	c := shared(t)
 	student := c.student(t)
 	d := c.dataset()
 	plan := privacy.Plan{
@@ -131,7 +131,7 @@ func TestTermsSayWhatIsCharged(t *testing.T) {
 
 // All nodes hear that a run has ended, those that let it wait and the others, once.
 func TestNodesHearThatARunIsOver(t *testing.T) {
-	c := newCluster(t, Options{})
+	c := shared(t)
 	student, d := c.student(t), c.dataset()
 	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Quorum = 0.5 })
 	later, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Name, s.Quorum = "later-"+d, 0.5 })
@@ -162,7 +162,7 @@ func TestNodesHearThatARunIsOver(t *testing.T) {
 // Over the wire: a node is asked once on a stream whether its site permits a run, and no round is
 // sent to anybody before a quorum does.
 func TestNodesAreAskedOnceWhetherTheyMay(t *testing.T) {
-	c := newCluster(t, Options{})
+	c := shared(t)
 	student, d := c.student(t), c.dataset()
 	open := func(name string) string {
 		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) { s.Name, s.Quorum = name+d, 1 })
@@ -204,7 +204,7 @@ func TestNodesAreAskedOnceWhetherTheyMay(t *testing.T) {
 
 // Sites are told who submitted or opened a run, and for what. The worker is not named.
 func TestSitesAreToldWhoAsks(t *testing.T) {
-	c := newCluster(t, Options{})
+	c := shared(t)
 	d := c.dataset()
 	n := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	told := func(requester, purpose string) {

@@ -151,6 +151,13 @@ func TestFitsAreRefused(t *testing.T) {
 	gaussian := mustSpec(t, roundtest.FitOf(roundtest.Gaussian(2)))
 	laplace := mustSpec(t, roundtest.FitOf(roundtest.Laplace(2)))
 	const invalid = codes.InvalidArgument
+	iterate := roundtest.FitRound("r", 1, question.L2, nil)
+	iterate.Params = question.Marshal(&conclavev1.LogisticSum{Coefficients: make([]float64, 3), Bound: 1 << 16})
+	refused{iterate, gaussian, "install matching versions", invalid}.check(t, "the sums of an iterate, without noise")
+	wide := roundtest.FitRound("r", 1, question.L2, func(q *conclavev1.Fit) {
+		q.Synthetic, q.Features.Clip, q.Lambda = roundtest.Tensor(1, 200), 100, 2
+	})
+	refused{wide, mustSpec(t, roundtest.GammaOf(1)), "gaussian", invalid}.check(t, "noise that there is not")
 	for name, bad := range roundtest.BadFits() {
 		refused{roundtest.FitRound("r", 1, question.L2, bad.Change), gaussian, bad.Want, invalid}.check(t, name)
 	}

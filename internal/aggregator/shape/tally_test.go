@@ -134,6 +134,26 @@ func TestTallyVotesRefusesWhatIsNotPacked(t *testing.T) {
 	}
 }
 
+// What is not the answer of so many teachers to so many queries is not counted.
+func TestVotesOfOthersAreRejected(t *testing.T) {
+	q := &Votes{asked: 3, classes: 2}
+	for want, v := range map[string]*conclavev1.Votes{
+		"":                            {Teachers: 5, Queries: 3, Packed: []byte{1, 2, 3, 4, 5}},
+		"votes of 6 teachers":         {Teachers: 6, Queries: 3, Packed: make([]byte, 6)},
+		"votes of 4 teachers":         {Teachers: 4, Queries: 3, Packed: make([]byte, 4)},
+		"votes of 0 teachers":         {Queries: 3},
+		"votes on 4 queries":          {Teachers: 5, Queries: 4, Packed: make([]byte, 5)},
+		"votes on 2 queries":          {Teachers: 5, Queries: 2, Packed: make([]byte, 5)},
+		"1048576 bytes of votes":      {Teachers: 5, Queries: 3, Packed: make([]byte, 1<<20)},
+		"padding bits after the last": {Teachers: 5, Queries: 3, Packed: []byte{0, 0, 0, 0, 0x80}},
+	} {
+		_, err := q.Read(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: v}}, 5)
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 // FuzzVotes decodes a node's votes from the wire: no input may panic, and
 // whatever is accepted adds up to one vote per teacher and query.
 func FuzzVotes(f *testing.F) {

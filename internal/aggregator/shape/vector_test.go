@@ -128,28 +128,37 @@ func TestSensitivityOfSums(t *testing.T) {
 	}
 }
 
-// Noise is drawn also where there is nobody: sums of zeros are released with all of it. The mean
-// square of 20,000 numbers of unit variance is within 6.5 standard deviations of 1 but for a
-// chance of 2e-10.
+// Noise is drawn also where there is nobody: sums of zeros are released with all of it. Mean, mean
+// square and mean product of neighbours of n standard normal numbers are 0, 1 and 0, with standard
+// deviations of 1, sqrt(2) and 1 over sqrt(n): 6.5 of them are passed in the nine with a chance of 8e-10.
 func TestSumsOfNobodyHaveNoise(t *testing.T) {
-	const entries, multiplier = 20000, 1.5
+	const entries, multiplier, bound = 20001, 1.5, 1 << 16
 	for name, c := range map[string]struct {
 		round *conclavev1.Round
 		spec  func(*conclavev1.RunSpec)
+		sigma float64
 	}{
-		"all":    {roundtest.EmbeddingRound("r", 0, entries, nil), roundtest.EmbeddingOf(multiplier)},
-		"sample": {roundtest.DiscriminatorRound("r", 0, entries, nil), roundtest.SamplesOf(multiplier, 0.25, 3)},
+		"all": {roundtest.EmbeddingRound("r", 0, entries, nil), roundtest.EmbeddingOf(multiplier),
+			bound * multiplier},
+		"sample": {roundtest.DiscriminatorRound("r", 0, entries, nil), roundtest.SamplesOf(multiplier, 0.25, 3),
+			bound * multiplier},
+		"teachers": {roundtest.GradientRound("r", 0, entries/3, nil), roundtest.SumsOf(multiplier),
+			2 * bound * multiplier},
 	} {
 		q := testkit.Value(parse(c.round, mustSpec(t, c.spec)))
 		r := new(conclavev1.Release)
 		_, err := q.Answer(gnmax.NewSource(), make([]int64, entries), r)
 		testkit.Must(t, err)
-		square := 0.0
-		for _, v := range r.GetSum().GetValues() {
-			square += math.Pow(float64(v)/((1<<16)*multiplier), 2) / entries
+		var mean, square, product float64
+		values := r.GetSum().GetValues()
+		for i, v := range values {
+			x, next := float64(v)/c.sigma, float64(values[(i+1)%entries])/c.sigma
+			mean, square, product = mean+x/entries, square+x*x/entries, product+x*next/entries
 		}
-		if limit := 6.5 * math.Sqrt(2./entries); math.Abs(square-1) > limit {
-			t.Errorf("%s: mean square %v, want 1 +- %v", name, square, limit)
+		if limit := 6.5 / math.Sqrt(entries); math.Abs(mean) > limit || math.Abs(square-1) > math.Sqrt2*limit ||
+			math.Abs(product) > limit {
+			t.Errorf("%s: mean %v, mean square %v, mean product %v; want 0, 1, 0 +- %v", name, mean, square, product,
+				limit)
 		}
 	}
 }

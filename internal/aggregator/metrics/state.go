@@ -2,9 +2,10 @@ package metrics
 
 import (
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
 var (
@@ -109,18 +110,12 @@ var (
 		"When the own certificate ends, in seconds since 1970.", nil, nil)
 )
 
-// Certificates are a server's own certificate files; see [tlsconfig.Credentials].
-type Certificates interface {
-	Reload() error
-	NotAfter() time.Time
-}
-
 // ShowCertificates registers how the certificate files stand, also those of a standby.
-func (m *Metrics) ShowCertificates(c Certificates) {
+func (m *Metrics) ShowCertificates(c *tlsconfig.Credentials) {
 	m.Registry.MustRegister(certificateCollector{c})
 }
 
-type certificateCollector struct{ files Certificates }
+type certificateCollector struct{ files *tlsconfig.Credentials }
 
 // Describe lists what Collect may send.
 func (c certificateCollector) Describe(ch chan<- *prometheus.Desc) {

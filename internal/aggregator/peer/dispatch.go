@@ -34,7 +34,7 @@ func RunOver(nodes []*Node, run string, message Encoded) {
 func deliver(nodes []*Node, what delivery) {
 	due := make([]*Node, 0, len(nodes))
 	for _, n := range nodes {
-		if n.outbox.add(what) {
+		if n.add(what) {
 			due = append(due, n)
 		}
 	}
@@ -67,7 +67,7 @@ func dispatch(nodes []*Node) {
 
 func (d *dispatching) send() {
 	for i := d.taken.Add(1); i <= int64(len(d.nodes)); i = d.taken.Add(1) {
-		d.nodes[i-1].outbox.flush()
+		d.nodes[i-1].flush()
 		runtime.Gosched() // the transport's turn: what is sent goes out before the next is
 	}
 }

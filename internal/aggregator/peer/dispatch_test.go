@@ -49,8 +49,8 @@ func TestDispatchPassesNodesThatDoNotRead(t *testing.T) {
 			t.Errorf("%d messages too many", len(took))
 		}
 		for _, n := range nodes {
-			if n.outbox.busy || len(n.outbox.waiting) > 0 {
-				t.Errorf("a node is left with %d deliveries, busy %v", len(n.outbox.waiting), n.outbox.busy)
+			if n.busy || len(n.waiting) > 0 {
+				t.Errorf("a node is left with %d deliveries, busy %v", len(n.waiting), n.busy)
 			}
 		}
 	}

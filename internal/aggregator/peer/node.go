@@ -21,8 +21,7 @@ type Node struct {
 	Teachers uint32
 	Session  *Session // of the stream's certificate
 
-	outbox outbox
-
+	outbox
 	permissions permissions
 
 	dropOnce sync.Once
@@ -33,8 +32,8 @@ type Node struct {
 // NewNode returns a node whose hello is still to come; [Node.Attach] gives it a stream.
 func NewNode(session *Session) *Node {
 	n := &Node{Session: session, dropped: make(chan struct{})}
-	n.outbox.stallAfter = stallAfter
-	n.outbox.stalled = func() { n.Drop(ErrStalled) }
+	n.stallAfter = stallAfter
+	n.stalled = func() { n.Drop(ErrStalled) }
 	return n
 }
 
@@ -54,41 +53,27 @@ func (n *Node) DropReason() error { return n.reason }
 
 // Send queues messages that need no answer, such as a welcome.
 func (n *Node) Send(messages ...Encoded) {
-	if n.outbox.add(delivery{messages: messages}) {
-		go n.outbox.flush()
+	if n.add(delivery{messages: messages}) {
+		go n.flush()
 	}
 }
 
 // Withdraw tells the node that a round needs no answer, or takes the round back when it was
 // not sent yet.
 func (n *Node) Withdraw(r Round, message Encoded) {
-	if n.outbox.takeBack(r) {
+	if n.takeBack(r) {
 		return
 	}
-	if n.outbox.add(delivery{messages: []Encoded{message}, withdraws: true}) {
-		go n.outbox.flush()
+	if n.add(delivery{messages: []Encoded{message}, withdraws: true}) {
+		go n.flush()
 	}
 }
-
-// Answer uses up the node's answer to a round: empty where one is due, fault.Late where the
-// round is forgotten, otherwise why there is none. A round that is not on its way yet has no
-// answer: a node that makes one up has not read what came before.
-func (n *Node) Answer(r Round) fault.Kind { return n.outbox.answer(r) }
-
-// Asked says that an attempt at a round was sent to the node, which did not answer it yet.
-func (n *Node) Asked(attempt uint64) bool { return n.outbox.asked(attempt) }
 
 // Attach sends the outbox to a stream from now on, on a goroutine of streams each time that
 // there is something: a node that is asked nothing holds no goroutine for it. broken gets the
 // error of a stream that does not take messages.
 func (n *Node) Attach(stream Stream, streams *sync.WaitGroup, broken func(error)) {
-	if n.outbox.attach(stream, streams, broken) {
-		go n.outbox.flush()
+	if n.attach(stream, streams, broken) {
+		go n.flush()
 	}
 }
-
-// Queued is the number of deliveries that wait to be sent.
-func (n *Node) Queued() int { return n.outbox.length() }
-
-// Detach sends nothing more, because the stream is over.
-func (n *Node) Detach() { n.outbox.detach() }

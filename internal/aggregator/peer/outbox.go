@@ -45,7 +45,8 @@ func (o *outbox) attach(stream Stream, streams *sync.WaitGroup, broken func(erro
 	return o.claim() // what was queued before
 }
 
-func (o *outbox) detach() {
+// Detach sends nothing more, because the stream is over.
+func (o *outbox) Detach() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.waiting, o.over = nil, true
@@ -67,7 +68,8 @@ func (o *outbox) add(d delivery) (due bool) {
 	return o.claim()
 }
 
-func (o *outbox) length() int {
+// Queued is the number of deliveries that wait to be sent.
+func (o *outbox) Queued() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.waiting)
@@ -146,8 +148,10 @@ func (o *outbox) expectRead() {
 	}
 }
 
-// answer is [Node.Answer].
-func (o *outbox) answer(r Round) fault.Kind {
+// Answer uses up the node's answer to a round: empty where one is due, fault.Late where the
+// round is forgotten, otherwise why there is none. A round that is not on its way yet has no
+// answer: a node that makes one up has not read what came before.
+func (o *outbox) Answer(r Round) fault.Kind {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	kind := o.pending.answer(r)
@@ -157,8 +161,8 @@ func (o *outbox) answer(r Round) fault.Kind {
 	return kind
 }
 
-// asked is [Node.Asked].
-func (o *outbox) asked(attempt uint64) bool {
+// Asked says that an attempt at a round was sent to the node, which did not answer it yet.
+func (o *outbox) Asked(attempt uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.pending.asked(attempt)

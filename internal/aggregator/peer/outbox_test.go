@@ -41,14 +41,14 @@ func TestWithdrawTakesBackWhatWasNotSent(t *testing.T) {
 	Ask([]*Node{n}, a, []Encoded{{1}})
 	Ask([]*Node{n}, b, []Encoded{{2}})
 	n.Withdraw(b, Encoded{3})
-	if d, ok := n.outbox.next(); !ok || d.round != a {
+	if d, ok := n.next(); !ok || d.round != a {
 		t.Fatalf("got %v", d)
 	}
 	n.Withdraw(a, Encoded{4})
-	if d, ok := n.outbox.next(); !ok || !d.withdraws || d.messages[0][0] != 4 {
+	if d, ok := n.next(); !ok || !d.withdraws || d.messages[0][0] != 4 {
 		t.Fatalf("got %v", d)
 	}
-	if d, ok := n.outbox.next(); ok {
+	if d, ok := n.next(); ok {
 		t.Fatalf("left over: %v", d)
 	}
 }
@@ -80,16 +80,16 @@ func TestWhatWaitsForANodeIsBounded(t *testing.T) {
 // The transport takes a small round whole, and what is behind it no more: a withdrawal.
 func TestUnreadWithdrawals(t *testing.T) {
 	n, s := liveNode(), newStuck(2)
-	n.outbox.stallAfter = 20 * time.Millisecond
+	n.stallAfter = 20 * time.Millisecond
 	var streams sync.WaitGroup
 	n.Attach(s, &streams, ignore)
 	for k := range uint64(3) {
 		Ask([]*Node{n}, Round{"r", k, k + 1}, []Encoded{{1}})
 		if k == 0 {
 			testkit.Eventually(t, "the round to be taken", func() bool {
-				n.outbox.mu.Lock()
-				defer n.outbox.mu.Unlock()
-				return !n.outbox.writing
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				return !n.writing
 			})
 		}
 		n.Withdraw(Round{"r", k, k + 1}, Encoded{2})
@@ -105,7 +105,7 @@ func TestUnreadWithdrawals(t *testing.T) {
 func TestUnreadRoundsThatAreOver(t *testing.T) {
 	for _, over := range []bool{true, false} {
 		n, s := liveNode(), newStuck(0)
-		n.outbox.stallAfter = 20 * time.Millisecond
+		n.stallAfter = 20 * time.Millisecond
 		broken := make(chan error, 1)
 		n.Attach(s, new(sync.WaitGroup), func(err error) { broken <- err })
 		r := Round{"r", 0, 1}
@@ -128,19 +128,19 @@ func TestUnreadRoundsThatAreOver(t *testing.T) {
 		if err := testkit.Receive(t, broken); err == nil {
 			t.Error("sent")
 		}
-		if n.outbox.stall != nil || n.outbox.busy {
+		if n.stall != nil || n.busy {
 			t.Error("the node is still watched")
 		}
 	}
 	n := liveNode()
-	n.outbox.stallAfter = 20 * time.Millisecond
+	n.stallAfter = 20 * time.Millisecond
 	r := Round{"r", 0, 1}
 	Ask([]*Node{n}, r, []Encoded{{1}})
-	if _, ok := n.outbox.next(); !ok {
+	if _, ok := n.next(); !ok {
 		t.Fatal("nothing to send")
 	}
 	n.Withdraw(r, Encoded{2})
-	n.outbox.sent()
+	n.sent()
 	time.Sleep(50 * time.Millisecond)
 	select {
 	case <-n.Dropped():
@@ -153,7 +153,7 @@ func TestUnreadRoundsThatAreOver(t *testing.T) {
 // round that is on its way, which it is dropped for, and no others.
 func TestUnreadRoundsAreNotHeld(t *testing.T) {
 	n, s := liveNode(), newStuck(0)
-	n.outbox.stallAfter = 20 * time.Millisecond
+	n.stallAfter = 20 * time.Millisecond
 	var streams sync.WaitGroup
 	n.Attach(s, &streams, ignore)
 	for k := range uint64(20) {
@@ -175,13 +175,13 @@ func TestUnreadRoundsAreNotHeld(t *testing.T) {
 		}
 		n.Withdraw(r, Encoded{2})
 	}
-	n.outbox.mu.Lock()
-	for _, left := range n.outbox.waiting {
+	n.mu.Lock()
+	for _, left := range n.waiting {
 		if !left.withdraws {
 			t.Errorf("round %d is over and still to be sent", left.round.Number)
 		}
 	}
-	n.outbox.mu.Unlock()
+	n.mu.Unlock()
 	testkit.Receive(t, n.Dropped())
 	n.Detach()
 	close(s.ended)
@@ -194,7 +194,7 @@ func TestNoAnswersToWelcomesAndWithdrawals(t *testing.T) {
 	n.Send(Encoded{1})
 	n.Withdraw(Round{"r", 0, 0}, Encoded{2})
 	for range 2 {
-		d, ok := n.outbox.next()
+		d, ok := n.next()
 		if !ok {
 			t.Fatal("nothing to send")
 		}
@@ -203,6 +203,6 @@ func TestNoAnswersToWelcomesAndWithdrawals(t *testing.T) {
 				t.Errorf("an answer to %v is %q, want %q", r, kind, fault.Foreign)
 			}
 		}
-		n.outbox.sent()
+		n.sent()
 	}
 }

@@ -19,17 +19,10 @@ import (
 // to know why.
 const farewell = time.Second
 
-// Certificates says whether a certificate is still good; see [tlsconfig.Credentials].
-type Certificates interface {
-	Check(*tlsconfig.Peer) error
-	Revoked(*tlsconfig.Peer) error
-	Edition() uint64
-}
-
 // Sessions are the connections and calls of the aggregator's port. A certificate is good for
 // as long as it lasts and is not revoked, also on a connection that was made before.
 type Sessions struct {
-	certificates Certificates
+	certificates *tlsconfig.Credentials
 
 	mu          sync.Mutex
 	connections map[string]*connection // by the other side's address
@@ -37,7 +30,7 @@ type Sessions struct {
 }
 
 // NewSessions returns a set of sessions without any.
-func NewSessions(certificates Certificates) *Sessions {
+func NewSessions(certificates *tlsconfig.Credentials) *Sessions {
 	return &Sessions{certificates: certificates, connections: map[string]*connection{}, calls: map[*Session]bool{}}
 }
 

@@ -56,7 +56,7 @@ func (q *Queue) Remove(ctx context.Context, by certs.Identity, run string) (coor
 	if err := q.lock(ctx); err != nil {
 		return coordinator.Run{}, err
 	}
-	defer q.unlock()
+	defer q.turn.Unlock()
 	r, err := q.Store.Run(ctx, run)
 	if err != nil && !isNoRun(err) {
 		return coordinator.Run{}, err

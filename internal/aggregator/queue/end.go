@@ -58,7 +58,7 @@ func (q *Queue) giveBack(by peer.Caller, name, claim, why string) error {
 	if err := q.lock(leading); err != nil {
 		return err
 	}
-	defer q.unlock()
+	defer q.turn.Unlock()
 	if !q.heldWith(name, claim) {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (q *Queue) lose(record coordinator.Submission, why string) error {
 	if err := q.lock(leading); err != nil {
 		return err
 	}
-	defer q.unlock()
+	defer q.turn.Unlock()
 	if !q.heldWith(record.Name, record.Claim) {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (q *Queue) Finish(ctx context.Context, by *peer.Session, run string, end co
 	if err := q.lock(ctx); err != nil {
 		return nil, err
 	}
-	defer q.unlock()
+	defer q.turn.Unlock()
 	e, ok := q.get(run)
 	if !ok {
 		return nil, fmt.Errorf("%w in the queue: %q", coordinator.ErrNoRun, fault.Printable(run))
@@ -169,7 +169,7 @@ func (q *Queue) Cancel(ctx context.Context, by *peer.Session, run string, force 
 	if err := q.lock(ctx); err != nil {
 		return nil, err
 	}
-	defer q.unlock()
+	defer q.turn.Unlock()
 	who := by.Identity.Name
 	e, ok := q.get(run)
 	if !ok {

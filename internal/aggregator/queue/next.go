@@ -67,7 +67,7 @@ func (q *Queue) tryNext(ctx context.Context, w *conclavev1.Worker, holder string
 		}
 		return nil, err
 	}
-	defer q.unlock()
+	defer q.turn.Unlock()
 	select {
 	case <-q.Lifetime.Stopping():
 		return nil, fault.ErrStopping

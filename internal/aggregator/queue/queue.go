@@ -15,56 +15,19 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/lifetime"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Store is what the queue needs of etcd; see [coordinator.Store].
-type Store interface {
-	Submissions(context.Context) ([]coordinator.Submission, error)
-	Submit(ctx context.Context, lead *coordinator.Leadership, s coordinator.Submission, runFile, schema []byte) (
-		stored coordinator.Submission, existing bool, err error)
-	SubmittedFiles(context.Context, coordinator.Submission) (runFile, schema []byte, err error)
-	Claim(ctx context.Context, lead *coordinator.Leadership, name string, h coordinator.Holder) (
-		coordinator.Submission, error)
-	Lose(ctx context.Context, lead *coordinator.Leadership, name, claim, reason string, releases uint64) (
-		coordinator.Submission, error)
-	GiveBack(ctx context.Context, lead *coordinator.Leadership, name, claim, reason string) (
-		coordinator.Submission, error)
-	Finish(ctx context.Context, lead *coordinator.Leadership, name string, end coordinator.End) (
-		coordinator.Submission, error)
-	Run(ctx context.Context, name string) (coordinator.Run, error)
-	Runs(ctx context.Context, dataset string) ([]coordinator.Run, error)
-	Remove(ctx context.Context, lead *coordinator.Leadership, run string) (coordinator.Run, error)
-	CloseRun(ctx context.Context, lead *coordinator.Leadership, name string) (head string, err error)
-	Room(ctx context.Context, dataset string) (coordinator.Room, error)
-}
-
-// Rounds are the rounds of open runs.
-type Rounds interface {
-	// EndRun keeps rounds of a run from beginning and ends the one that is open, even if
-	// somebody waits for it. The function that it returns is told whether the run was closed,
-	// and lets others go on.
-	EndRun(ctx context.Context, run string) (closed func(bool), err error)
-	// Opened returns the names of the runs of a student that were ever opened.
-	Opened(ctx context.Context, student string) (map[string]bool, error)
-}
-
-// Lifetime is how long the queue changes.
-type Lifetime interface {
-	// Leading ends when nothing may be written.
-	Leading() context.Context
-	// Stopping is closed when no run may begin.
-	Stopping() <-chan struct{}
-}
-
 // Options are what a queue needs. All are required.
 type Options struct {
-	Store    Store
+	Store    *coordinator.Store
 	Lead     *coordinator.Leadership
-	Rounds   Rounds
-	Lifetime Lifetime
+	Rounds   *round.Rounds
+	Lifetime *lifetime.Lifetime
 	Audit    peer.AuditLog
 	Log      *zap.Logger
 	Grace    time.Duration // how long a run stays with a worker that is not connected
@@ -74,9 +37,7 @@ type Options struct {
 // Queue is what the leader knows of the runs that were submitted.
 type Queue struct {
 	Options
-	// turn holds a token while nobody changes a run's state. It is a channel and not a mutex
-	// because a change asks etcd, and a caller that waits may go away.
-	turn chan struct{}
+	turn lifetime.Turn // of who changes a run's state
 	// stale says that a change may have happened without an answer, under turn: the copy is
 	// made anew before the next one.
 	stale bool
@@ -108,35 +69,27 @@ type entry struct {
 func New(ctx context.Context, o Options) (*Queue, error) {
 	q := &Queue{
 		Options: o,
-		turn:    make(chan struct{}, 1),
+		turn:    lifetime.NewTurn(),
+		stale:   true,
 		byName:  map[string]*entry{},
 		changed: make(chan struct{}),
 		waiting: map[string]int{},
 	}
-	all, err := o.Store.Submissions(ctx)
-	if err != nil {
+	if err := q.lock(ctx); err != nil {
 		return nil, err
 	}
-	for _, record := range all {
-		q.set(record)
-	}
-	q.unlock()
+	q.turn.Unlock()
 	return q, nil
 }
 
 // lock takes the queue's turn.
 func (q *Queue) lock(ctx context.Context) error {
-	select {
-	case <-q.turn:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if !q.stale {
-		return nil
+	if err := q.turn.Lock(ctx); err != nil || !q.stale {
+		return err
 	}
 	all, err := q.Store.Submissions(ctx)
 	if err != nil {
-		q.unlock()
+		q.turn.Unlock()
 		return err
 	}
 	for _, record := range all {
@@ -145,8 +98,6 @@ func (q *Queue) lock(ctx context.Context) error {
 	q.stale = false
 	return nil
 }
-
-func (q *Queue) unlock() { q.turn <- struct{}{} }
 
 // took takes over what a change made of a run, or remembers that nobody knows. Callers hold
 // the queue's turn.

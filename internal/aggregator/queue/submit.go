@@ -35,7 +35,7 @@ func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*con
 	if err := q.lock(ctx); err != nil {
 		return nil, err
 	}
-	defer q.unlock()
+	defer q.turn.Unlock()
 	fits := true
 	if _, known := q.get(in.Record.Name); !known {
 		err := q.counts(ctx, in.Record.By)

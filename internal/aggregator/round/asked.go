@@ -22,25 +22,18 @@ func (rs *Rounds) note(e *Execution) error {
 	}
 	ctx, cancel := context.WithTimeout(rs.Lifetime.Leading(), chargeTimeout)
 	defer cancel()
-	if err := e.dataset.note(ctx, rs.Store, rs.Lead, whole); err != nil {
+	d := e.dataset
+	d.admission.Lock()
+	defer d.admission.Unlock()
+	if err := rs.Store.Ask(ctx, rs.Lead, whole.asks(whole.worst())); err != nil {
 		if rs.Lifetime.Leading().Err() != nil {
 			err = context.Cause(rs.Lifetime.Leading())
 		}
 		return fmt.Errorf("ask round %d of run %q: %w", e.key.Number, e.key.Run, err)
 	}
+	delete(d.reserved, whole) // it stays in the store until it is charged
 	whole.noted = true
 	return nil
-}
-
-// note puts what an execution has set aside into the store, where it stays until it is charged.
-func (d *Dataset) note(ctx context.Context, store Store, lead *coordinator.Leadership, e *Execution) error {
-	d.admission.Lock()
-	defer d.admission.Unlock()
-	err := store.Ask(ctx, lead, e.asks(e.worst()))
-	if err == nil {
-		delete(d.reserved, e)
-	}
-	return err
 }
 
 // asks is the question as the store knows it.

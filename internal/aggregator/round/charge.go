@@ -62,9 +62,9 @@ func (rs *Rounds) launch(r *run, e *Execution) (*Execution, error) {
 		e.drop()
 		rs.giveRoom(e)
 		e.finish(release, err)
-		if r.lock(context.Background()) == nil {
+		if r.turn.Lock(context.Background()) == nil {
 			r.open() // which forgets this one
-			r.unlock()
+			r.turn.Unlock()
 		}
 		if c := e.charged; c != nil { // the student goes on meanwhile
 			rs.Log.Info("released", zap.String("run", e.key.Run), zap.Uint64("round", e.key.Number),

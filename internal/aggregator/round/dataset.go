@@ -156,10 +156,11 @@ func (d *Dataset) unregister(e *Execution) {
 // reserve checks that the largest release of e fits the store, and its worst case the budgets
 // of its run and of the dataset, other open rounds included, and sets that aside. The error
 // matches privacy.ErrOverBudget when it does not fit the budgets.
-func (d *Dataset) reserve(ctx context.Context, store Store, lead *coordinator.Leadership, e *Execution) error {
+func (rs *Rounds) reserve(ctx context.Context, e *Execution) error {
+	d := e.dataset
 	d.admission.Lock()
 	defer d.admission.Unlock()
-	seen, err := store.Snapshot(ctx, lead, e.key.Run)
+	seen, err := rs.Store.Snapshot(ctx, rs.Lead, e.key.Run)
 	if err != nil {
 		return fmt.Errorf("read what run %q has spent: %w", e.key.Run, err)
 	}

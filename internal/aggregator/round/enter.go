@@ -24,10 +24,10 @@ func (rs *Rounds) Enter(ctx context.Context, p *payload.Payload, claim string) (
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := r.lock(ctx); err != nil {
+	if err := r.turn.Lock(ctx); err != nil {
 		return nil, nil, err
 	}
-	defer r.unlock()
+	defer r.turn.Unlock()
 	if err := rs.MayAsk(p.Key.Run, r.by, claim, peer.SessionOf(ctx).Identity); err != nil {
 		return nil, nil, err
 	}
@@ -90,7 +90,7 @@ func (rs *Rounds) start(
 	if err != nil {
 		return nil, err
 	}
-	if err := r.dataset.reserve(ctx, rs.Store, rs.Lead, e); err != nil {
+	if err := rs.reserve(ctx, e); err != nil {
 		rs.giveRoom(e)
 		return nil, err
 	}

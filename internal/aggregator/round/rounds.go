@@ -1,7 +1,6 @@
 package round
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,24 +13,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/certs"
-	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
-
-// Store is what rounds need of etcd; see [coordinator.Store].
-type Store interface {
-	Run(ctx context.Context, name string) (coordinator.Run, error)
-	AllRuns(ctx context.Context) ([]coordinator.Run, error)
-	OpenRun(ctx context.Context, lead *coordinator.Leadership, r coordinator.Run) (existing bool, err error)
-	CloseRun(ctx context.Context, lead *coordinator.Leadership, name string) (head string, err error)
-	Round(ctx context.Context, lead *coordinator.Leadership, run string, round uint64) (coordinator.Round, error)
-	Snapshot(ctx context.Context, lead *coordinator.Leadership, run string) (*coordinator.Snapshot, error)
-	Ask(ctx context.Context, lead *coordinator.Leadership, q coordinator.Question) error
-	Charge(ctx context.Context, lead *coordinator.Leadership, c coordinator.Charge) ([]byte, ledger.Entry, error)
-	Entries(ctx context.Context, dataset string, after uint64, most int) (lines [][]byte, err error)
-}
 
 // Hooks are called at named moments of a round. A hook that blocks holds up its round and no
 // other. AfterCharge is called once nodes are sent the charge's entry, before the student is answered.
@@ -46,7 +31,7 @@ type Hooks struct {
 
 // Options are what rounds need. All but Tracer, Hooks and Faults are required.
 type Options struct {
-	Store    Store
+	Store    *coordinator.Store
 	Lead     *coordinator.Leadership
 	Lifetime *lifetime.Lifetime
 	Datasets map[string]*Dataset

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/lifetime"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/auditlog"
@@ -23,9 +24,7 @@ type run struct {
 	dataset *Dataset
 	by      string // who opened it first
 
-	// turn holds a token while nobody decides about the run's rounds. It is a channel and not
-	// a mutex because deciding reads etcd and a waiting request may go away.
-	turn chan struct{}
+	turn lifetime.Turn // of who decides about the run's rounds
 	// closed says that no new round may be asked, under turn. Only this server closes runs
 	// while it leads.
 	closed bool
@@ -36,17 +35,6 @@ type run struct {
 	// again counts how often nodes were asked for sums of released rounds again.
 	again atomic.Int64
 }
-
-func (r *run) lock(ctx context.Context) error {
-	select {
-	case <-r.turn:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (r *run) unlock() { r.turn <- struct{}{} }
 
 // open returns the execution that is not over yet, nil when there is none. Callers hold the
 // turn.
@@ -97,8 +85,7 @@ func (rs *Rounds) run(ctx context.Context, name string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &run{spec: s, dataset: d, by: record.By, turn: make(chan struct{}, 1), closed: record.Closed}
-	r.unlock()
+	r = &run{spec: s, dataset: d, by: record.By, turn: lifetime.NewTurn(), closed: record.Closed}
 	if record.Closed {
 		return r, nil // stored answers alone can be asked: nothing of it has to be kept
 	}
@@ -131,11 +118,11 @@ func (rs *Rounds) Open(ctx context.Context, by *peer.Session, claim string, s *s
 	if err != nil {
 		return nil, err
 	}
-	if err := r.lock(ctx); err != nil {
+	if err := r.turn.Lock(ctx); err != nil {
 		return nil, err
 	}
 	closed := r.closed
-	r.unlock()
+	r.turn.Unlock()
 	record, err := rs.Store.Run(ctx, name)
 	if err != nil {
 		return nil, err
@@ -177,10 +164,10 @@ func (rs *Rounds) Answered(ctx context.Context, run string) (n uint32) {
 // look shows the open round of a run, if there is one, under its lock.
 func (rs *Rounds) look(ctx context.Context, run string, see func(open *Execution)) {
 	r, err := rs.run(ctx, run)
-	if err != nil || r.lock(ctx) != nil {
+	if err != nil || r.turn.Lock(ctx) != nil {
 		return
 	}
-	defer r.unlock()
+	defer r.turn.Unlock()
 	if open := r.open(); open != nil {
 		open.mu.Lock()
 		defer open.mu.Unlock()
@@ -204,10 +191,10 @@ func (rs *Rounds) Close(ctx context.Context, by *peer.Session, claim, name strin
 	if err != nil {
 		return "", err
 	}
-	if err := r.lock(ctx); err != nil {
+	if err := r.turn.Lock(ctx); err != nil {
 		return "", err
 	}
-	defer r.unlock()
+	defer r.turn.Unlock()
 	if err := rs.MayAsk(name, r.by, claim, by.Identity); err != nil {
 		return "", err
 	}
@@ -238,12 +225,12 @@ func (rs *Rounds) EndRun(ctx context.Context, name string) (closed func(bool), e
 	if err != nil {
 		return nil, err
 	}
-	if err := r.lock(ctx); err != nil {
+	if err := r.turn.Lock(ctx); err != nil {
 		return nil, err
 	}
 	if open := r.open(); open != nil {
 		if err := open.end(ctx); err != nil {
-			r.unlock()
+			r.turn.Unlock()
 			return nil, err
 		}
 	}
@@ -251,7 +238,7 @@ func (rs *Rounds) EndRun(ctx context.Context, name string) (closed func(bool), e
 		if closed {
 			rs.closed(r)
 		}
-		r.unlock()
+		r.turn.Unlock()
 	}, nil
 }
 

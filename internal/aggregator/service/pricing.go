@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/lifetime"
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
@@ -16,9 +17,9 @@ type pricing struct {
 	byStudent map[string]*turn
 }
 
-// turn holds a token while nothing of a student is priced.
+// turn is a student's.
 type turn struct {
-	token chan struct{}
+	lifetime.Turn
 	users int // that have it, or wait
 }
 
@@ -30,12 +31,10 @@ func (p *pricing) price(ctx context.Context, student string, run *spec.Spec, d c
 	}
 	t := p.enter(student)
 	defer p.leave(student, t)
-	select {
-	case <-t.token:
-		defer func() { t.token <- struct{}{} }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := t.Lock(ctx); err != nil {
+		return err
 	}
+	defer t.Unlock()
 	if _, err := run.Plan.Check(run.Budget); err != nil {
 		return err
 	}
@@ -51,8 +50,7 @@ func (p *pricing) enter(student string) *turn {
 	defer p.mu.Unlock()
 	t := p.byStudent[student]
 	if t == nil {
-		t = &turn{token: make(chan struct{}, 1)}
-		t.token <- struct{}{}
+		t = &turn{Turn: lifetime.NewTurn()}
 		if p.byStudent == nil {
 			p.byStudent = map[string]*turn{}
 		}

@@ -22,14 +22,14 @@ func TestPlansOfAStudentArePricedInTurn(t *testing.T) {
 		}, coordinator.Dataset{})
 	}
 	eve := p.enter("eve")
-	<-eve.token // a plan of eve is priced
+	testkit.Must(t, eve.Lock(t.Context())) // a plan of eve is priced
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if err := priced(ended, "eve", 2); !errors.Is(err, context.Canceled) {
 		t.Errorf("another plan of eve: %v", err)
 	}
 	testkit.Must(t, priced(t.Context(), "lab", 2))
-	eve.token <- struct{}{}
+	eve.Unlock()
 	p.leave("eve", eve)
 	testkit.Must(t, priced(t.Context(), "eve", 2))
 	if err := priced(t.Context(), "eve", 0.1); !errors.Is(err, privacy.ErrOverBudget) {

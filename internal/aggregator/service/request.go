@@ -20,16 +20,10 @@ const (
 	maxFolders = 1000
 )
 
-// submission is a checked SubmitRunRequest. Of the files it knows their size, and of the
-// schema its hash: what a run.yaml means is the workers' to know, which check it again.
-type submission struct {
-	spec       *spec.Spec
-	runFile    []byte
-	schema     []byte
-	overcommit bool
-}
-
-func newSubmission(q *conclavev1.SubmitRunRequest) (*submission, error) {
+// checkSubmission checks a run that is submitted, and returns its spec. Of the files it knows their
+// size, and of the schema its hash: what a run.yaml means is the workers' to know, which check it
+// again.
+func checkSubmission(q *conclavev1.SubmitRunRequest) (*spec.Spec, error) {
 	run, err := spec.New(q.GetSpec())
 	if err != nil {
 		return nil, err
@@ -54,21 +48,19 @@ func newSubmission(q *conclavev1.SubmitRunRequest) (*submission, error) {
 	if sum := sha256.Sum256(q.GetSchemaYaml()); hex.EncodeToString(sum[:]) != run.PB.GetSchemaSha256() {
 		return nil, fault.Invalidf("run %q: the schema that came with it is not the one that it names", name)
 	}
-	return &submission{
-		spec: run, runFile: q.GetRunYaml(), schema: q.GetSchemaYaml(), overcommit: q.GetOvercommit(),
-	}, nil
+	return run, nil
 }
 
-// queued is the submission of a student as it is queued; raw are the spec's bytes.
-func (in *submission) queued(student string, raw []byte) queue.Submission {
-	run, sum := in.spec, sha256.Sum256(in.runFile)
+// queued is the submission of a student as it is queued, with its spec and the spec's bytes.
+func queued(student string, q *conclavev1.SubmitRunRequest, run *spec.Spec, raw []byte) queue.Submission {
+	sum := sha256.Sum256(q.GetRunYaml())
 	return queue.Submission{
 		Record: coordinator.Submission{
 			Name: run.PB.GetName(), Dataset: run.PB.GetDataset(), Pipeline: run.PB.GetPipeline(),
-			Spec:   raw,
-			Budget: run.Budget, Plan: run.Plan, By: student, RunFile: hex.EncodeToString(sum[:]),
+			Spec: raw, Budget: run.Budget, Plan: run.Plan, By: student, RunFile: hex.EncodeToString(sum[:]),
 		},
-		RunFile: in.runFile, Schema: in.schema, Teachers: run.PB.GetTeachers(), Overcommit: in.overcommit,
+		RunFile: q.GetRunYaml(), Schema: q.GetSchemaYaml(), Teachers: run.PB.GetTeachers(),
+		Overcommit: q.GetOvercommit(),
 	}
 }
 

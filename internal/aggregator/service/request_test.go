@@ -26,15 +26,15 @@ func FuzzSubmission(f *testing.F) {
 		if proto.Unmarshal(raw, q) != nil {
 			return
 		}
-		in, err := newSubmission(q)
+		run, err := checkSubmission(q)
 		if err != nil {
 			return
 		}
-		if len(in.runFile) == 0 || len(in.runFile) > coordinator.MaxRunFile ||
-			len(in.schema) > coordinator.MaxSchemaFile ||
-			in.spec.Budget.Validate() != nil || spec.CheckName("run", in.spec.PB.GetName()) != nil {
+		if len(q.GetRunYaml()) == 0 || len(q.GetRunYaml()) > coordinator.MaxRunFile ||
+			len(q.GetSchemaYaml()) > coordinator.MaxSchemaFile ||
+			run.Budget.Validate() != nil || spec.CheckName("run", run.PB.GetName()) != nil {
 			t.Fatalf("let through: %v", q)
 		}
-		_ = checkRun(in.spec, record, false)
+		_ = checkRun(run, record, false)
 	})
 }

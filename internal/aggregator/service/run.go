@@ -44,16 +44,16 @@ func (s *runs) SubmitRun(ctx context.Context, q *conclavev1.SubmitRunRequest) (
 
 func (s *runs) submitRun(ctx context.Context, q *conclavev1.SubmitRunRequest) (
 	*conclavev1.SubmitRunResponse, error) {
-	in, err := newSubmission(q)
+	run, err := checkSubmission(q)
 	if err != nil {
 		return nil, err
 	}
 	session := peer.SessionOf(ctx)
-	raw, err := s.acceptable(ctx, in.spec, false)
+	raw, err := s.acceptable(ctx, run, false)
 	if err != nil {
 		return nil, err
 	}
-	return s.Queue.Submit(ctx, session.Caller, in.queued(session.Identity.Name, raw))
+	return s.Queue.Submit(ctx, session.Caller, queued(session.Identity.Name, q, run, raw))
 }
 
 // CancelRun ends a run before its time.

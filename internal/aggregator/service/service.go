@@ -20,21 +20,10 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Store is what the services need of etcd; see [coordinator.Store].
-type Store interface {
-	Nodes(ctx context.Context, dataset string) ([]coordinator.Node, error)
-	CheckNode(ctx context.Context, n coordinator.Node) (known bool, err error)
-	AdmitNode(ctx context.Context, lead *coordinator.Leadership, n coordinator.Node) error
-	MarkLive(ctx context.Context, lead *coordinator.Leadership, n coordinator.Node) error
-	MarkGone(ctx context.Context, lead *coordinator.Leadership, n coordinator.Node) error
-	CheckHead(ctx context.Context, dataset string, seen coordinator.LedgerHead) (last coordinator.LedgerHead, err error)
-	Entries(ctx context.Context, dataset string, after uint64, most int) (lines [][]byte, err error)
-}
-
 // Options are what the services need. All are required.
 type Options struct {
 	Name      string // of the aggregator
-	Store     Store
+	Store     *coordinator.Store
 	Lead      *coordinator.Leadership
 	Rounds    *round.Rounds
 	Queue     *queue.Queue

@@ -178,14 +178,12 @@ func TestStudentsAreTheWorkersWhereNoneAreListed(t *testing.T) {
 func TestDeadlinesHaveALeast(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{}, func(config *Config) { config.LeastDeadline = time.Second })
-	student := c.student(t)
-	spec := roundtest.Spec()
-	spec.Name, spec.Dataset, spec.DeadlineSeconds = "hasty", c.dataset(), 0.999
-	_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "hasty", "least_deadline", "1s")
-	spec.DeadlineSeconds = 1
-	_, err = student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
-	testkit.Must(t, err)
+	student, d := c.student(t), c.dataset()
+	open := func(deadline float64) error {
+		return student.tryOpen(t, d, func(s *conclavev1.RunSpec) { s.Name, s.DeadlineSeconds = "hasty", deadline })
+	}
+	roundtest.WantStatus(t, open(0.999), codes.FailedPrecondition, "hasty", "least_deadline", "1s")
+	testkit.Must(t, open(1))
 }
 
 // A student cannot fill the aggregator with runs, and runs that are closed leave its memory.
@@ -194,10 +192,7 @@ func TestOpenRunsOfAStudentAreBounded(t *testing.T) {
 	d := c.dataset()
 	lab := c.student(t)
 	open := func(student *testStudent, i int) error {
-		spec := roundtest.Spec()
-		spec.Dataset, spec.Name, spec.Epsilon = d, fmt.Sprintf("r%d", i), 0.01
-		_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
-		return err
+		return student.tryOpen(t, d, func(s *conclavev1.RunSpec) { s.Name, s.Epsilon = fmt.Sprint("r", i), 0.01 })
 	}
 	for i := range 3 {
 		testkit.Must(t, open(lab, i))
@@ -210,8 +205,7 @@ func TestOpenRunsOfAStudentAreBounded(t *testing.T) {
 	lab = c.student(t)
 	roundtest.WantStatus(t, open(lab, 3), codes.ResourceExhausted, "3 runs open")
 	for i := range 3 {
-		_, err := lab.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: fmt.Sprintf("r%d", i)})
-		testkit.Must(t, err)
+		lab.close(t, fmt.Sprintf("r%d", i))
 	}
 	testkit.Must(t, open(lab, 3))
 	if n := c.server.rounds.InUse(); n != 1 {
@@ -224,16 +218,12 @@ func TestRunsOfAStudentAreCountedForEver(t *testing.T) {
 	c := newCluster(t, Options{}, func(config *Config) { config.MaxRuns = 4 })
 	d := c.dataset()
 	open := func(student *testStudent, name string) error {
-		spec := roundtest.Spec()
-		spec.Dataset, spec.Name, spec.Epsilon = d, name, 0.01
-		_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
-		return err
+		return student.tryOpen(t, d, func(s *conclavev1.RunSpec) { s.Name, s.Epsilon = name, 0.01 })
 	}
 	lab := c.student(t)
 	for i := range 4 {
 		testkit.Must(t, open(lab, fmt.Sprint("r", i)))
-		_, err := lab.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: fmt.Sprint("r", i)})
-		testkit.Must(t, err)
+		lab.close(t, fmt.Sprint("r", i))
 	}
 	_, err := c.operator(t).RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "r0"})
 	testkit.Must(t, err)
@@ -296,8 +286,7 @@ func TestQuestionsOfAStudentAreCountedForEver(t *testing.T) {
 	c.start(Options{})
 	lab = c.student(t)
 	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
-	_, err = lab.ask(testkit.Within(t), roundtest.VoteRound(first.Name, 1, 5), nil)
-	roundtest.WantStatus(t, err, codes.ResourceExhausted, "questions charged")
+	lab.refused(t, roundtest.VoteRound(first.Name, 1, 5), codes.ResourceExhausted, "questions charged")
 	lab.mustAsk(t, roundtest.VoteRound(second.Name, 0, 5)) // what was released is told again
 	eve := c.studentAs(t, "eve")
 	third, _ := eve.open(t, d, named("third"))

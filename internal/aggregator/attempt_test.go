@@ -55,14 +55,7 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 			})
 
 			// It comes back with another question, and the node is behind.
-			released := make(chan *conclavev1.Release, 1)
-			go func() {
-				r, err := student.ask(testkit.Within(t), second, nil)
-				if err != nil {
-					t.Error(err)
-				}
-				released <- r
-			}()
+			released := releasing(t, student, second)
 			select {
 			case <-node.rounds:
 			case <-released:

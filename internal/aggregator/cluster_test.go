@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/proto"
 
@@ -225,14 +226,26 @@ type testStudent struct {
 func (s *testStudent) open(t testing.TB, dataset string, change func(*conclavev1.RunSpec)) (*conclavev1.RunSpec,
 	*conclavev1.OpenRunResponse) {
 	t.Helper()
+	spec := specOn(dataset, change)
+	response, err := s.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
+	testkit.Must(t, err)
+	return spec, response
+}
+
+// tryOpen is open of a run that may be refused.
+func (s *testStudent) tryOpen(t testing.TB, dataset string, change func(*conclavev1.RunSpec)) error {
+	t.Helper()
+	_, err := s.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: specOn(dataset, change)})
+	return err
+}
+
+func specOn(dataset string, change func(*conclavev1.RunSpec)) *conclavev1.RunSpec {
 	spec := roundtest.Spec()
 	spec.Dataset, spec.Name = dataset, "run-"+dataset
 	if change != nil {
 		change(spec)
 	}
-	response, err := s.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
-	testkit.Must(t, err)
-	return spec, response
+	return spec
 }
 
 // ask sends a round and waits for its release. Progress goes to watch, which may
@@ -315,6 +328,52 @@ func (s *testStudent) lines(t testing.TB, run string) string {
 		t.Fatalf("the ledger does not verify: %v", err)
 	}
 	return lines.String()
+}
+
+// refused asks a round that is refused with a code and such words, and returns the refusal.
+func (s *testStudent) refused(t testing.TB, round *conclavev1.Round, code codes.Code, words ...string) error {
+	t.Helper()
+	_, err := s.ask(testkit.Within(t), round, nil)
+	roundtest.WantStatus(t, err, code, words...)
+	return err
+}
+
+func (s *testStudent) close(t testing.TB, run string) {
+	t.Helper()
+	_, err := s.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: run})
+	testkit.Must(t, err)
+}
+
+// inBackground asks a round, and says how that ends.
+func inBackground(t testing.TB, student *testStudent, round *conclavev1.Round) <-chan error {
+	outcome := make(chan error, 1)
+	go func() {
+		_, err := student.ask(testkit.Within(t), round, nil)
+		outcome <- err
+	}()
+	return outcome
+}
+
+// releasing asks a round in the background that is released.
+func releasing(t testing.TB, student *testStudent, round *conclavev1.Round) <-chan *conclavev1.Release {
+	released := make(chan *conclavev1.Release, 1)
+	go func() {
+		r, err := student.ask(testkit.Within(t), round, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		released <- r
+	}()
+	return released
+}
+
+// begin opens a run on a dataset of its own, with one node that has all its teachers.
+func (c *cluster) begin(t testing.TB, change func(*conclavev1.RunSpec), answer roundtest.Answer) (
+	*testStudent, *conclavev1.RunSpec, *testNode) {
+	t.Helper()
+	student, d := c.student(t), c.dataset()
+	spec, _ := student.open(t, d, change)
+	return student, spec, c.node(t, hello(d, "north", "a", spec.GetTeachers()), answer)
 }
 
 // testNode is a node written by hand: it answers every round with what its

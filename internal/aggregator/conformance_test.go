@@ -294,9 +294,9 @@ func (s *suite) replay(t *testing.T, name string, a asking) {
 		if again := student.mustAsk(t, a.of(spec, 0)); !proto.Equal(again, first) {
 			t.Errorf("asked again: %v, first %v", again, first)
 		}
-		_, err := student.ask(testkit.Within(t), roundtest.Paid(spec, "", a.another(spec.Name, 0)), nil)
-		roundtest.WantStatus(t, err, codes.FailedPrecondition, "round 0", "another question")
-		_, err = student.askBytes(testkit.Within(t), payload.Key{Run: spec.Name}, reordered, nil)
+		student.refused(t, roundtest.Paid(spec, "", a.another(spec.Name, 0)), codes.FailedPrecondition, "round 0",
+			"another question")
+		_, err := student.askBytes(testkit.Within(t), payload.Key{Run: spec.Name}, reordered, nil)
 		roundtest.WantStatus(t, err, codes.FailedPrecondition, "round 0", spec.Name, "another question",
 			"another name")
 		a.paid(t, student, spec)
@@ -313,8 +313,7 @@ func (s *suite) replay(t *testing.T, name string, a asking) {
 		t.Errorf("closed %v, and then %v, %v", closed, twice, err)
 	}
 	check()
-	_, err = student.ask(testkit.Within(t), a.of(spec, 1), nil)
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "is closed")
+	student.refused(t, a.of(spec, 1), codes.FailedPrecondition, "is closed")
 	_, err = ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 	testkit.Must(t, err)
 }
@@ -449,8 +448,7 @@ func (s *suite) abandoned(t *testing.T, name string, a asking) {
 	n.leave()
 	s.awaitTeachers(t, d, 0)
 	s.giveUp(t, student, s.node(t, hello(d, "north", "c", 8), roundtest.Silent), a.of(spec, 1))
-	_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	testkit.Must(t, err)
+	student.close(t, spec.Name)
 	entries = chargesOf(t, student.lines(t, spec.Name))
 	if len(entries) != 3 || entries[2].Type != ledger.EntryAbandoned || *entries[2].Round != 1 {
 		t.Fatalf("the run's end: charged %+v", entries)
@@ -460,16 +458,15 @@ func (s *suite) abandoned(t *testing.T, name string, a asking) {
 			t.Errorf("charged %+v, want %+v", e.Events, a.charged)
 		}
 	}
-	_, err = ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
+	_, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 	testkit.Must(t, err)
 }
 
 // What the budget has no room for is refused before a node is asked.
 func (s *suite) budget(t *testing.T, _ string, a asking) {
 	student, d := s.student(t), s.dataset()
-	spec := roundtest.Spec()
-	a.open(spec)
-	spec.Dataset, spec.Name, spec.Epsilon = d, "run-"+d, 0.01
+	spec := specOn(d, a.open)
+	spec.Epsilon = 0.01
 	n := s.node(t, hello(d, "north", "a", 8), a.honest(8))
 	_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
 	if spec.Filter == "" {
@@ -515,8 +512,7 @@ func (s *suite) rejection(t *testing.T, _ string, a asking) {
 		spec, d := a.opened(t, s.cluster, student)
 		s.node(t, hello(d, "north", "bad", 2), bad.answer)
 		n := s.node(t, hello(d, "south", "bad", 2), bad.answer)
-		_, err := student.ask(testkit.Within(t), a.of(spec, 0), nil)
-		roundtest.WantStatus(t, err, codes.FailedPrecondition, "north/bad", bad.want)
+		err := student.refused(t, a.of(spec, 0), codes.FailedPrecondition, "north/bad", bad.want)
 		if strings.Contains(err.Error(), "922337203685477580") {
 			t.Errorf("%s: %q tells of the answer", name, err)
 		}

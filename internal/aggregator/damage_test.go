@@ -17,10 +17,8 @@ import (
 func TestStoredDamageIsSaid(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
-	d := c.dataset()
-	student := c.student(t)
-	spec, _ := student.open(t, d, nil)
-	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	student, spec, _ := c.begin(t, nil, roundtest.Votes(8, roundtest.Alternating))
+	d := spec.Dataset
 	student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2))
 	student.open(t, d, func(s *conclavev1.RunSpec) { s.Name = "another-" + d }) // so that all is read again
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: c.server.embedded.Endpoints(), Logger: zap.NewNop()})
@@ -37,17 +35,13 @@ func TestStoredDamageIsSaid(t *testing.T) {
 		}
 		_, err = etcd.Put(testkit.Within(t), key, "{")
 		testkit.Must(t, err)
-		_, err = student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, ask, 2), nil)
-		roundtest.WantStatus(t, err, codes.DataLoss, key, "backup")
+		student.refused(t, roundtest.VoteRound(spec.Name, ask, 2), codes.DataLoss, key, "backup")
 		_, err = etcd.Put(testkit.Within(t), key, string(stored.Kvs[0].Value))
 		testkit.Must(t, err)
 	}
 	_, err = etcd.Delete(testkit.Within(t), "/conclave/datasets/"+d)
 	testkit.Must(t, err)
-	_, err = student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 1, 2), nil)
-	roundtest.WantStatus(t, err, codes.DataLoss, d)
-	other := roundtest.Spec()
-	other.Dataset, other.Name = d, "other-"+d
-	_, err = student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: other})
+	student.refused(t, roundtest.VoteRound(spec.Name, 1, 2), codes.DataLoss, d)
+	err = student.tryOpen(t, d, func(s *conclavev1.RunSpec) { s.Name = "other-" + d })
 	roundtest.WantStatus(t, err, codes.NotFound, d)
 }

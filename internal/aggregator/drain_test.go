@@ -18,16 +18,6 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// inBackground asks a round, and says how that ends.
-func inBackground(t *testing.T, student *testStudent, round *conclavev1.Round) <-chan error {
-	outcome := make(chan error, 1)
-	go func() {
-		_, err := student.ask(testkit.Within(t), round, nil)
-		outcome <- err
-	}()
-	return outcome
-}
-
 // stopping stops a cluster in the background.
 func (c *cluster) stopping() <-chan error {
 	stop, ended := c.stop, make(chan error, 1)
@@ -83,8 +73,7 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 		t.Error("it still says that it leads")
 	}
 	other, _ := student.open(t, c.dataset(), nil)
-	_, err = student.ask(testkit.Within(t), roundtest.VoteRound(other.Name, 0, 4), nil)
-	roundtest.WantStatus(t, err, codes.Unavailable, "stopping")
+	student.refused(t, roundtest.VoteRound(other.Name, 0, 4), codes.Unavailable, "stopping")
 	open()
 	testkit.Must(t, testkit.Receive(t, first))
 	testkit.Must(t, testkit.Receive(t, ended))
@@ -102,10 +91,8 @@ func TestTheDrainIsBounded(t *testing.T) {
 	t.Parallel()
 	const drain = 700 * time.Millisecond
 	c := newCluster(t, Options{}, func(c *Config) { c.Drain = drain })
-	d := c.dataset()
-	student := c.student(t)
-	spec, _ := student.open(t, d, nil)
-	node := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
+	student, spec, node := c.begin(t, nil, roundtest.Silent)
+	d := spec.Dataset
 	first := inBackground(t, student, roundtest.VoteRound(spec.Name, 0, 4))
 	testkit.Receive(t, node.rounds)
 	began := time.Now()

@@ -140,13 +140,12 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 		released = append(released, student.mustAsk(t, roundtest.VoteRound(spec.Name, round, 4)))
 	}
 	again := student.mustAsk(t, roundtest.VoteRound(spec.Name, 1, 4))
-	_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 9, 4), nil)
-	roundtest.WantStatus(t, err, codes.FailedPrecondition)
+	student.refused(t, roundtest.VoteRound(spec.Name, 9, 4), codes.FailedPrecondition)
 	foreign := hello(d, "east", "c", 4)
 	foreign.Unit = "person"
 	refused := c.tryNode(t, foreign, roundtest.Silent)
 	testkit.Receive(t, refused.ended)
-	_, err = (&testStudent{conclavev1.NewStudentServiceClient(c.dial(t,
+	_, err := (&testStudent{conclavev1.NewStudentServiceClient(c.dial(t,
 		certs.IssuedFiles(c.certs, certs.RoleNode, "east")))}).
 		CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	roundtest.WantStatus(t, err, codes.PermissionDenied)
@@ -184,8 +183,7 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 		t.Error("no requests to etcd are counted")
 	}
 
-	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	testkit.Must(t, err)
+	student.close(t, spec.Name)
 	south.leave()
 	testkit.Eventually(t, "the node to be gone", func() bool {
 		return scrape(t, address)[`conclave_connected_nodes{dataset="`+d+`"}`] == 1
@@ -304,22 +302,17 @@ func TestAFullDiskStopsReleases(t *testing.T) {
 			fill(t, c.server, path)
 		}
 	}}}, change)
-	d := c.dataset()
-	student := c.student(t)
-	spec, _ := student.open(t, d, nil)
-	node := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	student, spec, node := c.begin(t, nil, roundtest.Votes(8, roundtest.Alternating))
 	student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 4))
 	student.mustAsk(t, roundtest.VoteRound(spec.Name, 1, 4)) // its line is lost
 	for len(node.rounds) > 0 {
 		testkit.Receive(t, node.rounds)
 	}
-	_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 2, 4), nil)
-	roundtest.WantStatus(t, err, codes.Unavailable, "audit log")
+	err := student.refused(t, roundtest.VoteRound(spec.Name, 2, 4), codes.Unavailable, "audit log")
 	if strings.Contains(err.Error(), path) {
 		t.Errorf("the student learns of the aggregator's files: %v", err)
 	}
-	_, err = student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 1, 4), nil)
-	roundtest.WantStatus(t, err, codes.Unavailable, "audit log")
+	student.refused(t, roundtest.VoteRound(spec.Name, 1, 4), codes.Unavailable, "audit log")
 	_, err = student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
 	roundtest.WantStatus(t, err, codes.Unavailable, "audit log")
 	if n := len(student.ledger(t, spec.Name)); n != 2 || len(node.rounds) != 0 {

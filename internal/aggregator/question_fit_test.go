@@ -239,11 +239,10 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 		closeToFit(t, wantedOf(t, round), c.behind(spec.Name)[0], slices.Concat(here, there))
 	})
 	t.Run("all refusing", func(t *testing.T) {
-		d := c.dataset()
-		spec, _ := student.open(t, d, roundtest.FitOf(roundtest.Gaussian(1)))
-		c.node(t, hello(d, "north", "a", 8), fitting(here, fail(2, roundtest.Refusing("no"))))
-		_, err := student.ask(testkit.Within(t), roundtest.FitRound(spec.Name, 0, question.L2, nil), nil)
-		roundtest.WantStatus(t, err, codes.FailedPrecondition, "north/a", "refused: no", spec.Name)
+		student, spec, _ := c.begin(t, roundtest.FitOf(roundtest.Gaussian(1)),
+			fitting(here, fail(2, roundtest.Refusing("no"))))
+		student.refused(t, roundtest.FitRound(spec.Name, 0, question.L2, nil), codes.FailedPrecondition,
+			"north/a", "refused: no", spec.Name)
 		if entries := student.ledger(t, spec.Name); len(entries) != 0 {
 			t.Errorf("charged %v", entries)
 		}

@@ -69,16 +69,14 @@ func TestSelections(t *testing.T) {
 		}
 	}
 	// What is wrong with a selection among held sums is found too, and costs nothing.
-	_, err := student.ask(testkit.Within(t), selection(4, roundtest.Units(0, 0), nil), nil)
-	roundtest.WantStatus(t, err, codes.InvalidArgument, "a selection among 3 says of 2")
-	_, err = student.ask(testkit.Within(t), selection(4, roundtest.Units(0, 0, 0),
+	student.refused(t, selection(4, roundtest.Units(0, 0), nil), codes.InvalidArgument, "a selection among 3 says of 2")
+	_, err := student.ask(testkit.Within(t), selection(4, roundtest.Units(0, 0, 0),
 		func(q *conclavev1.Selection) { q.Round = 1 }), nil)
 	roundtest.WantStatus(t, err, codes.NotFound, "the sums of round 1", spec.Name, "not cached")
 	if now := student.ledger(t, spec.Name); len(now) != 4 || len(entries) != 4 {
 		t.Fatalf("%d releases in the ledger", len(now))
 	}
-	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	testkit.Must(t, err)
+	student.close(t, spec.Name)
 	// What was released is told again, and nothing new; the sums are gone.
 	if r := student.mustAsk(t, rounds[2]); r.GetSelected().GetIndex() != 1 {
 		t.Errorf("round 2 is now %v", r)
@@ -122,10 +120,8 @@ func TestSelectionsCountTheTeachersThatTookPart(t *testing.T) {
 func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
-	student := c.student(t)
-	d := c.dataset()
-	spec, _ := student.open(t, d, roundtest.SelectionsOf(6, 3))
-	node := c.node(t, hello(d, "north", "a", 8), roundtest.Sums(roundtest.Units(60, 0)))
+	student, spec, node := c.begin(t, roundtest.SelectionsOf(6, 3), roundtest.Sums(roundtest.Units(60, 0)))
+	d := spec.Dataset
 	first, second, third := roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 0), nil),
 		roundtest.SelectionRound(spec.Name, 1, roundtest.Units(1, 0), nil),
 		roundtest.SelectionRound(spec.Name, 2, roundtest.Units(0, 0), nil)
@@ -143,10 +139,9 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	if r := student.mustAsk(t, second); r.GetSelected().GetIndex() != 1 {
 		t.Errorf("after the restart round 1 is %v", r)
 	}
-	_, err := student.ask(testkit.Within(t), third, nil)
-	roundtest.WantStatus(t, err, codes.NotFound, "round 0", spec.Name, "not cached", "ask for that round again")
+	student.refused(t, third, codes.NotFound, "round 0", spec.Name, "not cached", "ask for that round again")
 	// Somebody who asks for other scores under that number is no help.
-	_, err = student.askHolding(testkit.Within(t), roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 1), nil))
+	_, err := student.askHolding(testkit.Within(t), roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 1), nil))
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "released for another question")
 	// A student that goes away while the sums are collected again loses nothing.
 	ctx, cancel := context.WithCancel(testkit.Within(t))
@@ -179,8 +174,7 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	if entries := student.ledger(t, spec.Name); len(entries) != 3 {
 		t.Errorf("%d releases in the ledger, want 3", len(entries))
 	}
-	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	testkit.Must(t, err)
+	student.close(t, spec.Name)
 	verified, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 	testkit.Must(t, err)
 	claim, err := privacy.Account(roundtest.Times(3, roundtest.Exponential(6)), 1e-5)
@@ -193,10 +187,7 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 // Two released rounds that are held in turn have nodes work, and nothing charged.
 func TestSumsAreCollectedAgainSomeTimes(t *testing.T) {
 	c := shared(t)
-	student := c.student(t)
-	d := c.dataset()
-	spec, _ := student.open(t, d, roundtest.SelectionsOf(6, 4))
-	node := c.node(t, hello(d, "north", "a", 8), roundtest.Sums(roundtest.Units(30, 0, 10)))
+	student, spec, node := c.begin(t, roundtest.SelectionsOf(6, 4), roundtest.Sums(roundtest.Units(30, 0, 10)))
 	var rounds []*conclavev1.Round
 	for number := range uint64(2) {
 		rounds = append(rounds, roundtest.ScoreRound(spec.Name, number, roundtest.Units(0, 0, 0), nil))

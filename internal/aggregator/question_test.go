@@ -58,10 +58,7 @@ func (s *testStudent) askOnce(ctx context.Context, round *conclavev1.Round, q *c
 // What else is refused, package shape tests.
 func TestQuestionsAreRefused(t *testing.T) {
 	c := shared(t)
-	student := c.student(t)
-	d := c.dataset()
-	spec, _ := student.open(t, d, roundtest.SamplesOf(2, 0.25, 2))
-	n := c.node(t, hello(d, "north", "a", 8), roundtest.Sums(make([]int64, 6)))
+	student, spec, n := c.begin(t, roundtest.SamplesOf(2, 0.25, 2), roundtest.Sums(make([]int64, 6)))
 	rate := func(rate float64) *conclavev1.Round {
 		return roundtest.DiscriminatorRound(spec.Name, 0, 6, func(v *conclavev1.Vector) { v.Rate = rate })
 	}
@@ -75,8 +72,7 @@ func TestQuestionsAreRefused(t *testing.T) {
 		"votes": {roundtest.VoteRound(spec.Name, 0, 2), codes.FailedPrecondition,
 			"pays for discriminator, and the round asks for votes"},
 	} {
-		_, err := student.ask(testkit.Within(t), c.round, nil)
-		roundtest.WantStatus(t, err, c.code, c.want)
+		student.refused(t, c.round, c.code, c.want)
 		if entries := student.ledger(t, spec.Name); len(n.rounds) != 0 || len(entries) != 0 {
 			t.Fatalf("%s: the node saw %d rounds, charged was %v", name, len(n.rounds), entries)
 		}
@@ -90,13 +86,7 @@ func TestQuestionsAreRefused(t *testing.T) {
 func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)
-	open := func(d string, change func(*conclavev1.RunSpec)) error {
-		spec := roundtest.Spec()
-		spec.Dataset, spec.Name = d, "run-"+d
-		change(spec)
-		_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
-		return err
-	}
+	open := func(d string, change func(*conclavev1.RunSpec)) error { return student.tryOpen(t, d, change) }
 	// Noise that the run's own budget has no room for, and one step more than it has.
 	// epsilon between 9 and 20 on samples, far above 100 as if everybody took part
 	many := roundtest.SamplesOf(1, 0.05, 2000)
@@ -229,7 +219,6 @@ func TestForgettingReleases(t *testing.T) {
 		ledger.ErrUnclosed) {
 		t.Errorf("the ledger of an open run: %v", err)
 	}
-	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	testkit.Must(t, err)
+	student.close(t, spec.Name)
 	check(7, 0)
 }

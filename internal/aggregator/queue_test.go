@@ -178,8 +178,7 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "first", "w1")
 	_, err = student.OpenRun(holding(t, run), open)
 	testkit.Must(t, err)
-	_, err = student.ask(testkit.Within(t), roundtest.VoteRound("first", 0, 4), nil)
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "held by worker")
+	student.refused(t, roundtest.VoteRound("first", 0, 4), codes.FailedPrecondition, "held by worker")
 	_, err = student.ask(holding(t, run), roundtest.VoteRound("first", 0, 4), nil)
 	testkit.Must(t, err)
 	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: "first"})
@@ -276,8 +275,7 @@ func TestRunsOfStudentsAreListedAndClosedByForce(t *testing.T) {
 	}
 	roundtest.WantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "given up")
 	stop()
-	_, err = student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 4), nil)
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "closed")
+	student.refused(t, roundtest.VoteRound(spec.Name, 0, 4), codes.FailedPrecondition, "closed")
 	if names, budget := lab.list(t, d); strings.Join(names, ", ") != spec.Name+" DONE" || budget.GetOpen() != 0 ||
 		budget.GetEpsilonReserved() != budget.GetEpsilonSpent() {
 		t.Errorf("the list is %v with %v", names, budget)

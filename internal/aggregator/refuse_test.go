@@ -144,12 +144,11 @@ func TestRefusals(t *testing.T) {
 	})
 
 	t.Run("more teachers than the run counts on", func(t *testing.T) {
-		d := c.dataset()
-		spec, _ := student.open(t, d, nil)
-		c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+		student, spec, _ := c.begin(t, nil, roundtest.Votes(8, roundtest.Alternating))
+		d := spec.Dataset
 		c.node(t, hello(d, "south", "b", 1), roundtest.Votes(1, roundtest.Alternating))
-		_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 2), nil)
-		roundtest.WantStatus(t, err, codes.FailedPrecondition, "north/a with 8", "south/b with 1")
+		student.refused(t, roundtest.VoteRound(spec.Name, 0, 2), codes.FailedPrecondition, "north/a with 8",
+			"south/b with 1")
 	})
 
 	t.Run("runs", func(t *testing.T) {
@@ -182,11 +181,7 @@ func TestRefusals(t *testing.T) {
 				"data-independent"},
 		} {
 			t.Run(name, func(t *testing.T) {
-				spec := roundtest.Spec()
-				spec.Dataset, spec.Name = d, "run-"+d
-				r.change(spec)
-				_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: spec})
-				roundtest.WantStatus(t, err, r.code, r.want)
+				roundtest.WantStatus(t, student.tryOpen(t, d, r.change), r.code, r.want)
 			})
 		}
 		_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{})

@@ -72,8 +72,7 @@ func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 	refused := func(r *conclavev1.Round, code codes.Code, names ...string) {
 		t.Helper()
 		seen := len(node.rounds)
-		_, err := student.ask(testkit.Within(t), r, nil)
-		roundtest.WantStatus(t, err, code, append(names, spec.Name)...)
+		student.refused(t, r, code, append(names, spec.Name)...)
 		if len(node.rounds) != seen || len(student.ledger(t, spec.Name)) != charged {
 			t.Error("the node was asked, or the round charged")
 		}
@@ -112,8 +111,7 @@ func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 	refused(at(5, 0, 0.25), codes.ResourceExhausted, "1 of them are used")
 	paysFor(4, at(5, 4, 0.5), 3)
 	refused(at(6, 4, 0.5), codes.ResourceExhausted, "1 of them are used")
-	_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	testkit.Must(t, err)
+	student.close(t, spec.Name)
 	verified, err := ledger.VerifyStrict(strings.NewReader(student.lines(t, spec.Name)))
 	testkit.Must(t, err)
 	price, err := privacy.Account(plan.Events(), 1e-5)
@@ -134,9 +132,8 @@ func TestEntriesAreUsedUpWithoutAPlansPrice(t *testing.T) {
 		roundtest.GNMax(20), 5)), roundtest.Planned(runspec.Votes, roundtest.GNMax(2000), 5)))
 	n := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 3))
-	_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 1, 3), nil)
-	roundtest.WantStatus(t, err, codes.ResourceExhausted, "the run's plan has 5", "3 of them are used and 3 more",
-		spec.Name)
+	student.refused(t, roundtest.VoteRound(spec.Name, 1, 3), codes.ResourceExhausted, "the run's plan has 5",
+		"3 of them are used and 3 more", spec.Name)
 	if len(n.rounds) != 1 {
 		t.Errorf("the node saw %d rounds", len(n.rounds))
 	}

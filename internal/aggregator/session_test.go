@@ -69,11 +69,7 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	testkit.Must(t, err)
 	_, err = watch.Recv()
 	testkit.Must(t, err)
-	waits := make(chan error, 1)
-	go func() {
-		_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 2), nil)
-		waits <- err
-	}()
+	waits := inBackground(t, student, roundtest.VoteRound(spec.Name, 0, 2))
 	silence, err := student.Ask(testkit.Within(t)) // nothing is ever sent on it
 	testkit.Must(t, err)
 	if n := scrape(t, address)[live]; n != 8 {
@@ -138,14 +134,7 @@ func TestRevocationTakesEffectOnTheNextMessage(t *testing.T) {
 		return roundtest.Votes(4, func(int, int) int { return 1 })(r)
 	})
 	c.node(t, hello(d, "south", "a", 4), roundtest.Votes(4, func(int, int) int { return 0 }))
-	released := make(chan *conclavev1.Release, 1)
-	go func() {
-		r, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 2), nil)
-		if err != nil {
-			t.Error(err)
-		}
-		released <- r
-	}()
+	released := releasing(t, student, roundtest.VoteRound(spec.Name, 0, 2))
 	testkit.Eventually(t, "north to be asked", func() bool { return len(north.rounds) > 0 })
 	c.revoke(t, certs.RoleNode, "north")
 	time.Sleep(120 * time.Millisecond) // longer than the guard goes without a look
@@ -172,11 +161,7 @@ func TestVotesOfARevokedNodeAreNotCounted(t *testing.T) {
 		<-hold
 		return roundtest.Votes(4, func(int, int) int { return 0 })(r)
 	})
-	result := make(chan error, 1)
-	go func() {
-		_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 0, 2), nil)
-		result <- err
-	}()
+	result := inBackground(t, student, roundtest.VoteRound(spec.Name, 0, 2))
 	testkit.Eventually(t, "the first node's answer", func() bool {
 		return c.server.rounds.Answered(t.Context(), spec.Name) == 4
 	})

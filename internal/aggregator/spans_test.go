@@ -105,10 +105,7 @@ func TestSpansOfRounds(t *testing.T) {
 func TestACollectorHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{}, traced(t, &tracetest.Collector{Mute: true}))
-	student := c.student(t)
-	d := c.dataset()
-	spec, _ := student.open(t, d, nil)
-	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	student, spec, _ := c.begin(t, nil, roundtest.Votes(8, roundtest.Alternating))
 	began := time.Now()
 	for round := range uint64(20) {
 		student.mustAsk(t, roundtest.VoteRound(spec.Name, round, 2))

@@ -142,8 +142,7 @@ func TestNodesHearThatARunIsOver(t *testing.T) {
 	south := c.node(t, hello(d, "south", "a", 4), roundtest.Votes(4, roundtest.Alternating))
 	student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 3))
 	student.mustAsk(t, roundtest.VoteRound(later.Name, 0, 3))
-	_, err := student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
-	testkit.Must(t, err)
+	student.close(t, spec.Name)
 	for _, n := range []*testNode{north, south} {
 		if w := testkit.Receive(t, n.withdrawn); !w.GetOver() || w.GetRun() != spec.Name {
 			t.Errorf("a node heard %v", w)
@@ -181,8 +180,7 @@ func TestNodesAreAskedOnceWhetherTheyMay(t *testing.T) {
 	for number := range uint64(2) {
 		student.mustAsk(t, roundtest.VoteRound(liked, number, 3))
 	}
-	_, err := student.ask(testkit.Within(t), roundtest.VoteRound(unliked, 0, 3), nil)
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "has 4 of the 8 teachers",
+	student.refused(t, roundtest.VoteRound(unliked, 0, 3), codes.FailedPrecondition, "has 4 of the 8 teachers",
 		"south/a refused: denied by the site")
 	south.leave()
 	c.awaitTeachers(t, d, 4)

@@ -149,7 +149,7 @@ func TestPartsOfReleasesAreChecked(t *testing.T) {
 		"too long":      func(m []*conclavev1.AskResponse) { m[0].GetPart().Data = make([]byte, releaseBytes+1) },
 		"no message":    func(m []*conclavev1.AskResponse) { m[0].GetPart().Data[0] ^= 0xff },
 	} {
-		messages, err := OfRelease(release(1 << 20))
+		messages, err := OfRelease(release(750_000))
 		testkit.Must(t, err)
 		change(messages)
 		var r Release
@@ -159,7 +159,7 @@ func TestPartsOfReleasesAreChecked(t *testing.T) {
 			if got, failed = r.Add(m); failed != nil {
 				break
 			}
-			if got != nil && len(got.GetSum().GetValues()) == 1<<20 {
+			if got != nil && len(got.GetSum().GetValues()) == 750_000 {
 				t.Errorf("%s: a release was read", name)
 			}
 		}

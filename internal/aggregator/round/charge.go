@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/payload"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/ledger"
@@ -194,13 +195,21 @@ func (rs *Rounds) releasedBefore(e *Execution, stored []byte, entry ledger.Entry
 	}
 	rs.Log.Info("round was released before", zap.String("run", e.key.Run), zap.Uint64("round", e.key.Number),
 		zap.Uint64("ledger_seq", entry.Seq), zap.Int64("fence", entry.Fence))
-	rs.Metrics.Repeated()
-	err = rs.Audit.Write(e.asker, auditlog.Entry{
-		Event: auditlog.Repeated, Run: e.key.Run, Round: &e.key.Number,
-		Charge: auditlog.Charge{LedgerHash: entry.Hash},
-	})
-	if err != nil {
-		return nil, peer.ErrAudit
+	if err := rs.Repeated(e.asker, e.key, release); err != nil {
+		return nil, err
 	}
 	return release, nil
+}
+
+// Repeated counts a release that is handed out again, and writes down to whom.
+func (rs *Rounds) Repeated(to peer.Caller, key payload.Key, release *conclavev1.Release) error {
+	rs.Metrics.Repeated()
+	err := rs.Audit.Write(to, auditlog.Entry{
+		Event: auditlog.Repeated, Run: key.Run, Round: &key.Number,
+		Charge: auditlog.Charge{LedgerHash: release.GetLedgerHash()},
+	})
+	if err != nil {
+		return peer.ErrAudit
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/aggregator/queue"
+	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -36,23 +37,13 @@ func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 		return s.refused(ctx, err, auditlog.Entry{Method: "ClaimRun", Dataset: w.GetDataset()})
 	}
 	// From here on one goroutine receives. It ends with the stream, which ends with this call.
-	received := make(chan *conclavev1.RunProgress)
-	left := make(chan error, 1)
+	done := make(chan struct{})
+	defer close(done)
+	received, left := make(chan *conclavev1.ClaimRunRequest), make(chan error, 1)
 	gone, leave := context.WithCancel(ctx)
-	defer leave()
 	s.Lifetime.Streams.Go(func() {
-		for {
-			m, err := stream.Recv()
-			if err != nil {
-				left <- err
-				leave()
-				return
-			}
-			select {
-			case received <- m.GetProgress():
-			case <-gone.Done():
-			}
-		}
+		defer leave()
+		left <- transport.Receive(stream, received, done)
 	})
 	var claim *queue.Claim
 	if w.GetClaim() != "" {
@@ -75,8 +66,8 @@ func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 	}
 	for {
 		select {
-		case p := <-received:
-			if p != nil {
+		case m := <-received:
+			if p := m.GetProgress(); p != nil {
 				claim.Report(p)
 			}
 		case err := <-left:

@@ -132,13 +132,8 @@ func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 		}
 	}
 	if e == nil || e.Asker() != session.Caller { // the line of the release names another
-		s.Metrics.Rounds.Repeated()
-		err := s.Audit.Write(session.Caller, auditlog.Entry{
-			Event: auditlog.Repeated, Run: key.Run, Round: &key.Number,
-			Charge: auditlog.Charge{LedgerHash: release.GetLedgerHash()},
-		})
-		if err != nil {
-			return peer.ErrAudit
+		if err := s.Rounds.Repeated(session.Caller, key, release); err != nil {
+			return err
 		}
 	}
 	return s.sendRelease(stream, release)

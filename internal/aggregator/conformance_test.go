@@ -323,6 +323,8 @@ func (s *suite) replay(t *testing.T, name string, a asking) {
 func (s *suite) crash(t *testing.T, options Options, at *atomic.Bool) {
 	after := at == &s.after
 	s.reached, s.proceed = make(chan struct{}), make(chan struct{})
+	proceed := sync.OnceFunc(func() { at.Store(false); close(s.proceed) })
+	defer proceed() // also where it fails
 	at.Store(true)
 	student := s.student(t)
 	specs, asked := map[string]*conclavev1.RunSpec{}, map[string]<-chan error{}
@@ -337,9 +339,8 @@ func (s *suite) crash(t *testing.T, options Options, at *atomic.Bool) {
 			t.Errorf("%s: the student was answered first", name)
 		}
 	}
-	at.Store(false)
 	s.depose(t) // it can no longer commit
-	close(s.proceed)
+	proceed()
 	for _, outcome := range asked {
 		if err := testkit.Receive(t, outcome); !after { // what was charged may still go out
 			roundtest.WantStatus(t, err, codes.Unavailable, "leader")

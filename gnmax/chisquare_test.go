@@ -19,20 +19,10 @@ const (
 	deviations = 7.23
 )
 
-// chiSquare tests a sample of integers against their exact log mass (up to a
-// constant). Neighbouring integers share a bin until 1000 of the sample are
-// expected in it; all integers beyond `reach` on either side share the last
-// bins. Reach must hold all but a negligible share of the mass.
-func chiSquare(t *testing.T, sample []int64, reach int64, logMass func(x float64) float64) {
-	t.Helper()
-	mass := make([]float64, 2*reach+1)
-	for i := range mass {
-		mass[i] = math.Exp(logMass(float64(int64(i) - reach)))
-	}
-	chiSquareOf(t, sample, pmf{from: int(-reach), mass: mass})
-}
-
-// chiSquareOf is chiSquare for a mass function (up to a factor).
+// chiSquareOf tests a sample of integers against their exact mass function (up to a
+// factor). Neighbouring integers share a bin until 1000 of the sample are expected in it;
+// all integers beyond its ends share the last bins. It must hold all but a negligible
+// share of the mass.
 func chiSquareOf(t *testing.T, sample []int64, exact pmf) {
 	t.Helper()
 	total := exact.total()

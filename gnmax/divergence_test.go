@@ -35,27 +35,23 @@ func (o outputs) hockeyStick(epsilon float64) float64 {
 // divergenceOrders keep (alpha-1) times a move within the enumerated noise.
 var divergenceOrders = []float64{1.05, 1.5, 2, 3, 5, 8}
 
-// violation says where the outputs are easier to tell apart than the events
-// charge for, in either direction: by Rényi divergence, and by every (epsilon,
+// violation says where the outputs are easier to tell apart than the event
+// charges for, in either direction: by Rényi divergence, and by every (epsilon,
 // delta) that the accountants with a formula claim. Nil when nowhere.
-func (o outputs) violation(events []privacy.Event) error {
+func (o outputs) violation(e privacy.Event) error {
 	const rounding = 1e-9
 	for _, o := range []outputs{o, {p: o.q, q: o.p}} {
 		for _, alpha := range divergenceOrders {
-			charged := 0.0
-			for _, e := range events {
-				rdp, err := e.RDP(alpha)
-				if err != nil {
-					return err
-				}
-				charged += rdp
+			charged, err := e.RDP(alpha)
+			if err != nil {
+				return err
 			}
 			if d := o.divergence(alpha); !(d <= charged*(1+rounding)+1e-13) {
 				return fmt.Errorf("divergence of order %v is %v, charged for %v", alpha, d, charged)
 			}
 		}
 		for _, delta := range []float64{0.05, 1e-3, 1e-7} {
-			claim, err := privacy.Running(events, delta)
+			claim, err := privacy.Running([]privacy.Event{e}, delta)
 			if err != nil {
 				return err
 			}

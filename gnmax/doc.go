@@ -4,8 +4,8 @@
 // [NewLNMax] decide votes, [NewGaussianSum] releases sums of bounded vectors
 // (which [Encode] makes), [NewNormGamma] short vectors with pure DP,
 // [NewExponential] selects by score, and [LaplaceCounts] is for counts that are
-// not votes, and for other vectors with a bound in the L1 norm. Each names the events of package privacy
-// that its answers cost, and says in its comment why that is enough.
+// not votes, and for other vectors with a bound in the L1 norm. The comment of each names
+// the event of package privacy that pays for an answer, and says why that is enough.
 //
 // # Exact
 //

@@ -43,9 +43,6 @@ func NewFixedPoint(clip float64, bound int64) (FixedPoint, error) {
 // Clip is the L2 norm to which vectors are clipped, in their own unit.
 func (f FixedPoint) Clip() float64 { return f.clip }
 
-// Bound is the L2 norm that no encoded vector passes, in steps.
-func (f FixedPoint) Bound() int64 { return f.bound }
-
 // Encode clips one privacy unit's vector to f's clip norm and returns it in
 // whole steps, of the same length. Its L2 norm is at most f's bound: that is
 // checked on the whole numbers themselves, so it does not rest on any rounding
@@ -103,15 +100,4 @@ func within(steps []int64, bound int64) bool {
 		}
 	}
 	return true
-}
-
-// Decode turns steps into the unit of the vectors. Applied to a released sum it
-// is post-processing.
-func (f FixedPoint) Decode(steps []int64) []float64 {
-	decoded := make([]float64, len(steps))
-	step := f.clip / float64(f.bound)
-	for i, x := range steps {
-		decoded[i] = float64(x) * step
-	}
-	return decoded
 }

@@ -3,8 +3,9 @@ package gnmax
 import "math/bits"
 
 // DiscreteGaussian draws an integer x with probability proportional to
-// exp(-x²/(2 v)), exactly, where v is sigma's [Sigma.Variance]: a little more
-// than sigma² (see the package's documentation).
+// exp(-x²/(2 v)), exactly, where v is the smallest fraction of the sampler's form
+// with v >= sigma² + 1/8, and from sigma 256 on with v >= sigma² + 5 (see the
+// package's documentation).
 func (s *Source) DiscreteGaussian(sigma Sigma) (int64, error) {
 	if sigma.t == 0 {
 		return 0, errZeroParameter

@@ -2,16 +2,8 @@ package gnmax
 
 import "math/bits"
 
-// DiscreteLaplace draws an integer x with probability proportional to
-// exp(-|x|/scale), exactly (Canonne, Kamath, Steinke 2020, Algorithm 2).
-func (s *Source) DiscreteLaplace(scale Scale) (int64, error) {
-	if scale.num == 0 {
-		return 0, errZeroParameter
-	}
-	return s.draw(func(d *draws) int64 { return d.laplace(scale.num, scale.den) })
-}
-
-// DiscreteLaplaces fills dst with independent draws of [Source.DiscreteLaplace].
+// DiscreteLaplaces fills dst with independent integers x, each with probability
+// proportional to exp(-|x|/scale), exactly (Canonne, Kamath, Steinke 2020, Algorithm 2).
 // After an error dst holds zeros.
 func (s *Source) DiscreteLaplaces(dst []int64, scale Scale) error {
 	if scale.num == 0 {

@@ -3,25 +3,18 @@ package gnmax
 import (
 	"errors"
 	"fmt"
-
-	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // Mechanism answers queries from histograms of votes in which one privacy unit
 // moves at most one vote from one bin to another. Mechanisms are immutable and
 // may be used by several goroutines at once.
 //
-// A mechanism keeps no account. Charge [Mechanism.Worst] against the budget's
-// filter before the question is asked, [Mechanism.Cost] to the ledger before
-// the answer is given.
+// A mechanism keeps no account. The comment of each names the event of package
+// privacy that pays for a query: against the budget's filter before the question is
+// asked, to the ledger before the answer is given.
 type Mechanism interface {
-	Kind() privacy.Kind
 	// Answer decides one query. Counts has one entry per class.
 	Answer(src *Source, counts []int64) (Answer, error)
-	// Worst is the most that a number of queries can cost.
-	Worst(queries int64) []privacy.Event
-	// Cost is what queries cost of which so many were answered.
-	Cost(asked, answered int64) []privacy.Event
 }
 
 // Answer is what may leave the aggregator.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"slices"
 	"strings"
 	"testing"
 
@@ -249,9 +248,10 @@ func TestNormGammaRatio(t *testing.T) {
 	}
 }
 
-func drawNormGamma(t *rapid.T) (m *NormGamma, move [2]int64) {
+func drawNormGamma(t *rapid.T) (e privacy.Event, m *NormGamma, move [2]int64) {
 	sensitivity := rapid.Int64Range(1, 3).Draw(t, "sensitivity")
-	m, err := NewNormGamma(rapid.Float64Range(1.5, 5).Draw(t, "epsilon"), sensitivity, 2)
+	e = privacy.Event{Kind: privacy.Laplace, Epsilon: rapid.Float64Range(1.5, 5).Draw(t, "epsilon"), Count: 1}
+	m, err := NewNormGamma(e.Epsilon, sensitivity, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func drawNormGamma(t *rapid.T) (m *NormGamma, move [2]int64) {
 	for move[0]*move[0]+move[1]*move[1] > sensitivity*sensitivity {
 		move[1]--
 	}
-	return m, move
+	return e, m, move
 }
 
 // movedNormGamma is two-dimensional noise before and after it moves.
@@ -281,42 +281,6 @@ func movedNormGamma(m *NormGamma, move [2]int64) outputs {
 		o.q[i] /= total
 	}
 	return o
-}
-
-// byLoss puts outputs of about the same ratio together, which only makes them harder to
-// tell apart.
-func (o outputs) byLoss(places int) outputs {
-	order := make([]int, len(o.p))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(i, j int) int {
-		a, b := o.p[i]*o.q[j], o.p[j]*o.q[i]
-		switch {
-		case a < b:
-			return -1
-		case a > b:
-			return 1
-		}
-		return 0
-	})
-	var merged outputs
-	p, q := 0.0, 0.0
-	for _, i := range order {
-		if p, q = p+o.p[i], q+o.q[i]; p+q > 2/float64(places) {
-			merged.p, merged.q = append(merged.p, p), append(merged.q, q)
-			p, q = 0, 0
-		}
-	}
-	return outputs{append(merged.p, p), append(merged.q, q)}
-}
-
-func TestNormGammaCost(t *testing.T) {
-	m := testkit.Value(NewNormGamma(0.7, 9, 3))
-	testkit.Same(t, "", []privacy.Event{{Kind: privacy.Laplace, Epsilon: 0.7, Count: 2}}, m.Cost(2))
-	if m.Cost(0) != nil || m.Kind() != privacy.Laplace || m.Dimension() != 3 {
-		t.Errorf("%v, %v, %d", m.Cost(0), m.Kind(), m.Dimension())
-	}
 }
 
 func TestNormGammaIsRefused(t *testing.T) {

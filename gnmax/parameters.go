@@ -14,7 +14,7 @@ import (
 // that cannot be used.
 var ErrParameter = errors.New("unusable noise parameter")
 
-// errZeroParameter catches a Sigma, Lambda or Scale that was not made by its
+// errZeroParameter catches a Sigma or Scale that was not made by its
 // constructor: its zero value would mean no noise.
 var errZeroParameter = fmt.Errorf("%w: it was not made by its constructor", ErrParameter)
 
@@ -89,17 +89,6 @@ func sigmaOfVariance(v *big.Rat) Sigma {
 // Float returns the number that Sigma was made from.
 func (s Sigma) Float() float64 { return s.sigma }
 
-// Variance returns the variance parameter v of the noise that is drawn, the
-// smallest fraction of the samplers' form with v >= sigma² + 1/8, and from sigma
-// 256 on with v >= sigma² + 5.
-func (s Sigma) Variance() *big.Rat {
-	if s.q == 0 {
-		return new(big.Rat)
-	}
-	v := new(big.Rat).SetFrac(new(big.Int).SetUint64(s.w), new(big.Int).SetUint64(s.q))
-	return v.Mul(v, new(big.Rat).SetFrac(new(big.Int).SetUint64(s.t), big.NewInt(1)))
-}
-
 // Scale is the scale of discrete Laplace noise, an exact fraction, made by
 // [NewScale].
 type Scale struct{ num, den uint64 }
@@ -113,14 +102,6 @@ func NewScale(num, den uint64) (Scale, error) {
 		return Scale{}, parameterErrorf("scale is %d/%d; it must be at most 2^38", num, den)
 	}
 	return Scale{num: num, den: den}, nil
-}
-
-// Rat returns the scale as a fraction.
-func (s Scale) Rat() *big.Rat {
-	if s.den == 0 {
-		return new(big.Rat)
-	}
-	return new(big.Rat).SetFrac(new(big.Int).SetUint64(s.num), new(big.Int).SetUint64(s.den))
 }
 
 // scaleFor returns unit/epsilon, rounded up to a fraction of 63-bit numbers.
@@ -141,25 +122,3 @@ func scaleFor(unit uint64, epsilon float64) (Scale, error) {
 	}
 	return NewScale(unit<<shift, den)
 }
-
-// Lambda is the inverse scale of Laplace noise on a vote count, made by
-// [NewLambda].
-type Lambda struct {
-	lambda float64
-	scale  Scale
-}
-
-// NewLambda accepts finite numbers from 2^-38 on.
-func NewLambda(lambda float64) (Lambda, error) {
-	scale, err := scaleFor(1, lambda)
-	if err != nil {
-		return Lambda{}, fmt.Errorf("lambda: %w", err)
-	}
-	return Lambda{lambda: lambda, scale: scale}, nil
-}
-
-// Float returns the number that Lambda was made from.
-func (l Lambda) Float() float64 { return l.lambda }
-
-// Scale returns the scale of the noise that is drawn: 1/lambda, rounded up.
-func (l Lambda) Scale() Scale { return l.scale }

@@ -28,9 +28,6 @@ func TestParametersAreRefused(t *testing.T) {
 		}
 	}
 	for _, bad := range []float64{0, -1, nan, inf, -inf, 1e-12, 5e-324, 1e300} {
-		if _, err := NewLambda(bad); !errors.Is(err, ErrParameter) {
-			t.Errorf("lambda %v: error is %v", bad, err)
-		}
 		if _, err := NewLNMax(bad, false); !errors.Is(err, ErrParameter) {
 			t.Errorf("lnmax with lambda %v: error is %v", bad, err)
 		}
@@ -98,19 +95,6 @@ func TestSelectionParametersAreRefused(t *testing.T) {
 	}
 }
 
-// The epsilon that is drawn with never passes the one that is charged.
-func TestSelectionEpsilonRoundsDown(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		sensitivity := rapid.Int64Range(1, 1<<30).Draw(t, "sensitivity")
-		m, err := NewExponential(rapid.Float64Range(0.01, 20).Draw(t, "epsilon"), sensitivity)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := new(big.Rat).SetInt64(2 * sensitivity)
-		checkSlightlyAbove(t, m.scale.Rat(), want.Quo(want, new(big.Rat).SetFloat64(m.epsilon)))
-	})
-}
-
 // The variance drawn is never below sigma² and its margin, barely above it, and made of
 // numbers that the sampler's products have room for.
 func TestSigmaRoundsUp(t *testing.T) {
@@ -123,7 +107,7 @@ func TestSigmaRoundsUp(t *testing.T) {
 		want := new(big.Rat).SetFloat64(s.Float())
 		extra := margin(want)
 		want.Mul(want, want).Add(want, extra)
-		checkSlightlyAbove(t, s.Variance(), want)
+		checkSlightlyAbove(t, s.variance(), want)
 		if s.t*s.q >= 1<<30 || s.w >= 1<<31 || s.t*s.q < 1<<29 {
 			t.Fatalf("sigma %v: t %d, w %d, q %d", sigma, s.t, s.w, s.q)
 		}
@@ -142,12 +126,10 @@ func TestScaleRoundsUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := new(big.Rat).SetInt(new(big.Int).SetUint64(unit))
-		checkSlightlyAbove(t, scale.Rat(), want.Quo(want, new(big.Rat).SetFloat64(epsilon)))
+		checkSlightlyAbove(t, scale.rat(), want.Quo(want, new(big.Rat).SetFloat64(epsilon)))
 	})
-	l, err := NewLambda(0.05)
-	testkit.Must(t, err)
 	exact := new(big.Rat).SetFloat64(0.05)
-	if l.Scale().Rat().Cmp(exact.Inv(exact)) != 0 {
+	if testkit.Value(scaleFor(1, 0.05)).rat().Cmp(exact.Inv(exact)) != 0 {
 		t.Error("lambda 0.05 has an exact fraction and was rounded")
 	}
 }

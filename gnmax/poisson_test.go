@@ -13,7 +13,6 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -142,26 +141,5 @@ func TestPoissonSampleOfABrokenSource(t *testing.T) {
 	got, err := NewSourceFrom(io.LimitReader(constant(0), 800)).PoissonSample(nil, 100, rate)
 	if err != nil || len(got) != 100 {
 		t.Errorf("with bytes for all: %d of them, %v", len(got), err)
-	}
-}
-
-func TestSampledCost(t *testing.T) {
-	m := testkit.Value(NewGaussianSum(1<<16, 1.25))
-	rate := testkit.Value(NewRate(0.05))
-	cost := m.SampledCost(rate, 7)
-	want := []privacy.Event{{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 1.25, Count: 7}}
-	testkit.Same(t, "", want, cost)
-	if m.SampledCost(rate, 0) != nil {
-		t.Errorf("nothing costs %v", m.SampledCost(rate, 0))
-	}
-	// A sample of all costs what the sum over all does, and a smaller one less.
-	all, err := privacy.Account(m.SampledCost(testkit.Value(NewRate(1)), 7), 1e-5)
-	testkit.Must(t, err)
-	plain, err := privacy.Account(m.Cost(7), 1e-5)
-	testkit.Must(t, err)
-	some, err := privacy.Account(cost, 1e-5)
-	testkit.Must(t, err)
-	if math.Abs(all.Epsilon-plain.Epsilon) > 1e-9*plain.Epsilon || !(some.Epsilon < all.Epsilon/2) {
-		t.Errorf("rate 1 costs %v, all %v, rate 0.05 %v", all.Epsilon, plain.Epsilon, some.Epsilon)
 	}
 }

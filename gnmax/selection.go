@@ -3,8 +3,6 @@ package gnmax
 import (
 	"errors"
 	"fmt"
-
-	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // ErrScores is what errors.Is finds when nothing can be selected from scores.
@@ -24,7 +22,7 @@ var ErrScores = errors.New("unusable scores")
 // neighbours lie within epsilon of each other (bounded range: Durfee and Rogers
 // 2019); package privacy composes selections by that. It needs the weights as
 // they are: a variant with the same epsilon, such as permute-and-flip, does not
-// have it.
+// have it. Charge {kind: exponential, epsilon}.
 //
 // Time: each trial takes a uniform candidate and keeps it with the probability
 // exp(-epsilon (max - u)/(2 s)). A candidate of the largest score is always
@@ -36,8 +34,7 @@ var ErrScores = errors.New("unusable scores")
 // An ExponentialMechanism is immutable and may be used by several goroutines at
 // once.
 type ExponentialMechanism struct {
-	epsilon float64
-	scale   Scale // 2 s/epsilon, rounded up: never more than epsilon
+	scale Scale // 2 s/epsilon, rounded up: never more than epsilon
 }
 
 // NewExponential makes a selection that costs epsilon, for whole-numbered (or
@@ -53,11 +50,8 @@ func NewExponential(epsilon float64, sensitivity int64) (*ExponentialMechanism, 
 	if err != nil {
 		return nil, fmt.Errorf("exponential: %w", err)
 	}
-	return &ExponentialMechanism{epsilon: epsilon, scale: scale}, nil
+	return &ExponentialMechanism{scale: scale}, nil
 }
-
-// Kind is [privacy.Exponential].
-func (m *ExponentialMechanism) Kind() privacy.Kind { return privacy.Exponential }
 
 // Select returns the place of the selected candidate. Scores has one entry for
 // each candidate, within 2^61 of zero; it must not depend on private data how
@@ -76,13 +70,4 @@ func (m *ExponentialMechanism) Select(src *Source, scores []int64) (int, error) 
 	}
 	winner, err := src.draw(func(d *draws) int64 { return d.exponential(scores, m.scale) })
 	return int(winner), err
-}
-
-// Cost charges a number of selections; nil for none. It is at the same time the
-// most they can cost.
-func (m *ExponentialMechanism) Cost(selections int64) []privacy.Event {
-	if selections == 0 {
-		return nil
-	}
-	return []privacy.Event{{Kind: privacy.Exponential, Epsilon: m.epsilon, Count: selections}}
 }

@@ -8,7 +8,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -83,27 +82,19 @@ func TestSelectionsAreRefused(t *testing.T) {
 	}
 }
 
-func TestSelectionCost(t *testing.T) {
-	m := testkit.Value(NewExponential(0.3, 4))
-	testkit.Same(t, "", []privacy.Event{{Kind: privacy.Exponential, Epsilon: 0.3, Count: 5}}, m.Cost(5))
-	if m.Cost(0) != nil || m.Kind() != privacy.Exponential {
-		t.Errorf("nothing costs %v, kind is %s", m.Cost(0), m.Kind())
-	}
-}
-
 // Bounded range: the logarithms of the probability ratios of all candidates lie
 // within epsilon of each other, although each of them alone may be anywhere
 // between -epsilon and epsilon.
 func TestSelectionHasBoundedRange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m, o := drawSelection(t)
+		e, o := drawSelection(t)
 		low, high := math.Inf(1), math.Inf(-1)
 		for i := range o.p {
 			ratio := math.Log(o.p[i] / o.q[i])
 			low, high = min(low, ratio), max(high, ratio)
 		}
-		if high-low > m.epsilon*(1+1e-12) {
-			t.Fatalf("log ratios from %v to %v, wider than %v", low, high, m.epsilon)
+		if high-low > e.Epsilon*(1+1e-12) {
+			t.Fatalf("log ratios from %v to %v, wider than %v", low, high, e.Epsilon)
 		}
 	})
 }

@@ -31,7 +31,11 @@ func TestBrokenSources(t *testing.T) {
 	testkit.Must(t, err)
 	for name, draw := range map[string]func(*Source) (int64, error){
 		"gaussian": func(s *Source) (int64, error) { return s.DiscreteGaussian(sigma) },
-		"laplace":  func(s *Source) (int64, error) { return s.DiscreteLaplace(scale) },
+		"laplace": func(s *Source) (int64, error) {
+			x := []int64{9}
+			err := s.DiscreteLaplaces(x, scale)
+			return x[0], err
+		},
 	} {
 		if x, err := draw(NewSourceFrom(constant(0))); !errors.Is(err, errBroken) || x != 0 {
 			t.Errorf("%s from zeros: %d, %v", name, x, err)
@@ -65,9 +69,6 @@ func TestBrokenSources(t *testing.T) {
 	}
 	if _, err := NewSource().DiscreteGaussian(Sigma{}); !errors.Is(err, ErrParameter) {
 		t.Errorf("the zero Sigma: error is %v", err)
-	}
-	if _, err := NewSource().DiscreteLaplace(Scale{}); !errors.Is(err, ErrParameter) {
-		t.Errorf("the zero Scale: error is %v", err)
 	}
 }
 
@@ -180,44 +181,6 @@ func (c *chain) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Noise is a function of the bytes alone.
-func TestNoiseFromGivenBytes(t *testing.T) {
-	sigma := mustSigma(t, 100)
-	first, second := NewSourceFrom(&chain{}), NewSourceFrom(&chain{})
-	different := false
-	for range 50 {
-		x, err := first.DiscreteGaussian(sigma)
-		testkit.Must(t, err)
-		y, err := second.DiscreteGaussian(sigma)
-		testkit.Must(t, err)
-		if x != y {
-			t.Fatalf("%d and %d from the same bytes", x, y)
-		}
-		different = different || x != 0
-	}
-	if !different {
-		t.Error("all noise is zero")
-	}
-}
-
-func BenchmarkDiscreteGaussian(b *testing.B) {
-	src := NewSource()
-	for _, c := range []struct {
-		name  string
-		sigma float64
-	}{{"sigma=1", 1}, {"sigma=100", 100}, {"sigma=1e6", 1e6}} {
-		s := mustSigma(b, c.sigma)
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := src.DiscreteGaussian(s); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // A slice at a time, as the mechanisms draw.
 func BenchmarkDiscreteGaussians(b *testing.B) {
 	src := NewSource()
@@ -234,17 +197,5 @@ func BenchmarkDiscreteGaussians(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.N*len(noise))/b.Elapsed().Seconds()/1e6, "M/s")
 		})
-	}
-}
-
-func BenchmarkDiscreteLaplace(b *testing.B) {
-	src := NewSource()
-	l, err := NewLambda(0.05)
-	testkit.Must(b, err)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := src.DiscreteLaplace(l.Scale()); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

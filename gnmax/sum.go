@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-
-	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // ErrSum is what errors.Is finds when a sum cannot be released. The message
@@ -17,23 +15,31 @@ var ErrSum = errors.New("unusable sum")
 // are neighbours when one privacy unit is added or removed; its vector of whole
 // numbers, as [Encode] makes it, has an L2 norm of at most the bound. Where a
 // unit is replaced by another, the sum moves by up to twice the bound: make the
-// mechanism with a bound of 2 [FixedPoint.Bound].
+// mechanism with twice the bound.
 //
 // Why this is private: entry j of the sum changes by a whole number d_j and has
 // noise of its own, so that its change is no easier to see than d_j/sigma-GDP
 // (see the package's documentation, which proves it for every whole d_j).
 // Independent entries compose to sqrt(sum of d_j²)/sigma-GDP (Dong, Roth, Su
 // 2019, Theorem 3.2 and Corollary 3.3), however many they are. With sigma =
-// multiplier x bound that is 1/multiplier-GDP: the charge of a Gaussian release
-// of sensitivity 1 and that multiplier. Concentrated DP of the same size holds
+// multiplier x bound that is 1/multiplier-GDP: charge {kind: gaussian, sigma:
+// multiplier, sensitivity: 1}. Concentrated DP of the same size holds
 // too (Canonne, Kamath, Steinke 2020, Theorem 14).
 //
+// Sums over Poisson samples, in which each privacy unit is with probability rate (see
+// [Source.PoissonSample]), independent of all others and of what was released before, are
+// charged as {kind: subsampled-gaussian, rate, noise_multiplier: multiplier}. The sample
+// stays secret, as does its size. Why the noise is enough for that: fix one unit, its
+// vector d and the sample of all others. With the unit the release is (1-rate) P + rate Q,
+// without it P, where P is the noise around the others' sum and Q the same moved by d.
+// Telling P from Q is no easier than telling N(0, 1) from N(1/multiplier, 1), as above, so
+// one random map takes these two normals to P and Q (Blackwell 1953); it takes their
+// mixture to the mixture. The others' sample is drawn alike on both sides, and mixing over
+// it makes telling no easier (hockey-stick divergences are jointly convex). That is the
+// pair that subsampled-gaussian events are accounted by.
+//
 // A GaussianSum is immutable and may be used by several goroutines at once.
-type GaussianSum struct {
-	bound      int64
-	multiplier float64
-	sigma      Sigma
-}
+type GaussianSum struct{ sigma Sigma }
 
 // NewGaussianSum makes a release for vectors of L2 norm at most bound, in whole
 // fixed-point steps, with a noise multiplier: the standard deviation of the
@@ -54,21 +60,14 @@ func NewGaussianSum(bound int64, multiplier float64) (*GaussianSum, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gaussian sum: noise multiplier %v times bound %d: %w", multiplier, bound, err)
 	}
-	return &GaussianSum{bound: bound, multiplier: multiplier, sigma: s}, nil
+	return &GaussianSum{sigma: s}, nil
 }
-
-// Kind is [privacy.Gaussian].
-func (m *GaussianSum) Kind() privacy.Kind { return privacy.Gaussian }
-
-// Bound is the L2 norm of what one unit adds, in fixed-point steps.
-func (m *GaussianSum) Bound() int64 { return m.bound }
 
 // Sigma is the noise on each entry, in fixed-point steps.
 func (m *GaussianSum) Sigma() Sigma { return m.sigma }
 
 // Release returns the sum with noise on every entry, of the same length, in
-// fixed-point steps; [FixedPoint.Decode] gives it its unit back. It neither
-// changes the sum nor knows how many units are in it. Entries must lie within
+// fixed-point steps of clip/bound. It neither changes the sum nor knows how many units are in it. Entries must lie within
 // 2^61 of zero.
 func (m *GaussianSum) Release(src *Source, sum []int64) ([]int64, error) {
 	if len(sum) == 0 {
@@ -80,33 +79,4 @@ func (m *GaussianSum) Release(src *Source, sum []int64) ([]int64, error) {
 		}
 	}
 	return addNoise(sum, func(dst []int64) error { return src.DiscreteGaussians(dst, m.sigma) })
-}
-
-// Cost charges a number of releases; nil for none. It is at the same time the
-// most they can cost.
-func (m *GaussianSum) Cost(releases int64) []privacy.Event {
-	if releases == 0 {
-		return nil
-	}
-	return []privacy.Event{{Kind: privacy.Gaussian, Sigma: m.multiplier, Sensitivity: 1, Count: releases}}
-}
-
-// SampledCost charges a number of releases of sums over Poisson samples, in which each
-// privacy unit is with probability rate, independent of all others and of what was
-// released before; nil for none. The sample stays secret, as does its size.
-//
-// Why the noise is enough: fix one unit, its vector d and the sample of all others. With
-// the unit the release is (1-rate) P + rate Q, without it P, where P is the noise around
-// the others' sum and Q the same moved by d. The package's documentation shows that
-// telling P from Q is no easier than telling N(0, 1) from N(1/multiplier, 1), so one
-// random map takes these two normals to P and Q (Blackwell 1953); it takes their
-// mixture to the mixture. The others' sample is drawn alike on both sides, and mixing
-// over it makes telling no easier (hockey-stick divergences are jointly convex). That is
-// the pair that subsampled-gaussian events are accounted by.
-func (m *GaussianSum) SampledCost(rate Rate, releases int64) []privacy.Event {
-	if releases == 0 {
-		return nil
-	}
-	return []privacy.Event{{Kind: privacy.SubsampledGaussian, Rate: rate.rate, NoiseMultiplier: m.multiplier,
-		Count: releases}}
 }

@@ -3,8 +3,6 @@ package gnmax
 import (
 	"fmt"
 	"math"
-
-	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // GNMaxMechanism is GNMax: Gaussian noise on every count, then the largest
@@ -14,7 +12,7 @@ import (
 // Each count's noise makes its change no easier to see than 1/sigma-GDP (see
 // the package's documentation), two independent ones compose to
 // sqrt(2)/sigma-GDP, and that covers the whole noisy histogram. The winner is
-// computed from it.
+// computed from it. Charge {kind: gnmax, sigma}.
 type GNMaxMechanism struct {
 	sigma Sigma
 	whole bool
@@ -30,9 +28,6 @@ func NewGNMax(sigma float64, whole bool) (*GNMaxMechanism, error) {
 	return &GNMaxMechanism{sigma: s, whole: whole}, nil
 }
 
-// Kind is [privacy.GNMax].
-func (m *GNMaxMechanism) Kind() privacy.Kind { return privacy.GNMax }
-
 // Answer always answers.
 func (m *GNMaxMechanism) Answer(src *Source, counts []int64) (Answer, error) {
 	if err := checkHistogram(counts); err != nil {
@@ -41,29 +36,19 @@ func (m *GNMaxMechanism) Answer(src *Source, counts []int64) (Answer, error) {
 	return noisyAnswer(src, counts, m.whole, func(dst []int64) error { return src.DiscreteGaussians(dst, m.sigma) })
 }
 
-// Worst is the same as the cost: every query is answered.
-func (m *GNMaxMechanism) Worst(queries int64) []privacy.Event { return m.Cost(queries, queries) }
-
-// Cost charges every query asked; nil for none.
-func (m *GNMaxMechanism) Cost(asked, _ int64) []privacy.Event {
-	if asked == 0 {
-		return nil
-	}
-	return []privacy.Event{{Kind: privacy.GNMax, Sigma: m.sigma.Float(), Count: asked}}
-}
-
 // ConfidentMechanism is Confident-GNMax: it answers only where the largest count
 // with noise sigma1 reaches a threshold, then with fresh noise sigma2 (Papernot
 // et al. 2018, Algorithm 1).
 //
 // Why this is private: one moved vote changes the largest count by at most 1,
 // so the test is 1/sigma1-GDP, and its outcome is part of the release. An
-// answer is a GNMax with noise of its own; it never reuses the test's.
+// answer is a GNMax with noise of its own; it never reuses the test's. Charge {kind:
+// confident-gnmax, threshold, sigma1, sigma2}: the test for every query asked, the answer
+// for those answered.
 type ConfidentMechanism struct {
-	threshold float64
-	needed    int64 // the smallest whole number that is not below threshold
-	sigma1    Sigma
-	answer    GNMaxMechanism
+	needed int64 // the smallest whole number that is not below the threshold
+	sigma1 Sigma
+	answer GNMaxMechanism
 }
 
 // NewConfident makes a Confident-GNMax. The threshold is a number of votes,
@@ -82,15 +67,11 @@ func NewConfident(threshold, sigma1, sigma2 float64, whole bool) (*ConfidentMech
 		return nil, fmt.Errorf("confident-gnmax: answer: %w", err)
 	}
 	return &ConfidentMechanism{
-		threshold: threshold,
-		needed:    int64(math.Ceil(threshold)), // counts and noise are whole
-		sigma1:    s1,
-		answer:    GNMaxMechanism{sigma: s2, whole: whole},
+		needed: int64(math.Ceil(threshold)), // counts and noise are whole
+		sigma1: s1,
+		answer: GNMaxMechanism{sigma: s2, whole: whole},
 	}, nil
 }
-
-// Kind is [privacy.ConfidentGNMax].
-func (m *ConfidentMechanism) Kind() privacy.Kind { return privacy.ConfidentGNMax }
 
 // Answer tests first.
 func (m *ConfidentMechanism) Answer(src *Source, counts []int64) (Answer, error) {
@@ -111,63 +92,32 @@ func (m *ConfidentMechanism) Answer(src *Source, counts []int64) (Answer, error)
 	return m.answer.Answer(src, counts)
 }
 
-// Worst is that all queries pass the test.
-func (m *ConfidentMechanism) Worst(queries int64) []privacy.Event { return m.Cost(queries, queries) }
-
-// Cost charges the test for every query asked and the answer for those answered;
-// nil when none was asked.
-func (m *ConfidentMechanism) Cost(asked, answered int64) []privacy.Event {
-	if asked == 0 {
-		return nil
-	}
-	return []privacy.Event{{
-		Kind: privacy.ConfidentGNMax, Threshold: m.threshold,
-		Sigma1: m.sigma1.Float(), Sigma2: m.answer.sigma.Float(),
-		Asked: asked, Answered: answered,
-	}}
-}
-
 // LNMaxMechanism is LNMax: Laplace noise of scale 1/lambda on every count, then
 // the largest (Papernot et al. 2017, section 2.1; PATE-GAN, section 3).
 //
 // Why this is private: a unit moves one vote, so that two counts change by 1.
 // The discrete Laplace probabilities of neighbouring integers have the ratio
 // exp(lambda) or its inverse, so each change is (lambda, 0)-DP, with independent
-// noise (2 lambda, 0)-DP for the whole noisy histogram.
+// noise (2 lambda, 0)-DP for the whole noisy histogram. Charge {kind: lnmax, lambda}.
 type LNMaxMechanism struct {
-	lambda Lambda
-	whole  bool
+	scale Scale // 1/lambda, rounded up
+	whole bool
 }
 
-// NewLNMax makes an LNMax with inverse scale lambda; whole as in [NewGNMax].
+// NewLNMax makes an LNMax with inverse scale lambda, a finite number from 2^-38 on; whole
+// as in [NewGNMax].
 func NewLNMax(lambda float64, whole bool) (*LNMaxMechanism, error) {
-	l, err := NewLambda(lambda)
+	scale, err := scaleFor(1, lambda)
 	if err != nil {
-		return nil, fmt.Errorf("lnmax: %w", err)
+		return nil, fmt.Errorf("lnmax: lambda: %w", err)
 	}
-	return &LNMaxMechanism{lambda: l, whole: whole}, nil
+	return &LNMaxMechanism{scale: scale, whole: whole}, nil
 }
-
-// Kind is [privacy.LNMax].
-func (m *LNMaxMechanism) Kind() privacy.Kind { return privacy.LNMax }
 
 // Answer always answers.
 func (m *LNMaxMechanism) Answer(src *Source, counts []int64) (Answer, error) {
 	if err := checkHistogram(counts); err != nil {
 		return Answer{}, err
 	}
-	return noisyAnswer(src, counts, m.whole, func(dst []int64) error {
-		return src.DiscreteLaplaces(dst, m.lambda.Scale())
-	})
-}
-
-// Worst is the same as the cost: every query is answered.
-func (m *LNMaxMechanism) Worst(queries int64) []privacy.Event { return m.Cost(queries, queries) }
-
-// Cost charges every query asked; nil for none.
-func (m *LNMaxMechanism) Cost(asked, _ int64) []privacy.Event {
-	if asked == 0 {
-		return nil
-	}
-	return []privacy.Event{{Kind: privacy.LNMax, Lambda: m.lambda.Float(), Count: asked}}
+	return noisyAnswer(src, counts, m.whole, func(dst []int64) error { return src.DiscreteLaplaces(dst, m.scale) })
 }

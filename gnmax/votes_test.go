@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
-	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -40,40 +39,52 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// The whole histogram has independent noise of the promised distribution on
-// every bin, and the winner is its largest.
-func TestWholeHistogramIsNoise(t *testing.T) {
+// Each release has independent noise of the promised distribution on every number and
+// leaves the numbers as they were; the winner of a histogram is its largest.
+func TestReleasesHaveTheirNoise(t *testing.T) {
 	src := NewSource()
-	counts := []int64{40, 60}
-	v := variance(mustSigma(t, 3))
-	for name, mass := range map[string]func(x float64) float64{
-		"gnmax":     func(x float64) float64 { return -x * x / (2 * v) },
-		"confident": func(x float64) float64 { return -x * x / (2 * v) },
-		"lnmax":     func(x float64) float64 { return -0.4 * math.Abs(x) },
-	} {
-		m := mechanisms[name](true)
-		const n = 40_000
-		bins := [2][]int64{}
-		product := 0.0
-		for range n {
+	gaussian := func(s Sigma) pmf { return gaussianPMF(variance(s), 12*math.Sqrt(variance(s))) }
+	votes := func(m Mechanism) func([]int64) ([]int64, error) {
+		return func(counts []int64) ([]int64, error) {
 			a, err := m.Answer(src, counts)
+			if err == nil && a.Noisy[a.Winner] < a.Noisy[1-a.Winner] {
+				t.Fatalf("winner %d of %v", a.Winner, a.Noisy)
+			}
+			return a.Noisy, err
+		}
+	}
+	sum := testkit.Value(NewGaussianSum(1<<10, 1.5))
+	for name, c := range map[string]struct {
+		numbers []int64
+		release func([]int64) ([]int64, error)
+		noise   pmf
+	}{
+		"gnmax":     {[]int64{40, 60}, votes(mechanisms["gnmax"](true)), gaussian(mustSigma(t, 3))},
+		"confident": {[]int64{40, 60}, votes(mechanisms["confident"](true)), gaussian(mustSigma(t, 3))},
+		"lnmax":     {[]int64{40, 60}, votes(mechanisms["lnmax"](true)), laplacePMF(1 / 0.4)},
+		"sum": {[]int64{-70_000, 1 << 60}, func(sum64 []int64) ([]int64, error) { return sum.Release(src, sum64) },
+			gaussian(sum.Sigma())},
+		"counts": {[]int64{-3, 5 << 10}, func(counts []int64) ([]int64, error) {
+			return LaplaceCounts(src, counts, 1<<10, 50)
+		}, laplacePMF(1024. / 50)},
+	} {
+		const n = 40_000
+		before, product := slices.Clone(c.numbers), 0.0
+		var noise [2][]int64
+		for range n {
+			noisy, err := c.release(c.numbers)
 			testkit.Must(t, err)
-			if other := 1 - a.Winner; a.Noisy[a.Winner] < a.Noisy[other] {
-				t.Fatalf("%s: winner %d of %v", name, a.Winner, a.Noisy)
+			for i := range noise {
+				noise[i] = append(noise[i], noisy[i]-c.numbers[i])
 			}
-			for i := range bins {
-				bins[i] = append(bins[i], a.Noisy[i]-counts[i])
-			}
-			product += float64(a.Noisy[0]-counts[0]) * float64(a.Noisy[1]-counts[1])
+			product += float64(noisy[0]-c.numbers[0]) * float64(noisy[1]-c.numbers[1])
 		}
-		spread := 0.0
-		for i := range bins {
-			chiSquare(t, bins[i], 100, mass)
-			for _, x := range bins[i] {
-				spread += float64(x) * float64(x) / (2 * n)
-			}
+		testkit.Same(t, name, before, c.numbers)
+		for i := range noise {
+			chiSquareOf(t, noise[i], c.noise)
 		}
-		checkMean(t, name+": the covariance of two bins' noise", product/n, 0, spread*spread, n)
+		v := c.noise.moment(2)
+		checkMean(t, name+": the covariance of two numbers' noise", product/n, 0, v*v, n)
 	}
 }
 
@@ -111,63 +122,6 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-func TestCosts(t *testing.T) {
-	for _, c := range []struct {
-		m           Mechanism
-		kind        privacy.Kind
-		worst, cost []privacy.Event
-	}{
-		{testkit.Value(NewGNMax(40, true)), privacy.GNMax,
-			[]privacy.Event{{Kind: privacy.GNMax, Sigma: 40, Count: 32}},
-			[]privacy.Event{{Kind: privacy.GNMax, Sigma: 40, Count: 32}}},
-		{testkit.Value(NewLNMax(0.05, false)), privacy.LNMax,
-			[]privacy.Event{{Kind: privacy.LNMax, Lambda: 0.05, Count: 32}},
-			[]privacy.Event{{Kind: privacy.LNMax, Lambda: 0.05, Count: 32}}},
-		{testkit.Value(NewConfident(120.5, 60, 40, false)), privacy.ConfidentGNMax,
-			[]privacy.Event{{Kind: privacy.ConfidentGNMax, Threshold: 120.5, Sigma1: 60, Sigma2: 40, Asked: 32,
-				Answered: 32}},
-			[]privacy.Event{{Kind: privacy.ConfidentGNMax, Threshold: 120.5, Sigma1: 60, Sigma2: 40, Asked: 32,
-				Answered: 11}}},
-	} {
-		if c.m.Kind() != c.kind {
-			t.Errorf("kind is %s, want %s", c.m.Kind(), c.kind)
-		}
-		testkit.Same(t, "worst", c.worst, c.m.Worst(32))
-		testkit.Same(t, "cost", c.cost, c.m.Cost(32, 11))
-		for _, events := range [][]privacy.Event{c.m.Worst(32), c.m.Cost(32, 11)} {
-			if _, err := privacy.Account(events, 1e-5); err != nil {
-				t.Errorf("%s: the events cannot be accounted for: %v", c.kind, err)
-			}
-		}
-		if c.m.Worst(0) != nil || c.m.Cost(0, 0) != nil {
-			t.Errorf("%s: nothing asked costs something", c.kind)
-		}
-	}
-}
-
-// The worst case is never cheaper than what happens.
-func TestWorstIsWorst(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m, err := NewConfident(100, rapid.Float64Range(1, 500).Draw(t, "sigma1"),
-			rapid.Float64Range(1, 500).Draw(t, "sigma2"), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		asked := rapid.Int64Range(1, 1000).Draw(t, "asked")
-		worst, err := privacy.Account(m.Worst(asked), 1e-5)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cost, err := privacy.Account(m.Cost(asked, rapid.Int64Range(0, asked).Draw(t, "answered")), 1e-5)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if cost.Epsilon > worst.Epsilon {
-			t.Fatalf("cost %v is above the worst case %v", cost.Epsilon, worst.Epsilon)
-		}
-	})
-}
-
 func TestHistogramsAreRefused(t *testing.T) {
 	src := NewSource()
 	for name, mechanism := range mechanisms {
@@ -187,25 +141,15 @@ func TestHistogramsAreRefused(t *testing.T) {
 	}
 }
 
-func TestLaplaceCounts(t *testing.T) {
+func TestLaplaceCountsAreRefused(t *testing.T) {
 	src := NewSource()
 	const unit = 1 << 10
-	counts := []int64{0, 5 * unit, -3}
-	var noise []int64
-	for range 20_000 {
-		noisy, err := LaplaceCounts(src, counts, unit, 50)
-		testkit.Must(t, err)
-		for i := range noisy {
-			noise = append(noise, noisy[i]-counts[i])
-		}
-	}
-	chiSquare(t, noise, 50*unit/50, func(x float64) float64 { return -math.Abs(x) * 50 / unit })
 	for _, bad := range [][]int64{nil, {math.MaxInt64}, {math.MinInt64}} {
 		if noisy, err := LaplaceCounts(src, bad, unit, 1); !errors.Is(err, ErrHistogram) || noisy != nil {
 			t.Errorf("%v: %v, %v", bad, noisy, err)
 		}
 	}
-	if noisy, err := LaplaceCounts(NewSourceFrom(constant(0)), counts, unit, 1); err == nil || noisy != nil {
+	if noisy, err := LaplaceCounts(NewSourceFrom(constant(0)), []int64{5}, unit, 1); err == nil || noisy != nil {
 		t.Errorf("from a broken source: %v, %v", noisy, err)
 	}
 }

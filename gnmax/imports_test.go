@@ -59,12 +59,28 @@ func imports(file *ast.File) []string {
 	return paths
 }
 
+// predictable is whether a package generates numbers from a seed: math/rand,
+// math/rand/v2, and what others have called rand, such as golang.org/x/exp/rand.
+func predictable(imported string) bool {
+	return slices.Contains(strings.Split(imported, "/"), "rand") && imported != "crypto/rand"
+}
+
 // Noise never comes from a generator that can be predicted: nothing from the
 // votes' arrival to their release can as much as name one. (The standard
 // library's math/big imports math/rand for a function that nobody here calls, so
-// the packages of this module are what counts.)
-func TestNoPredictableRandomness(t *testing.T) {
-	packages := noisePath(t, token.NewFileSet())
+// the packages of this module are what counts.) This package itself needs the standard
+// library and the least sigma that is charged, random bits come in at one place, and the
+// files that accept and reject hold no floating-point number and none of the functions on
+// them.
+func TestNoisePath(t *testing.T) {
+	for imported, want := range map[string]bool{"math/rand": true, "math/rand/v2": true,
+		"golang.org/x/exp/rand": true, "crypto/rand": false} {
+		if predictable(imported) != want {
+			t.Errorf("%s is taken for the other kind", imported)
+		}
+	}
+	fset := token.NewFileSet()
+	packages := noisePath(t, fset)
 	for _, needed := range []string{"gnmax", "internal/privacy", "internal/ledger", "internal/aggregator",
 		"coordinator"} {
 		if len(packages[module+needed]) == 0 {
@@ -73,87 +89,53 @@ func TestNoPredictableRandomness(t *testing.T) {
 	}
 	for path, files := range packages {
 		for _, file := range files {
-			for _, imported := range imports(file) {
-				if predictable(imported) {
-					t.Errorf("%s imports %s", path, imported)
-				}
+			if slices.ContainsFunc(imports(file), predictable) {
+				t.Errorf("%s imports one of %v", path, imports(file))
 			}
 		}
 	}
-}
-
-// predictable is whether a package generates numbers from a seed: math/rand,
-// math/rand/v2, and what others have called rand, such as golang.org/x/exp/rand.
-func predictable(imported string) bool {
-	return slices.Contains(strings.Split(imported, "/"), "rand") && imported != "crypto/rand"
-}
-
-func TestPredictableKnowsThem(t *testing.T) {
-	for _, bad := range []string{"math/rand", "math/rand/v2", "golang.org/x/exp/rand"} {
-		if !predictable(bad) {
-			t.Errorf("%s was overlooked", bad)
-		}
-	}
-	if predictable("crypto/rand") {
-		t.Error("crypto/rand is where noise comes from")
-	}
-}
-
-// This package itself needs the standard library and the names of costs, and
-// random bits come in at one place.
-func TestNoiseNeedsNothingElse(t *testing.T) {
-	fset := token.NewFileSet()
 	var sources []string
-	for _, file := range noisePath(t, fset)[module+"gnmax"] {
-		for _, imported := range imports(file) {
-			if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") &&
-				imported != module+"internal/privacy" {
-				t.Errorf("gnmax imports %s", imported)
-			}
-			if imported == "crypto/rand" {
-				sources = append(sources, filepath.Base(fset.Position(file.Pos()).Filename))
-			}
-		}
-	}
-	if len(sources) != 1 || sources[0] != "source.go" {
-		t.Errorf("crypto/rand is read in %v, want source.go alone", sources)
-	}
-}
-
-// The files that accept and reject hold no floating-point number and none of the
-// functions on them.
-func TestSamplersHoldNoFloat(t *testing.T) {
 	samplers := map[string]bool{"source.go": false, "bernoulli.go": false, "laplace.go": false, "gaussian.go": false,
 		"normgamma.go": false, "exponential.go": false}
-	fset := token.NewFileSet()
-	for _, file := range noisePath(t, fset)[module+"gnmax"] {
+	for _, file := range packages[module+"gnmax"] {
 		name := filepath.Base(fset.Position(file.Pos()).Filename)
-		if _, sampler := samplers[name]; !sampler {
-			continue
-		}
+		_, sampler := samplers[name]
 		samplers[name] = true
 		for _, imported := range imports(file) {
-			if imported == "math" || imported == "math/big" {
+			if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") &&
+				imported != module+"internal/privacy" || sampler && (imported == "math" || imported == "math/big") {
 				t.Errorf("%s imports %s", name, imported)
 			}
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.Ident:
-				if strings.HasPrefix(n.Name, "float") || strings.HasPrefix(n.Name, "complex") || n.Name == "Float" {
-					t.Errorf("%s: %s", fset.Position(n.Pos()), n.Name)
-				}
-			case *ast.BasicLit:
-				if n.Kind == token.FLOAT || n.Kind == token.IMAG {
-					t.Errorf("%s: the number %s", fset.Position(n.Pos()), n.Value)
-				}
+			if imported == "crypto/rand" {
+				sources = append(sources, name)
 			}
-			return true
-		})
+		}
+		if sampler {
+			holdsNoFloat(t, fset, file)
+		}
+	}
+	if !slices.Equal(sources, []string{"source.go"}) {
+		t.Errorf("crypto/rand is read in %v, want source.go alone", sources)
 	}
 	for name, seen := range samplers {
 		if !seen {
 			t.Errorf("%s is no longer there: name the files that sample", name)
 		}
 	}
+}
+
+func holdsNoFloat(t *testing.T, fset *token.FileSet, file *ast.File) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			if strings.HasPrefix(n.Name, "float") || strings.HasPrefix(n.Name, "complex") || n.Name == "Float" {
+				t.Errorf("%s: %s", fset.Position(n.Pos()), n.Name)
+			}
+		case *ast.BasicLit:
+			if n.Kind == token.FLOAT || n.Kind == token.IMAG {
+				t.Errorf("%s: the number %s", fset.Position(n.Pos()), n.Value)
+			}
+		}
+		return true
+	})
 }

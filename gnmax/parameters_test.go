@@ -11,33 +11,54 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
+func errorOf[T any](_ T, err error) error { return err }
+
 func TestParametersAreRefused(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	for _, bad := range []float64{0, -1, nan, inf, -inf, 0.999, 1e10} {
-		if _, err := NewSigma(bad); !errors.Is(err, ErrParameter) {
-			t.Errorf("sigma %v: error is %v", bad, err)
-		}
-		if _, err := NewGNMax(bad, false); !errors.Is(err, ErrParameter) {
-			t.Errorf("gnmax with sigma %v: error is %v", bad, err)
-		}
-		if _, err := NewConfident(10, bad, 5, false); !errors.Is(err, ErrParameter) {
-			t.Errorf("confident with sigma1 %v: error is %v", bad, err)
-		}
-		if _, err := NewConfident(10, 5, bad, false); !errors.Is(err, ErrParameter) {
-			t.Errorf("confident with sigma2 %v: error is %v", bad, err)
+	sigmas := []float64{0, -1, nan, inf, -inf, 0.999, 1e10}
+	epsilons := []float64{0, -1, nan, inf, -inf, 1e-12, 5e-324, 1e300}
+	for name, c := range map[string]struct {
+		made func(x float64) error
+		bad  []float64
+	}{
+		"sigma":          {func(x float64) error { return errorOf(NewSigma(x)) }, sigmas},
+		"sigma of gnmax": {func(x float64) error { return errorOf(NewGNMax(x, false)) }, sigmas},
+		"sigma1":         {func(x float64) error { return errorOf(NewConfident(10, x, 5, false)) }, sigmas},
+		"sigma2":         {func(x float64) error { return errorOf(NewConfident(10, 5, x, false)) }, sigmas},
+		"threshold": {func(x float64) error { return errorOf(NewConfident(x, 5, 5, false)) },
+			[]float64{-1, nan, inf, 1e300}},
+		"lambda":              {func(x float64) error { return errorOf(NewLNMax(x, false)) }, epsilons},
+		"epsilon of a choice": {func(x float64) error { return errorOf(NewExponential(x, 1)) }, epsilons},
+		"epsilon of counts": {func(x float64) error {
+			return errorOf(LaplaceCounts(NewSource(), []int64{1}, 1, x))
+		}, epsilons},
+		"multiplier": {func(x float64) error { return errorOf(NewGaussianSum(10, x)) },
+			[]float64{0, -1, nan, inf, -inf, 0.0999, 5e-324, 1e9}},
+		"clip norm": {func(x float64) error { return errorOf(NewFixedPoint(x, 1<<20)) },
+			[]float64{0, -1, nan, inf, -inf, 5e-324}},
+	} {
+		for _, bad := range c.bad {
+			if err := c.made(bad); !errors.Is(err, ErrParameter) {
+				t.Errorf("%s %v: error is %v", name, bad, err)
+			}
 		}
 	}
-	for _, bad := range []float64{0, -1, nan, inf, -inf, 1e-12, 5e-324, 1e300} {
-		if _, err := NewLNMax(bad, false); !errors.Is(err, ErrParameter) {
-			t.Errorf("lnmax with lambda %v: error is %v", bad, err)
-		}
-		if _, err := LaplaceCounts(NewSource(), []int64{1}, 1, bad); !errors.Is(err, ErrParameter) {
-			t.Errorf("counts with epsilon %v: error is %v", bad, err)
-		}
-	}
-	for _, bad := range []float64{-1, nan, inf, 1e300} {
-		if _, err := NewConfident(bad, 5, 5, false); !errors.Is(err, ErrParameter) {
-			t.Errorf("threshold %v: error is %v", bad, err)
+	for name, c := range map[string]struct {
+		made func(n int64) error
+		bad  []int64
+	}{
+		"unit": {func(n int64) error { return errorOf(LaplaceCounts(NewSource(), []int64{1}, n, 1)) }, []int64{0, -1}},
+		"bound": {func(n int64) error { return errorOf(NewGaussianSum(n, 1)) },
+			[]int64{0, -1, math.MinInt64, math.MaxInt64, maxSigma + 1}},
+		"steps": {func(n int64) error { return errorOf(NewFixedPoint(1, n)) },
+			[]int64{0, -1, maxBound + 1, math.MaxInt64}},
+		"sensitivity": {func(n int64) error { return errorOf(NewExponential(1, n)) },
+			[]int64{0, -1, math.MinInt64, math.MaxInt64, maxCount}},
+	} {
+		for _, bad := range c.bad {
+			if err := c.made(bad); !errors.Is(err, ErrParameter) {
+				t.Errorf("%s %d: error is %v", name, bad, err)
+			}
 		}
 	}
 	for _, bad := range [][2]uint64{{0, 1}, {1, 0}, {0, 0}, {1<<38 + 1, 1}, {math.MaxUint64, 1 << 20}} {
@@ -45,53 +66,9 @@ func TestParametersAreRefused(t *testing.T) {
 			t.Errorf("scale %v: error is %v", bad, err)
 		}
 	}
-	for _, unit := range []int64{0, -1} {
-		if _, err := LaplaceCounts(NewSource(), []int64{1}, unit, 1); !errors.Is(err, ErrParameter) {
-			t.Errorf("unit %d: error is %v", unit, err)
-		}
-	}
-}
-
-func TestSumParametersAreRefused(t *testing.T) {
-	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 0.0999, 5e-324, 1e9} {
-		if m, err := NewGaussianSum(10, bad); !errors.Is(err, ErrParameter) || m != nil {
-			t.Errorf("multiplier %v: error is %v", bad, err)
-		}
-	}
-	for _, bad := range []int64{0, -1, math.MinInt64, math.MaxInt64, maxSigma + 1} {
-		if m, err := NewGaussianSum(bad, 1); !errors.Is(err, ErrParameter) || m != nil {
-			t.Errorf("bound %d: error is %v", bad, err)
-		}
-		if _, err := NewFixedPoint(1, max(bad, maxBound+1)); !errors.Is(err, ErrParameter) {
-			t.Errorf("fixed point with bound %d: error is %v", max(bad, maxBound+1), err)
-		}
-	}
-	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 5e-324} {
-		if _, err := NewFixedPoint(bad, 1<<20); !errors.Is(err, ErrParameter) {
-			t.Errorf("clip norm %v: error is %v", bad, err)
-		}
-	}
-	for _, bad := range []int64{0, -1} {
-		if _, err := NewFixedPoint(1, bad); !errors.Is(err, ErrParameter) {
-			t.Errorf("fixed point with bound %d: error is %v", bad, err)
-		}
-	}
 	// The smallest noise there is: 10 steps by 0.1 is 1 and a bit.
 	if _, err := NewGaussianSum(10, 0.1); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestSelectionParametersAreRefused(t *testing.T) {
-	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e-12, 5e-324, 1e300} {
-		if m, err := NewExponential(bad, 1); !errors.Is(err, ErrParameter) || m != nil {
-			t.Errorf("epsilon %v: error is %v", bad, err)
-		}
-	}
-	for _, bad := range []int64{0, -1, math.MinInt64, math.MaxInt64, maxCount} {
-		if m, err := NewExponential(1, bad); !errors.Is(err, ErrParameter) || m != nil {
-			t.Errorf("sensitivity %d: error is %v", bad, err)
-		}
 	}
 }
 

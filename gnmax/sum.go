@@ -67,8 +67,8 @@ func NewGaussianSum(bound int64, multiplier float64) (*GaussianSum, error) {
 func (m *GaussianSum) Sigma() Sigma { return m.sigma }
 
 // Release returns the sum with noise on every entry, of the same length, in
-// fixed-point steps of clip/bound. It neither changes the sum nor knows how many units are in it. Entries must lie within
-// 2^61 of zero.
+// fixed-point steps of clip/bound. It neither changes the sum nor knows how many units
+// are in it. Entries must lie within 2^61 of zero.
 func (m *GaussianSum) Release(src *Source, sum []int64) ([]int64, error) {
 	if len(sum) == 0 {
 		return nil, fmt.Errorf("%w: it has no entries", ErrSum)

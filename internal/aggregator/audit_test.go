@@ -22,14 +22,9 @@ import (
 var full = flag.Bool("audit.full", false, "audit all cases with all faults (about a minute)")
 
 // faulty is a mechanism whose answers are not what it is charged for.
-type faulty struct {
-	gnmax.Mechanism
-	answer func(src *gnmax.Source, counts []int64) (gnmax.Answer, error)
-}
+type faulty func(src *gnmax.Source, counts []int64) (gnmax.Answer, error)
 
-func (f faulty) Answer(src *gnmax.Source, counts []int64) (gnmax.Answer, error) {
-	return f.answer(src, counts)
-}
+func (f faulty) Answer(src *gnmax.Source, counts []int64) (gnmax.Answer, error) { return f(src, counts) }
 
 // decide answers from counts as they are.
 func decide(counts []int64) (gnmax.Answer, error) {
@@ -43,42 +38,27 @@ func decide(counts []int64) (gnmax.Answer, error) {
 }
 
 // withoutNoise is the noise off.
-func withoutNoise(m gnmax.Mechanism) gnmax.Mechanism {
-	return faulty{Mechanism: m, answer: func(_ *gnmax.Source, counts []int64) (gnmax.Answer,
-		error) {
-		return decide(counts)
-	}}
+func withoutNoise(privacy.Event) gnmax.Mechanism {
+	return faulty(func(_ *gnmax.Source, counts []int64) (gnmax.Answer, error) { return decide(counts) })
 }
 
 // lessNoise has a share of the scale that is charged.
-func lessNoise(share float64) func(gnmax.Mechanism) gnmax.Mechanism {
-	return func(m gnmax.Mechanism) gnmax.Mechanism {
-		var weaker gnmax.Mechanism
-		var err error
-		switch e := m.Worst(1)[0]; e.Kind {
+func lessNoise(share float64) func(privacy.Event) gnmax.Mechanism {
+	return func(e privacy.Event) gnmax.Mechanism {
+		switch e.Kind {
 		case privacy.GNMax:
-			weaker, err = gnmax.NewGNMax(share*e.Sigma, true)
+			return testkit.Value(gnmax.NewGNMax(share*e.Sigma, true))
 		case privacy.ConfidentGNMax:
-			weaker, err = gnmax.NewConfident(e.Threshold, share*e.Sigma1, share*e.Sigma2, true)
-		case privacy.LNMax:
-			weaker, err = gnmax.NewLNMax(e.Lambda/share, true)
+			return testkit.Value(gnmax.NewConfident(e.Threshold, share*e.Sigma1, share*e.Sigma2, true))
 		}
-		return faulty{Mechanism: m, answer: func(src *gnmax.Source, counts []int64) (gnmax.Answer, error) {
-			if err != nil {
-				return gnmax.Answer{}, err
-			}
-			return weaker.Answer(src, counts)
-		}}
+		return testkit.Value(gnmax.NewLNMax(e.Lambda/share, true))
 	}
 }
 
 // sharedNoise adds one draw to all counts of a query.
-func sharedNoise(m gnmax.Mechanism) gnmax.Mechanism {
-	return faulty{Mechanism: m, answer: func(src *gnmax.Source, counts []int64) (gnmax.Answer, error) {
-		sigma, err := gnmax.NewSigma(m.Worst(1)[0].Sigma)
-		if err != nil {
-			return gnmax.Answer{}, err
-		}
+func sharedNoise(e privacy.Event) gnmax.Mechanism {
+	sigma := testkit.Value(gnmax.NewSigma(e.Sigma))
+	return faulty(func(src *gnmax.Source, counts []int64) (gnmax.Answer, error) {
 		noise, err := src.DiscreteGaussian(sigma)
 		if err != nil {
 			return gnmax.Answer{}, err
@@ -88,7 +68,7 @@ func sharedNoise(m gnmax.Mechanism) gnmax.Mechanism {
 			noisy[class] = c + noise
 		}
 		return decide(noisy)
-	}}
+	})
 }
 
 // nextToFree charges the entry beside that of the question, which costs next to nothing. (No
@@ -111,7 +91,7 @@ func oneCharged(u privacy.Use) privacy.Use {
 // five overlook it with a chance below 1e-10.
 func TestAuditFindsFaults(t *testing.T) {
 	t.Parallel()
-	votes := func(replace func(gnmax.Mechanism) gnmax.Mechanism) aggregator.Options {
+	votes := func(replace func(privacy.Event) gnmax.Mechanism) aggregator.Options {
 		return aggregator.WithMechanism(aggregator.Options{}, replace)
 	}
 	type test struct {

@@ -7,16 +7,16 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// WithMechanism replaces the mechanism that answers votes, behind all checks and
+// WithMechanism replaces the mechanism that answers votes charged so, behind all checks and
 // the budget. This file is part of tests alone.
-func WithMechanism(o Options, replace func(gnmax.Mechanism) gnmax.Mechanism) Options {
+func WithMechanism(o Options, replace func(privacy.Event) gnmax.Mechanism) Options {
 	o.faults.Distort = func(q round.Question) round.Question {
 		votes, ok := q.(*shape.Votes)
 		if !ok {
 			return q
 		}
 		faulty := *votes
-		faulty.Mechanism = replace(votes.Mechanism)
+		faulty.Mechanism = replace(votes.Charged)
 		return &faulty
 	}
 	return o

@@ -26,6 +26,7 @@ const (
 type Votes struct {
 	asked, classes int
 	Mechanism      gnmax.Mechanism // draws the answers
+	Charged        privacy.Event   // for each
 	whole          bool
 }
 
@@ -46,7 +47,7 @@ func newVotes(h *conclavev1.Histogram, planned privacy.Planned, run *spec.Spec) 
 	}
 	return &Votes{
 		asked: int(queries), classes: int(classes), Mechanism: mechanism,
-		whole: planned.Variant == privacy.Histogram,
+		Charged: planned.Mechanism, whole: planned.Variant == privacy.Histogram,
 	}, nil
 }
 

@@ -23,7 +23,7 @@ type Noise interface {
 // and a rate: see [runspec.Norms].
 //
 //   - Gaussian noise is that of [gnmax.GaussianSum]. Of a sum over samples each contributor is in it
-//     by a draw of its own, with the probability that is charged: see [gnmax.GaussianSum.SampledCost].
+//     by a draw of its own, with the probability that is charged: see [gnmax.GaussianSum].
 //   - Laplace noise is that of [gnmax.LaplaceCounts], a norm-Gamma vector that of [gnmax.NormGamma].
 func newNoise(v *vector, planned privacy.Planned, run *spec.Spec) (Noise, error) {
 	if rate := runspec.Rate(planned); v.rate != rate {

@@ -30,7 +30,7 @@ func VoteMechanism(p privacy.Planned) (gnmax.Mechanism, error) {
 
 // GaussianSum makes what draws the noise of a sum whose L2 norm one privacy unit moves by
 // at most bound, in whole steps, from an entry of a plan. Sums over samples are charged as
-// such: see [gnmax.GaussianSum.SampledCost].
+// such: see [gnmax.GaussianSum].
 func GaussianSum(p privacy.Planned, bound int64) (*gnmax.GaussianSum, error) {
 	switch m := p.Mechanism; {
 	case m.Kind == privacy.Gaussian && m.Sensitivity == 1:

@@ -24,7 +24,9 @@ var full = flag.Bool("audit.full", false, "audit all cases with all faults (abou
 // faulty is a mechanism whose answers are not what it is charged for.
 type faulty func(src *gnmax.Source, counts []int64) (gnmax.Answer, error)
 
-func (f faulty) Answer(src *gnmax.Source, counts []int64) (gnmax.Answer, error) { return f(src, counts) }
+func (f faulty) Answer(src *gnmax.Source, counts []int64) (gnmax.Answer, error) {
+	return f(src, counts)
+}
 
 // decide answers from counts as they are.
 func decide(counts []int64) (gnmax.Answer, error) {

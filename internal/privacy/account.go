@@ -48,7 +48,7 @@ func Account(events []Event, delta float64) (Price, error) {
 		return Price{}, err
 	}
 	price := closedForms(events, delta)
-	price.consider(AccountantPLD, pldEpsilon(events, delta, pessimistic))
+	price.consider(AccountantPLD, pldEpsilon(events, delta))
 	return price.proven()
 }
 

@@ -109,13 +109,13 @@ func TestAccountPureAndMixed(t *testing.T) {
 	if pure := *one.ByAccountant[AccountantPure]; pure != 0.3 || one.Epsilon > 0.3 || one.Epsilon < 0.2999 {
 		t.Errorf("one Laplace release costs %v, %v by pure DP; want 0.3", one.Epsilon, pure)
 	}
-	many := mustAccount(t, []Event{{Kind: LNMax, Lambda: 0.005, Count: 1000}}, 1e-5)
+	many := mustAccount(t, []Event{{Kind: LNMax, Lambda: 0.015, Count: 100}}, 1e-5)
 	rdp := *many.ByAccountant[AccountantRDP]
 	if many.Accountant != AccountantPLD || many.Epsilon >= rdp || rdp >= 1 {
-		t.Errorf("1000 LNMax queries cost %v by %s, %v by rdp; want pld below rdp, far below the sum 10", many.Epsilon,
+		t.Errorf("100 LNMax queries cost %v by %s, %v by rdp; want pld below rdp, far below the sum 3", many.Epsilon,
 			many.Accountant, rdp)
 	}
-	if running, err := Running([]Event{{Kind: LNMax, Lambda: 0.005, Count: 1000}}, 1e-5); err != nil ||
+	if running, err := Running([]Event{{Kind: LNMax, Lambda: 0.015, Count: 100}}, 1e-5); err != nil ||
 		running.Epsilon != rdp {
 		t.Errorf("the running figure is %v by %s (%v), want %v by rdp", running.Epsilon, running.Accountant, err, rdp)
 	}

@@ -3,7 +3,6 @@ package privacy
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -58,9 +57,7 @@ func (b Budget) Room(spent []Event, run Budget) error {
 	if err := run.Validate(); err != nil {
 		return fmt.Errorf("budget: %w", err)
 	}
-	// A hair less than the whole, for the last digits of sums.
-	mu := math.Sqrt(filterRules[run.Filter].room(run, nil)) * (1 - 1e-9)
-	_, err := b.Admit(spent, []Event{{Kind: Gaussian, Sigma: 1 / mu, Sensitivity: 1, Count: 1}})
+	_, err := b.Admit(spent, []Event{run.whole()})
 	if errors.Is(err, ErrOverBudget) {
 		if _, pure := b.Admit(spent, []Event{{Kind: Laplace, Epsilon: run.Epsilon, Count: 1}}); pure == nil {
 			return nil

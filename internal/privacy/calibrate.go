@@ -92,19 +92,6 @@ func narrow(lo, hi, width float64, f func(float64) float64) float64 {
 	return hi
 }
 
-// remembered is f, asked once for each x.
-func remembered(f func(float64) float64) func(float64) float64 {
-	known := make(map[float64]float64)
-	return func(x float64) float64 {
-		y, ok := known[x]
-		if !ok {
-			y = f(x)
-			known[x] = y
-		}
-		return y
-	}
-}
-
 // root returns an x within noiseError right of the zero of a falling function,
 // which is above zero at lo and at or below zero at hi, by the Illinois method
 // (regula falsi that halves the value of an end that stays).
@@ -197,13 +184,7 @@ func MaxQueries(query Event, target Budget) (int64, error) {
 // moreQueries is the largest number from n on whose excess is not above 0, to
 // one part in a million.
 func moreQueries(n int64, excess func(n int64) float64) int64 {
-	known := make(map[int64]float64)
-	at := func(n int64) float64 {
-		if _, ok := known[n]; !ok {
-			known[n] = excess(n)
-		}
-		return known[n]
-	}
+	at := remembered(excess)
 	step := n/8 + 1
 	hi := n + step
 	for at(hi) <= 0 {

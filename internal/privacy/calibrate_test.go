@@ -10,12 +10,12 @@ import (
 // templates are events whose noise is to be found.
 var templates = []Event{
 	{Kind: Gaussian, Sensitivity: 2, Count: 50},
-	{Kind: SubsampledGaussian, Rate: 0.02, Count: 500},
+	{Kind: SubsampledGaussian, Rate: 0.02, Count: 50},
 	{Kind: GNMax, Count: 1000},
 	{Kind: ConfidentGNMax, Threshold: 100, Sigma1: 1.5, Sigma2: 1, Asked: 200, Answered: 120},
-	{Kind: LNMax, Count: 100},
+	{Kind: LNMax, Count: 20},
 	{Kind: Laplace, Count: 3},
-	{Kind: Exponential, Count: 20},
+	{Kind: Exponential, Count: 5},
 }
 
 func TestCalibrateMeetsItsTarget(t *testing.T) {

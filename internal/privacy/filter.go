@@ -63,7 +63,7 @@ var filterRules = map[Filter]filterRule{
 		fits: func(b Budget, events []Event) bool {
 			// The formulas first: they take a hundredth of the time.
 			return closedForms(events, b.Delta).Epsilon <= b.Epsilon ||
-				pldEpsilon(events, b.Delta, pessimistic) <= b.Epsilon
+				pldEpsilon(events, b.Delta) <= b.Epsilon
 		},
 		room: func(b Budget, events []Event) float64 {
 			if allGaussian(events) {
@@ -119,7 +119,7 @@ func (f Filter) epsilon(events []Event, delta float64) float64 {
 		return 0
 	case f == FilterRDP: // has no formula
 	case f == FilterPLD:
-		return min(closedForms(events, delta).Epsilon, pldEpsilon(events, delta, pessimistic))
+		return min(closedForms(events, delta).Epsilon, pldEpsilon(events, delta))
 	default:
 		return min(pureEpsilon(events), gdpEpsilon(totalMu(events), delta))
 	}

@@ -66,7 +66,9 @@ var mechanisms = map[Kind]mechanism{
 	SubsampledGaussian: {
 		fields: []string{"rate", "noise_multiplier"},
 		rdp: func(e Event, alpha float64) float64 {
-			return float64(e.Count) * subsampledCurves.rdp(e.Rate, e.NoiseMultiplier, alpha)
+			return float64(e.Count) * subsampledCurves.of(divergence{e.Rate, e.NoiseMultiplier, alpha}, func() float64 {
+				return subsampledRDP(e.Rate, e.NoiseMultiplier, alpha)
+			})
 		},
 		muSquared: func(e Event) float64 {
 			return float64(e.Count) * squaredCost(1/e.NoiseMultiplier)

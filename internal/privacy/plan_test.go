@@ -118,7 +118,7 @@ func TestPlanEvents(t *testing.T) {
 
 func TestPlanCheck(t *testing.T) {
 	b := Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterPLD}
-	plan := planFor(t, b, 500)
+	plan := planFor(t, b, 50)
 	price, err := plan.Check(b)
 	if err != nil || price.Accountant != AccountantPLD || !(price.Epsilon <= 1 && price.Epsilon > 1-5e-6) {
 		t.Errorf("price %+v, %v", price, err)
@@ -239,7 +239,7 @@ func TestSpending(t *testing.T) {
 	if _, _, err := (Spending{Plan: planned(shares)}).Use(Use{0, 1, 1}); err == nil {
 		t.Error("no budget at all was spent")
 	}
-	plan := planFor(t, b, 300)
+	plan := planFor(t, b, 50)
 	price, err := plan.Check(b)
 	testkit.Must(t, err)
 	p := Spending{Budget: b, Plan: plan, PlanEpsilon: price.Epsilon}
@@ -251,7 +251,7 @@ func TestSpending(t *testing.T) {
 		len(p.Spent) != 0 {
 		t.Errorf("after the class shares: %v, %v; before: %v", spent, err, p.Spent)
 	}
-	last, _, err := first.Use(Use{1, 300, 300})
+	last, _, err := first.Use(Use{1, 50, 50})
 	testkit.Must(t, err)
 	// Formulas would ask for more than the budget at the end of the plan.
 	if spent, err := last.EpsilonSpent(); err != nil || spent != price.Epsilon {
@@ -318,12 +318,12 @@ func TestPLDFilter(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	b := Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterPLD}
-	plan := planFor(t, b, 200).Events()
+	plan := planFor(t, b, 50).Events()
 	if _, err := b.Admit(plan[:1], plan[1:]); err != nil {
 		t.Errorf("a calibrated list: %v", err)
 	}
-	if n, err := b.Admits(plan[:1], plan[1]); err != nil || n != 200 {
-		t.Errorf("%d releases are admitted, %v; want 200", n, err)
+	if n, err := b.Admits(plan[:1], plan[1]); err != nil || n != 50 {
+		t.Errorf("%d releases are admitted, %v; want 50", n, err)
 	}
 	var over *OverBudgetError
 	if _, err := b.Admit(plan, plan[1:]); !errors.As(err, &over) {
@@ -371,9 +371,9 @@ func TestSampledSigma(t *testing.T) {
 		rate     float64
 		releases int64
 	}{
-		{Budget{Epsilon: 1, Delta: 1e-5}, 0.02, 5000},
-		{Budget{Epsilon: 10, Delta: 1e-5, Filter: FilterRDP}, 0.005, 1000},
-		{Budget{Epsilon: 0.2, Delta: 1e-6, Filter: FilterPLD}, 0.1, 100},
+		{Budget{Epsilon: 1, Delta: 1e-5}, 0.02, 300},
+		{Budget{Epsilon: 10, Delta: 1e-5, Filter: FilterRDP}, 0.005, 100},
+		{Budget{Epsilon: 0.2, Delta: 1e-6, Filter: FilterPLD}, 0.1, 10},
 	} {
 		sigma, err := SampledSigma(c.b, c.rate, c.releases, []Event{shares})
 		testkit.Must(t, err)

@@ -10,12 +10,11 @@ import (
 // composition is a number of independent losses, added up.
 type composition struct {
 	parts []lossPart
-	side  rounding
 	known map[float64]float64 // logMoment by order
 }
 
-func newComposition(side rounding) *composition {
-	return &composition{side: side, known: make(map[float64]float64)}
+func newComposition() *composition {
+	return &composition{known: make(map[float64]float64)}
 }
 
 // lossPart is count independent losses of one distribution.
@@ -137,17 +136,11 @@ func probability(log float64) float64 {
 // to delta. Every order gives a valid figure; where rounding has a part in it,
 // a smaller order is tried.
 func (c *composition) epsilon(delta, order float64) float64 {
-	left, shift := delta, 0.0
 	// Tilted masses are off by some 1e-13 of themselves, their products by
 	// count times that.
-	slack := 1e-7 + 1e-13*c.count()
-	if c.side == optimistic {
-		slack = -slack - 2*noiseShare
-	}
-	left *= 1 - slack
+	left := delta * (1 - 1e-7 - 1e-13*c.count())
 	for _, p := range c.parts {
 		left -= p.count * p.grid.infinite
-		shift += p.count * p.grid.lost
 	}
 	best := math.Inf(1)
 	for range 12 {
@@ -156,9 +149,6 @@ func (c *composition) epsilon(delta, order float64) float64 {
 			break
 		}
 		half, below, beyond := c.window(mean, variance, order, delta)
-		if c.side == optimistic {
-			beyond = 0
-		}
 		size := 64
 		for float64(size)*c.step() < 2*half && size < maxGrid {
 			size *= 2
@@ -166,24 +156,19 @@ func (c *composition) epsilon(delta, order float64) float64 {
 		start := int(math.Round(mean/c.step())) - size/2
 		if left > beyond {
 			epsilon, noise := c.solve(c.sum(order, size), start, order, left-beyond, below)
-			if c.side == pessimistic {
-				if size >= maxGrid/8 && epsilon > best*(1-1e-4) {
-					break // another order would take long and gain little
-				}
-				if noise <= delta*noiseBound {
-					best = min(best, epsilon)
-				}
+			if size >= maxGrid/8 && epsilon > best*(1-1e-4) {
+				break // another order would take long and gain little
+			}
+			if noise <= delta*noiseBound {
+				best = min(best, epsilon)
 			}
 			if noise <= delta*noiseShare {
-				return max(0, min(best, epsilon)-shift)
+				return max(0, best)
 			}
 		}
 		if order /= 4; order < 1e-9 {
 			order = 0
 		}
-	}
-	if c.side == optimistic {
-		return 0
 	}
 	return best
 }
@@ -284,12 +269,7 @@ func (c *composition) solve(tilted []float64, start int, order, delta, below flo
 	for i := len(tilted) - 1; i >= 0; i-- {
 		loss := float64(start+i) * step
 		weight := math.Exp(log - order*loss)
-		mass := tilted[modulo(start+i, len(tilted))]
-		if c.side == pessimistic {
-			mass = max(0, mass) + rounding
-		} else {
-			mass = max(0, mass-rounding)
-		}
+		mass := max(0, tilted[modulo(start+i, len(tilted))]) + rounding
 		noise += rounding * weight
 		discounted = discounted*decay + mass*weight
 		if next := divergence + discounted*rise; next > delta {

@@ -5,14 +5,6 @@ import (
 	"slices"
 )
 
-// rounding says on which side of the truth a figure lies.
-type rounding int
-
-const (
-	pessimistic rounding = iota // never below: for prices
-	optimistic                  // never above: to see how far a price may be off
-)
-
 // lossGrid is a privacy loss distribution under P on multiples of step.
 type lossGrid struct {
 	step  float64
@@ -22,9 +14,6 @@ type lossGrid struct {
 	logMass, logMost []float64
 	// infinite is the probability of a loss for which there is no bound.
 	infinite float64
-	// lost is what an optimistic grid moved down by: true losses are larger by
-	// up to that much.
-	lost float64
 }
 
 func (g *lossGrid) loss(i int) float64 { return float64(g.first+i) * g.step }
@@ -32,18 +21,12 @@ func (g *lossGrid) loss(i int) float64 { return float64(g.first+i) * g.step }
 // discretize puts the losses of a pair on a grid. tail is the mass on each end
 // that may be moved.
 //
-// Pessimistic. The mass between two neighbouring points goes to these two, so
+// The mass between two neighbouring points goes to these two, so
 // that its sums under P and under Q stay what they are. The hockey-stick
 // divergence then is exact at the points and lies on straight lines (in
 // e^epsilon) between them, above the true one, which is convex ("connect the
 // dots", Doroshenko et al. 2022). The lower tail moves up to the first
 // point, the upper tail to infinity.
-//
-// Optimistic. The mass around each point becomes one outcome: merging outcomes
-// is post-processing and reveals less. Its loss lies a little beside the point,
-// by about step²/12 times the slope of the log density. Where it lies below by
-// more than step²/deviation it is moved to the point before, and for the others
-// the whole grid counts as shifted by that much.
 func discretize(pair lossPair, step, tail float64) *lossGrid {
 	lo, hi := pair.span(tail)
 	first, last := int(math.Floor(lo/step)), int(math.Ceil(hi/step))
@@ -81,27 +64,6 @@ func between(below1, below2, above1, above2 float64) float64 {
 		return max(0, above1-above2)
 	}
 	return max(0, 1-below1-above2)
-}
-
-func discretizeDown(pair lossPair, step, tail, deviation float64) *lossGrid {
-	lo, hi := pair.span(tail)
-	first, last := int(math.Floor(lo/step))-1, int(math.Ceil(hi/step))
-	shift := step * min(1, step/deviation)
-	g := &lossGrid{step: step, first: first, mass: make([]float64, last-first+1), lost: shift}
-	low := pair.tails((float64(first) - 0.5) * step)
-	for i := range g.mass {
-		high := pair.tails(g.loss(i) + step/2)
-		p, q := between(low.pBelow, high.pBelow, low.pAbove, high.pAbove),
-			between(low.qBelow, high.qBelow, low.qAbove, high.qAbove)
-		low = high
-		if p == 0 || q == 0 {
-			continue // dropping mass is optimistic as well
-		}
-		if below := math.Floor((math.Log(p/q) - g.loss(i) + shift) / step); below >= float64(-i) { // false for NaN
-			g.mass[i+int(min(0, below))] += p
-		}
-	}
-	return g.ready()
 }
 
 func (g *lossGrid) ready() *lossGrid {

@@ -152,12 +152,12 @@ func TestReferenceSubsampledGaussian(t *testing.T) {
 			t.Errorf("epsilon by pld is %v, the reference's is %v: %+v", pld, r.ByPLD, e)
 		}
 		// The reference is an upper bound on a coarser grid. Where it is more
-		// than 0.2% above ours, the optimistic figure shows that ours is not
+		// than 0.2% above ours, the figure from below shows that ours is not
 		// too small.
 		if pld >= r.ByPLD*(1-2e-3) {
 			continue
 		}
-		least := pldEpsilon([]Event{e}, r.Delta, optimistic)
+		least := leastEpsilon([]Event{e}, r.Delta)
 		if pld < least || least > r.ByPLD*(1+1e-9) { // at rate 1 they are one figure
 			t.Errorf("epsilon by pld is %v, the reference's is %v, both should be above %v: %+v", pld, r.ByPLD, least,
 				e)

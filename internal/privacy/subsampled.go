@@ -1,9 +1,6 @@
 package privacy
 
-import (
-	"math"
-	"sync"
-)
+import "math"
 
 // subsampledRDP is the Rényi divergence of order alpha of one Gaussian release
 // with noise multiplier sigma on a Poisson sample of the given rate:
@@ -126,32 +123,6 @@ func (s *logSum) log() float64 { return s.largest + math.Log(s.scaled) }
 
 // subsampledCurves remembers divergences: a run asks for the same ones at
 // every step.
-var subsampledCurves = &divergences{known: map[divergence]float64{}}
+var subsampledCurves = memory[divergence]{most: 1 << 16}
 
 type divergence struct{ rate, sigma, alpha float64 }
-
-type divergences struct {
-	sync.Mutex
-	known map[divergence]float64
-}
-
-// maxDivergences bounds the memory; beyond it everything is computed anew.
-const maxDivergences = 1 << 16
-
-func (d *divergences) rdp(rate, sigma, alpha float64) float64 {
-	key := divergence{rate, sigma, alpha}
-	d.Lock()
-	value, ok := d.known[key]
-	d.Unlock()
-	if ok {
-		return value
-	}
-	value = subsampledRDP(rate, sigma, alpha)
-	d.Lock()
-	defer d.Unlock()
-	if len(d.known) >= maxDivergences {
-		clear(d.known)
-	}
-	d.known[key] = value
-	return value
-}

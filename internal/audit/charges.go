@@ -1,8 +1,6 @@
 package audit
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,24 +18,13 @@ var errUneven = errors.New("runs of one spec were charged differently, so that t
 // must be equal.
 func readCharges(lines [][]byte) (map[string][]privacy.Event, error) {
 	runs := map[string][]privacy.Event{}
-	var previous *ledger.Entry
+	var last ledger.Entry
 	for i, line := range lines {
-		var e ledger.Entry
-		if err := json.Unmarshal(line, &e); err != nil {
-			return nil, fmt.Errorf("ledger line %d: %w", i+1, err)
-		}
-		sealed := e
-		if err := sealed.Seal(previous); err != nil {
-			return nil, fmt.Errorf("ledger line %d: %w", i+1, err)
-		}
-		canonical, err := sealed.Canonical()
+		e, err := ledger.ParseNext(line, last.Seq, last.Hash)
 		if err != nil {
 			return nil, fmt.Errorf("ledger line %d: %w", i+1, err)
 		}
-		if !bytes.Equal(canonical, line) {
-			return nil, fmt.Errorf("ledger line %d does not follow the one before, or was altered", i+1)
-		}
-		previous = &e
+		last = e
 		if e.Type == ledger.EntryRelease {
 			runs[e.Run] = privacy.Merge(append(runs[e.Run], e.Events...))
 		}

@@ -181,21 +181,8 @@ func TestNoValidEventHasCostZero(t *testing.T) {
 		number := func(name string) float64 {
 			return math.Pow(10, rapid.Float64Range(-300, 300).Draw(t, name))
 		}
-		e := Event{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Count: 1}
-		switch e.Kind {
-		case Gaussian:
-			e.Sigma, e.Sensitivity = number("sigma"), number("sensitivity")
-		case SubsampledGaussian:
-			e.Rate, e.NoiseMultiplier = min(1, number("rate")), number("noise_multiplier")
-		case GNMax:
-			e.Sigma = number("sigma")
-		case ConfidentGNMax:
-			e = Event{Kind: e.Kind, Sigma1: number("sigma1"), Sigma2: number("sigma2"), Asked: 1}
-		case LNMax:
-			e.Lambda = number("lambda")
-		default:
-			e.Epsilon = number("epsilon")
-		}
+		rate := math.Pow(10, rapid.Float64Range(-300, 0).Draw(t, "rate"))
+		e := eventOf(rapid.SampledFrom(kinds).Draw(t, "kind"), number("noise"), number("more"), rate, 1, 0)
 		alpha := rapid.SampledFrom(orders).Draw(t, "alpha")
 		if rho, err := e.RDP(alpha); err == nil && !(rho > 0) {
 			t.Fatalf("%+v has divergence %g of order %g", e, rho, alpha)
@@ -238,31 +225,46 @@ func TestAccountRefuses(t *testing.T) {
 	}
 }
 
+// eventOf is the event with the noise a, and where it has more the sensitivity or second noise b
+// and the rate.
+func eventOf(kind Kind, a, b, rate float64, count, answered int64) Event {
+	e := Event{Kind: kind, Count: count}
+	switch kind {
+	case Gaussian:
+		e.Sigma, e.Sensitivity = a, b
+	case SubsampledGaussian:
+		e.NoiseMultiplier, e.Rate = a, rate
+	case GNMax:
+		e.Sigma = a
+	case ConfidentGNMax:
+		e = Event{Kind: kind, Threshold: 10, Sigma1: a, Sigma2: b, Asked: count, Answered: answered}
+	case LNMax:
+		e.Lambda = a
+	default:
+		e.Epsilon = a
+	}
+	return e
+}
+
 // drawEvent makes events of all kinds, from cheap to dear.
 func drawEvent(t *rapid.T) Event {
 	logUniform := func(name string, lo, hi float64) float64 {
 		return math.Exp(rapid.Float64Range(math.Log(lo), math.Log(hi)).Draw(t, name))
 	}
-	count := rapid.Int64Range(1, 2000)
-	switch kind := rapid.SampledFrom(kinds).Draw(t, "kind"); kind {
+	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
+	noise := map[Kind][2]float64{Gaussian: {0.5, 1e4}, SubsampledGaussian: {0.4, 100}, GNMax: {1, 1e4},
+		ConfidentGNMax: {1, 1e4}, LNMax: {1e-5, 1}, Laplace: {1e-5, 1}, Exponential: {1e-5, 1}}[kind]
+	count := rapid.Int64Range(1, 2000).Draw(t, "count")
+	a, b, rate, answered := logUniform("noise", noise[0], noise[1]), 0.0, 0.0, int64(0)
+	switch kind {
 	case Gaussian:
-		return Event{Kind: kind, Sigma: logUniform("sigma", 0.5, 1e4), Sensitivity: logUniform("sensitivity", 0.1, 10),
-			Count: count.Draw(t, "count")}
-	case GNMax:
-		return Event{Kind: kind, Sigma: logUniform("sigma", 1, 1e4), Count: count.Draw(t, "count")}
-	case ConfidentGNMax:
-		asked := count.Draw(t, "asked")
-		return Event{Kind: kind, Threshold: 10, Sigma1: logUniform("sigma1", 1, 1e4),
-			Sigma2: logUniform("sigma2", 1, 1e4),
-			Asked:  asked, Answered: rapid.Int64Range(0, asked).Draw(t, "answered")}
-	case LNMax:
-		return Event{Kind: kind, Lambda: logUniform("lambda", 1e-5, 1), Count: count.Draw(t, "count")}
+		b = logUniform("sensitivity", 0.1, 10)
 	case SubsampledGaussian:
-		return Event{Kind: kind, Rate: logUniform("rate", 1e-3, 1),
-			NoiseMultiplier: logUniform("noise_multiplier", 0.4, 100), Count: count.Draw(t, "count")}
-	default:
-		return Event{Kind: kind, Epsilon: logUniform("epsilon", 1e-5, 1), Count: count.Draw(t, "count")}
+		rate = logUniform("rate", 1e-3, 1)
+	case ConfidentGNMax:
+		b, answered = logUniform("sigma2", 1, 1e4), rapid.Int64Range(0, count).Draw(t, "answered")
 	}
+	return eventOf(kind, a, b, rate, count, answered)
 }
 
 func drawEvents(t *rapid.T, atMost int) []Event {
@@ -346,26 +348,12 @@ func TestClaimIsTheSmallestAndBelowTheFilter(t *testing.T) {
 // Any single event gives a price that is finite, not negative and not above the
 // running figure, or an error.
 func FuzzAccount(f *testing.F) {
-	f.Add(uint8(1), 0.01, 1.0, int64(1000), 1e-5)
+	f.Add(uint8(1), 1.0, 0.01, int64(1000), 1e-5)
 	f.Add(uint8(0), 1e-300, 1e300, int64(1), 1e-300)
 	f.Add(uint8(6), 700.0, 0.0, int64(3), 0.999)
 	f.Add(uint8(4), 1e-9, 0.0, int64(99), 1e-12)
 	f.Fuzz(func(t *testing.T, kind uint8, a, b float64, count int64, delta float64) {
-		e := Event{Kind: kinds[int(kind)%len(kinds)], Count: count}
-		switch e.Kind {
-		case Gaussian:
-			e.Sigma, e.Sensitivity = a, b
-		case SubsampledGaussian:
-			e.Rate, e.NoiseMultiplier = a, b
-		case GNMax:
-			e.Sigma = a
-		case ConfidentGNMax:
-			e.Count, e.Threshold, e.Sigma1, e.Sigma2, e.Asked, e.Answered = 0, 1, a, b, count, count/2
-		case LNMax:
-			e.Lambda = a
-		default:
-			e.Epsilon = a
-		}
+		e := eventOf(kinds[int(kind)%len(kinds)], a, b, b, count, count/2)
 		price, err := Account([]Event{e}, delta)
 		if err != nil {
 			return

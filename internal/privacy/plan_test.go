@@ -99,6 +99,12 @@ func TestPlanEvents(t *testing.T) {
 	if got := (Plan{{Kind: "some", Mechanism: labels.parameters()}}).Events(); len(got) != 0 {
 		t.Errorf("an open count costs %v", got)
 	}
+	for answered := range int64(32) { // the worst is no less
+		less := mustRunning(t, planned(confident)[0].Cost(32, answered), 1e-5)
+		if worst := mustRunning(t, planned(confident)[0].Worst(32), 1e-5); less > worst {
+			t.Errorf("with %d answers epsilon %v, at worst %v", answered, less, worst)
+		}
+	}
 	for _, c := range []struct {
 		p              Planned
 		uses, answered int64

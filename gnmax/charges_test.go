@@ -65,7 +65,8 @@ func TestCharges(t *testing.T) {
 		"gnmax histogram": func(t *rapid.T) (privacy.Event, outputs) {
 			sigma := rapid.Float64Range(1, 20).Draw(t, "sigma")
 			m := testkit.Value(NewGNMax(sigma, true))
-			return privacy.Event{Kind: privacy.GNMax, Sigma: sigma, Count: 1}, movedGaussians(variance(m.sigma), vote)
+			return privacy.Event{Kind: privacy.GNMax, Sigma: sigma, Count: 1},
+				movedGaussians(variance(m.sigma), vote)
 		},
 		"confident winner": func(t *rapid.T) (privacy.Event, outputs) {
 			e, _, before, after, test := confident(t)
@@ -92,7 +93,8 @@ func TestCharges(t *testing.T) {
 		"lnmax histogram": func(t *rapid.T) (privacy.Event, outputs) {
 			lambda := rapid.Float64Range(0.05, 3).Draw(t, "lambda")
 			m := testkit.Value(NewLNMax(lambda, true))
-			return privacy.Event{Kind: privacy.LNMax, Lambda: lambda, Count: 1}, movedLaplaces(scaleFloat(m.scale), vote)
+			return privacy.Event{Kind: privacy.LNMax, Lambda: lambda, Count: 1},
+				movedLaplaces(scaleFloat(m.scale), vote)
 		},
 		"laplace counts": func(t *rapid.T) (privacy.Event, outputs) {
 			unit := rapid.Int64Range(1, 12).Draw(t, "unit")

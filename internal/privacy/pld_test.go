@@ -404,7 +404,8 @@ func TestPLDOfTinyLosses(t *testing.T) {
 			pairs := []countedPair{{responsePair{epsilon0}, 1}}
 			if upper, lower := pairsEpsilon(pairs, delta, 0), lowest(pairs, delta); !(upper >= 0) ||
 				upper < truth*(1-1e-6) || lower > truth {
-				t.Errorf("epsilon0 %g, delta %g: %g and from below %g, the truth is %g", epsilon0, delta, upper, lower, truth)
+				t.Errorf("epsilon0 %g, delta %g: %g and from below %g, the truth is %g", epsilon0, delta, upper,
+					lower, truth)
 			}
 		}
 	}

@@ -103,7 +103,7 @@ func TestDebiasedWeightsAreUnbiased(t *testing.T) {
 			func() ([]int64, error) { return radial.Release(src, c.steps) },
 		},
 		"gaussian": {
-			ratio.Noise{Kind: ratio.Gaussian, Scale: math.Sqrt(float(gaussian.Sigma().Variance())) * c.lattice.Step()},
+			ratio.Noise{Kind: ratio.Gaussian, Scale: gaussian.Sigma().Float() * c.lattice.Step()},
 			func() ([]int64, error) { return gaussian.Release(src, c.steps) },
 		},
 	} {

@@ -164,7 +164,7 @@ func (s *stepStudent) ClassCounts(context.Context, uint64, int) (*pipeline.Count
 	for c := range counts {
 		counts[c] = stepRecords / float64(len(counts))
 	}
-	return &pipeline.CountAnswer{Counts: counts, Teachers: s.sites}, nil
+	return &pipeline.CountAnswer{Counts: counts, Paid: pipeline.Paid{Teachers: s.sites}}, nil
 }
 
 // Discriminator asks the cluster.
@@ -182,8 +182,8 @@ func (s *stepStudent) Discriminator(ctx context.Context, round uint64,
 	}
 	sum := release.GetSum()
 	a := &pipeline.DiscriminatorAnswer{
-		Sum: make([]float32, len(q.Weights)), Share: 1, Receipt: release.GetLedgerHash(),
-		Teachers: int(release.GetTeachers()),
+		Sum: make([]float32, len(q.Weights)), Share: 1,
+		Paid: pipeline.Paid{Receipt: release.GetLedgerHash(), Teachers: int(release.GetTeachers())},
 	}
 	for i, v := range sum.GetValues() {
 		a.Sum[i] = float32(float64(v) * s.asked.Clip / float64(sum.Scale))

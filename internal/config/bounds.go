@@ -41,6 +41,9 @@ func CheckYAML(text []byte, most int) error {
 // nesting follows how deep a token lies.
 type nesting struct {
 	brackets int
+	// entries are those of lists and keys in block style that stand within brackets, where files have none and
+	// parsers take each for one more level, and names that follow a name: all until the brackets are closed.
+	entries int
 	// columns are those where the open lists and fields in block style began, each further
 	// right than the one before.
 	columns []int
@@ -52,18 +55,26 @@ func (n *nesting) at(t *token.Token) int {
 	case token.SequenceStartType, token.MappingStartType:
 		n.brackets++
 	case token.SequenceEndType, token.MappingEndType:
-		n.brackets = max(0, n.brackets-1)
+		if n.brackets = max(0, n.brackets-1); n.brackets == 0 {
+			n.entries = 0
+		}
 	case token.SequenceEntryType, token.MappingKeyType:
+		if n.brackets > 0 {
+			n.entries++
+		}
 		n.open(t.Position.Column)
 	case token.MappingValueType:
 		if t.Prev != nil { // the field's name
 			t = t.Prev
 		}
+		if n.brackets > 0 && t.Prev != nil && t.Prev.Type == token.MappingValueType {
+			n.entries++
+		}
 		n.open(t.Position.Column)
 	case token.DocumentHeaderType, token.DocumentEndType:
 		*n = nesting{}
 	}
-	return n.brackets + len(n.columns)
+	return n.brackets + n.entries + len(n.columns)
 }
 
 func (n *nesting) open(column int) {

@@ -30,6 +30,9 @@ func bombs() map[string]string {
 		"fields on one line":    strings.Repeat("a: ", 20_000),
 		"keys that are complex": strings.Repeat("? ", 30_000),
 		"indentation":           deep.String(),
+		"dashes in brackets":    "a: [" + strings.Repeat("- ", 30_000) + "]\n",
+		"keys in brackets":      "a: [" + strings.Repeat("? ", 30_000) + "]\n",
+		"fields in brackets":    "a: [" + strings.Repeat("a: ", 20_000) + "]\n",
 	}
 }
 
@@ -54,7 +57,9 @@ func TestBombsAreRefusedBeforeTheyAreParsed(t *testing.T) {
 
 func TestFilesOfOursAreNotNestedDeep(t *testing.T) {
 	for name, text := range map[string]string{
-		"lists of fields":     "a:\n  - b: 1\n    c: [1, [2, {d: 3}]]\n  - b: 2\n",
+		"lists of fields": "a:\n  - b: 1\n    c: [1, [2, {d: 3}]]\n  - b: 2\n",
+		"short fields": strings.Repeat("- {a: 1, b: [2, {c: 3, d: {e: -1}}], f: x - y}\n", 1000) +
+			"- {" + strings.Repeat("a: 1, ", 100) + "b: 2}\n",
 		"many lists in a row": strings.Repeat("- [a, {b: c}]\n", 1000),
 		"many fields":         strings.Repeat("a:\n  b:\n    c: 1\n", 1000),
 		"text with signs":     "a: \"&b *c [[[[\"\nd: |\n  [[[ &x\n",

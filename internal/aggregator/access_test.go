@@ -309,6 +309,8 @@ func TestSubmittedRunsOfAStudentAreCounted(t *testing.T) {
 	_, err := c.studentAs(t, "hired").OpenRun(holding(t, run), &conclavev1.OpenRunRequest{Spec: spec})
 	testkit.Must(t, err)
 	testkit.Must(t, hired.finish(t, run, conclavev1.RunState_RUN_STATE_DONE, ""))
+	_, err = hired.RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "a"}) // it only held the run
+	roundtest.WantStatus(t, err, codes.PermissionDenied, "submitted it")
 	_, err = desk.RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "a"})
 	testkit.Must(t, err)
 	lab.submit(t, "small", "b")

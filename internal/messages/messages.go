@@ -33,3 +33,22 @@ func Count(data []byte, of protoreflect.MessageDescriptor, most int) int {
 	}
 	return n
 }
+
+// Unknown is how many bytes of a decoded message, and of those in it, are fields that its type does not have.
+// The decoder keeps them as they came.
+func Unknown(m protoreflect.Message) int {
+	n := len(m.GetUnknown())
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.Message() == nil || f.IsMap(): // this protocol has no maps
+		case f.IsList():
+			for i := range v.List().Len() {
+				n += Unknown(v.List().Get(i).Message())
+			}
+		default:
+			n += Unknown(v.Message())
+		}
+		return true
+	})
+	return n
+}

@@ -113,7 +113,10 @@ func (a *Assembly) Add(p *conclavev1.RoundPart) error {
 			a.key.Number, a.key.Run, p.GetPart(), len(p.GetData()), maxPartBytes)
 	}
 	a.size += len(p.GetData())
-	a.parts = append(a.parts, p)
+	// Only what was checked is kept and passed on: fields that this program does not know are not.
+	a.parts = append(a.parts, &conclavev1.RoundPart{
+		Run: a.key.Run, Round: a.key.Number, Part: p.GetPart(), Parts: a.total, Data: p.GetData(),
+	})
 	return nil
 }
 

@@ -47,6 +47,21 @@ func TestAssemblyJoinsPartsInOrder(t *testing.T) {
 	}
 }
 
+// What a part holds besides is neither kept nor sent to nodes.
+func TestUnknownFieldsOfPartsAreNotPassedOn(t *testing.T) {
+	raw, err := proto.Marshal(roundtest.VoteRound("r", 3, 5))
+	testkit.Must(t, err)
+	sent := part(0, 1, string(raw))
+	sent.ProtoReflect().SetUnknown([]byte{0xf8, 0xff, 0x3f, 1})
+	var a Assembly
+	testkit.Must(t, a.Add(sent))
+	p, err := a.Payload()
+	testkit.Must(t, err)
+	if !proto.Equal(p.parts[0], part(0, 1, string(raw))) {
+		t.Errorf("%v is kept", p.parts[0])
+	}
+}
+
 func TestAssemblyRefuses(t *testing.T) {
 	foreignRun, foreignRound := part(1, 2, "x"), part(1, 2, "x")
 	foreignRun.Run, foreignRound.Round = "other", 4

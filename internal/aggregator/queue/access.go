@@ -51,7 +51,8 @@ func ours(e entry, opener string, by certs.Identity) bool {
 	return by.Name != "" && slices.Contains([]string{opener, e.record.By, e.record.Holder}, by.Name)
 }
 
-// Remove drops what is stored of a run that has ended, for an operator or whose run it is.
+// Remove drops what is stored of a run that has ended, for an operator or its requester: a worker that only
+// held it drops nothing.
 func (q *Queue) Remove(ctx context.Context, by certs.Identity, run string) (coordinator.Run, error) {
 	if err := q.lock(ctx); err != nil {
 		return coordinator.Run{}, err
@@ -61,8 +62,9 @@ func (q *Queue) Remove(ctx context.Context, by certs.Identity, run string) (coor
 	if err != nil && !isNoRun(err) {
 		return coordinator.Run{}, err
 	}
-	if err := q.MayRead(run, r.By, by); err != nil {
-		return coordinator.Run{}, err
+	if by.Role != certs.RoleOperator && (by.Name == "" || by.Name != q.Requester(run, r.By)) {
+		return coordinator.Run{}, fault.Deniedf("run %q is not that of %s; use the certificate that submitted it, or "+
+			"opened it without the queue, or an operator's", run, by)
 	}
 	removed, err := q.Store.Remove(q.Lifetime.Leading(), q.Lead, run)
 	if err != nil {

@@ -12,8 +12,12 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// feedPage is how many entries of a ledger go into one message: some hundred bytes each.
-const feedPage = 1000
+// Entries of a ledger go into a message up to this number and, but for one that is larger by itself, these
+// bytes: most have some hundred, that of a run as much as its plan, which a student chooses.
+const (
+	feedPage  = 250
+	feedBytes = 1 << 20
+)
 
 // feed tells the nodes of a dataset of its ledger's new entries, in their order. Nodes remember the
 // newest: an etcd that was restored from before it is then found by each of them.
@@ -37,6 +41,7 @@ func (rs *Rounds) TellAll(ctx context.Context, d *Dataset, after, upTo uint64, s
 		if err != nil || len(lines) == 0 {
 			return last, err
 		}
+		lines = firstOf(lines, feedBytes)
 		m, err := encodeEntries(lines)
 		if err == nil {
 			err = send(m)
@@ -98,6 +103,17 @@ func (f *feed) unfollow(n *peer.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.followers, n)
+}
+
+// firstOf are the first lines that have no more bytes than most together, at least one.
+func firstOf(lines [][]byte, most int) [][]byte {
+	size := 0
+	for i, line := range lines {
+		if size += len(line); size > most && i > 0 {
+			return lines[:i]
+		}
+	}
+	return lines
 }
 
 func encodeEntries(lines [][]byte) (peer.Encoded, error) {

@@ -78,6 +78,17 @@ func checkWorker(w *conclavev1.Worker) error {
 		return fault.Invalidf("worker %q names %d runs that it has begun; %d are the most",
 			w.GetName(), len(w.GetFolders()), maxFolders)
 	}
+	// The message is kept for as long as the worker waits.
+	for _, folder := range w.GetFolders() {
+		if err := spec.CheckName("run", folder); err != nil {
+			return err
+		}
+	}
+	if w.GetRun() != "" {
+		if err := spec.CheckName("run", w.GetRun()); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -37,4 +38,26 @@ func FuzzSubmission(f *testing.F) {
 		}
 		_ = checkRun(run, record, false)
 	})
+}
+
+// What a worker says of itself is kept for as long as it waits: names, and no texts of megabytes.
+func TestWorkersSayNoMoreThanNames(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for name, c := range map[string]struct {
+		w  *conclavev1.Worker
+		ok bool
+	}{
+		"good":       {&conclavev1.Worker{Name: "w", Folders: []string{"a", "b-2"}}, true},
+		"resumes":    {&conclavev1.Worker{Name: "w", Run: "a", Claim: "c"}, true},
+		"folder":     {&conclavev1.Worker{Name: "w", Folders: []string{"a", long}}, false},
+		"run":        {&conclavev1.Worker{Name: "w", Run: long, Claim: "c"}, false},
+		"name":       {&conclavev1.Worker{Name: long}, false},
+		"many":       {&conclavev1.Worker{Name: "w", Folders: make([]string, maxFolders+1)}, false},
+		"half named": {&conclavev1.Worker{Name: "w", Run: "a"}, false},
+		"nobody":     {nil, false},
+	} {
+		if err := checkWorker(c.w); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

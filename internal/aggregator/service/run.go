@@ -113,6 +113,13 @@ func (s *runs) FinishRun(ctx context.Context, q *conclavev1.FinishRunRequest) (
 // ListRuns sends the caller's runs, and the budgets of the datasets that it may use; to an operator all.
 func (s *runs) ListRuns(q *conclavev1.ListRunsRequest,
 	stream grpc.ServerStreamingServer[conclavev1.ListRunsResponse]) error {
+	by := peer.SessionOf(stream.Context()).Identity
+	// A list of all runs, also one that its caller does not read, is kept once for each certificate.
+	return s.listing.one(stream.Context(), by.String(), func() error { return s.list(q, by, stream) })
+}
+
+func (s *runs) list(q *conclavev1.ListRunsRequest, by certs.Identity,
+	stream grpc.ServerStreamingServer[conclavev1.ListRunsResponse]) error {
 	ctx := stream.Context()
 	var names []string
 	for name := range s.Rounds.Datasets {
@@ -125,7 +132,6 @@ func (s *runs) ListRuns(q *conclavev1.ListRunsRequest,
 		return err
 	}
 	slices.Sort(names)
-	by := peer.SessionOf(ctx).Identity
 	var all []*conclavev1.RunStatus
 	last := &conclavev1.ListRunsResponse{}
 	for _, name := range names {

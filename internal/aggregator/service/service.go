@@ -33,13 +33,14 @@ type Options struct {
 	Log       *zap.Logger
 	AllowCoin bool
 
-	pricing *pricing
+	// What each student, or caller, does one at a time: pricing plans that take long, and listing runs.
+	pricing, listing *turns
 }
 
 // Register adds the services to a server. The returned health service is to be shut down when
 // the server stops.
 func Register(server grpc.ServiceRegistrar, o Options) *health.Server {
-	o.pricing = new(pricing)
+	o.pricing, o.listing = new(turns), new(turns)
 	conclavev1.RegisterTeacherServiceServer(server, &nodes{Options: o, bans: peer.NewBans()})
 	conclavev1.RegisterStudentServiceServer(server, &students{Options: o})
 	conclavev1.RegisterRunServiceServer(server, &runs{Options: o})

@@ -40,13 +40,17 @@ const unreadable = "the bytes are no message of this protocol"
 // round asks comes as bytes, and is read by nodes.
 const mostMessages = 1 << 11
 
+// mostUnknown bounds the bytes of fields in a message that this program does not know, as a newer peer may
+// send them. They stay in memory as long as the message, and are nothing that anybody counts.
+const mostUnknown = 1 << 12
+
 // Unmarshal says in words of this package what it cannot read; see [Broken].
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	raw := data.MaterializeToBuffer(buffers)
 	defer raw.Free()
 	m, ok := v.(proto.Message)
 	if ok && messages.Count(raw.ReadOnlyData(), m.ProtoReflect().Descriptor(), mostMessages) > mostMessages ||
-		c.CodecV2.Unmarshal(mem.BufferSlice{raw}, v) != nil {
+		c.CodecV2.Unmarshal(mem.BufferSlice{raw}, v) != nil || ok && messages.Unknown(m.ProtoReflect()) > mostUnknown {
 		return errors.New(unreadable)
 	}
 	return nil

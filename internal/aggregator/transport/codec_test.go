@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
@@ -54,6 +55,26 @@ func TestManyMessagesInOneAreNotDecoded(t *testing.T) {
 		if refused != (err != nil) || refused != (len(got.GetSpec().GetPlan()) == 0) {
 			t.Errorf("%d entries in %d bytes: %v, and %d entries were read", plan, len(raw), err,
 				len(got.GetSpec().GetPlan()))
+		}
+	}
+}
+
+// Fields that nobody knows stay in memory as they came, wherever they stand in a message.
+func TestUnknownFieldsAreBounded(t *testing.T) {
+	for bytes, refused := range map[int]bool{0: false, mostUnknown - 10: false, mostUnknown + 1: true, 1 << 20: true} {
+		unknown := protowire.AppendBytes(protowire.AppendTag(nil, 4000, protowire.BytesType), make([]byte, bytes))
+		outer, within, listed := &conclavev1.AskRequest{}, &conclavev1.AskRequest{Part: &conclavev1.RoundPart{}},
+			&conclavev1.OpenRunRequest{Spec: &conclavev1.RunSpec{Plan: []*conclavev1.Planned{{}, {}}}}
+		outer.ProtoReflect().SetUnknown(unknown)
+		within.Part.ProtoReflect().SetUnknown(unknown)
+		listed.Spec.Plan[1].ProtoReflect().SetUnknown(unknown)
+		for place, m := range map[string]proto.Message{"outside": outer, "within": within, "in a list": listed} {
+			raw, err := proto.Marshal(m)
+			testkit.Must(t, err)
+			err = newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw)}, m.ProtoReflect().New().Interface())
+			if refused != (err != nil) {
+				t.Errorf("%d bytes that nobody knows %s: %v", bytes, place, err)
+			}
 		}
 	}
 }

@@ -3,6 +3,8 @@ package service
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/conclave-dp/conclave/coordinator"
@@ -13,7 +15,7 @@ import (
 
 // A student has one plan priced at a time, and holds up nobody else.
 func TestPlansOfAStudentArePricedInTurn(t *testing.T) {
-	var p pricing
+	var p turns
 	priced := func(ctx context.Context, student string, epsilon float64) error {
 		return p.price(ctx, student, &spec.Spec{
 			Budget: privacy.Budget{Epsilon: epsilon, Delta: 1e-5, Filter: privacy.FilterPLD},
@@ -35,7 +37,39 @@ func TestPlansOfAStudentArePricedInTurn(t *testing.T) {
 	if err := priced(t.Context(), "eve", 0.1); !errors.Is(err, privacy.ErrOverBudget) {
 		t.Errorf("a plan that costs too much: %v", err)
 	}
-	if len(p.byStudent) != 0 {
-		t.Errorf("left: %v", p.byStudent)
+	if len(p.of) != 0 {
+		t.Errorf("left: %v", p.of)
+	}
+}
+
+// Of one caller things are done one after the other, and the turn is free again after an error.
+func TestThingsAreDoneInTurn(t *testing.T) {
+	var p turns
+	failed := errors.New("it failed")
+	var busy, most int
+	var mu sync.Mutex
+	count := func(by int) {
+		mu.Lock()
+		defer mu.Unlock()
+		busy += by
+		most = max(most, busy)
+	}
+	var wait sync.WaitGroup
+	for range 20 {
+		wait.Go(func() {
+			err := p.one(t.Context(), "eve", func() error {
+				count(1)
+				runtime.Gosched()
+				count(-1)
+				return failed
+			})
+			if !errors.Is(err, failed) {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if most != 1 || len(p.of) != 0 {
+		t.Errorf("%d at a time, %d turns are left", most, len(p.of))
 	}
 }

@@ -3,6 +3,7 @@ package round
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -140,7 +141,7 @@ func (e *Execution) compare(live []*peer.Node, now time.Time, ps *permits) (
 		TeachersNeeded:   e.spec.Quorum,
 		TeachersLive:     connected,
 		WaitingForQuorum: willing < e.spec.Quorum,
-		WaitingFor:       ps.waitingFor,
+		WaitingFor:       someOf(ps.waitingFor),
 	})
 
 	switch {
@@ -152,7 +153,7 @@ func (e *Execution) compare(live []*peer.Node, now time.Time, ps *permits) (
 		// Nobody owes a word, and those who would answer are not enough.
 		return false, due, fault.Refusedf("round %d of run %q has %d of the %d teachers it needs, and all others that "+
 			"are connected turned it down: %s",
-			e.key.Number, e.key.Run, willing, e.spec.Quorum, strings.Join(failures, "; "))
+			e.key.Number, e.key.Run, willing, e.spec.Quorum, strings.Join(someOf(failures), "; "))
 	case e.outer != nil:
 		if e.outer.idleFor(abandonAfter, now) {
 			e.outer.cancel()
@@ -187,4 +188,15 @@ func (e *Execution) tooMany(live []*peer.Node) error {
 	return fault.Refusedf("run %q counts on %d teachers and more are connected (%s); stop the surplus nodes or open "+
 		"a run with more teachers",
 		e.key.Run, e.spec.PB.GetTeachers(), strings.Join(names, ", "))
+}
+
+// mostNamed is how many nodes a student is told of by name: sites choose the names, and how many nodes they have.
+const mostNamed = 20
+
+// someOf are the first of what is said of nodes, and how many more there are.
+func someOf(nodes []string) []string {
+	if len(nodes) <= mostNamed {
+		return nodes
+	}
+	return append(slices.Clone(nodes[:mostNamed]), fmt.Sprintf("and %d more", len(nodes)-mostNamed))
 }

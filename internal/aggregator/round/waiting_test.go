@@ -134,3 +134,18 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 		}
 	})
 }
+
+// However many nodes wait, a student is told of a bounded number.
+func TestFewOfManyNodesAreNamed(t *testing.T) {
+	var nodes []string
+	for range mostNamed {
+		nodes = append(nodes, "north/a waits for approval")
+	}
+	if got := someOf(nodes); !slices.Equal(got, nodes) {
+		t.Errorf("%d of %d nodes are named", len(got), len(nodes))
+	}
+	got := someOf(append(nodes, "b", "c"))
+	if len(got) != mostNamed+1 || got[mostNamed] != "and 2 more" {
+		t.Errorf("of %d nodes are named: %v", len(nodes)+2, got)
+	}
+}

@@ -633,7 +633,8 @@ type Progress struct {
 	// waiting_for_quorum is set while fewer teachers than the quorum wants are connected and
 	// may answer.
 	WaitingForQuorum bool `protobuf:"varint,3,opt,name=waiting_for_quorum,json=waitingForQuorum,proto3" json:"waiting_for_quorum,omitempty"`
-	// waiting_for names the nodes whose sites did not say yet that they may, with the reason.
+	// waiting_for names the nodes whose sites did not say yet that they may, with the reason:
+	// 20 of them, and how many more there are.
 	WaitingFor    []string `protobuf:"bytes,4,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -10,12 +10,6 @@ func (s Scale) rat() *big.Rat {
 	return new(big.Rat).SetFrac(new(big.Int).SetUint64(s.num), new(big.Int).SetUint64(s.den))
 }
 
-// variance is the variance parameter of the noise that is drawn, t w/q.
-func (s Sigma) variance() *big.Rat {
-	v := new(big.Rat).SetFrac(new(big.Int).SetUint64(s.w), new(big.Int).SetUint64(s.q))
-	return v.Mul(v, new(big.Rat).SetInt(new(big.Int).SetUint64(s.t)))
-}
-
 // pmf is a distribution on whole numbers: mass[i] is that of from+i.
 type pmf struct {
 	from int

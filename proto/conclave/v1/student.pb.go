@@ -51,7 +51,9 @@ type RunSpec struct {
 	Plan []*Planned `protobuf:"bytes,21,rep,name=plan,proto3" json:"plan,omitempty"`
 	// purpose is what the run is for, in the words of its student: at most 200 printable
 	// characters of one line, or nothing. Sites read it before they let the run begin.
-	Purpose       string `protobuf:"bytes,22,opt,name=purpose,proto3" json:"purpose,omitempty"`
+	Purpose string `protobuf:"bytes,22,opt,name=purpose,proto3" json:"purpose,omitempty"`
+	// masked is set where the aggregator sees sums with noise alone, which the sites draw.
+	Masked        *Masked `protobuf:"bytes,23,opt,name=masked,proto3" json:"masked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -191,6 +193,132 @@ func (x *RunSpec) GetPurpose() string {
 	return ""
 }
 
+func (x *RunSpec) GetMasked() *Masked {
+	if x != nil {
+		return x.Masked
+	}
+	return nil
+}
+
+// Masked says among whom the sums of a run are masked; see docs/masked.md.
+type Masked struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// members are the sites that may answer, in the order of their names; each has one node.
+	Members []*Member `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	// quorum is the number of sites without which nothing is opened.
+	Quorum uint32 `protobuf:"varint,2,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	// colluding is how many of the sites may hand all they know to the aggregator: the noise of the
+	// others is enough by itself.
+	Colluding     uint32 `protobuf:"varint,3,opt,name=colluding,proto3" json:"colluding,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Masked) Reset() {
+	*x = Masked{}
+	mi := &file_conclave_v1_student_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Masked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Masked) ProtoMessage() {}
+
+func (x *Masked) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_student_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Masked.ProtoReflect.Descriptor instead.
+func (*Masked) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Masked) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *Masked) GetQuorum() uint32 {
+	if x != nil {
+		return x.Quorum
+	}
+	return 0
+}
+
+func (x *Masked) GetColluding() uint32 {
+	if x != nil {
+		return x.Colluding
+	}
+	return 0
+}
+
+// Member is a site of a masked run.
+type Member struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Site  string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
+	// key is the SHA-256 of the public key of the site's certificate (PKIX, DER).
+	Key           []byte `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Member) Reset() {
+	*x = Member{}
+	mi := &file_conclave_v1_student_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Member) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Member) ProtoMessage() {}
+
+func (x *Member) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_student_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Member.ProtoReflect.Descriptor instead.
+func (*Member) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Member) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *Member) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
 // Planned is one line of a run's plan: a kind of question and what answers to it cost.
 type Planned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -213,7 +341,7 @@ type Planned struct {
 
 func (x *Planned) Reset() {
 	*x = Planned{}
-	mi := &file_conclave_v1_student_proto_msgTypes[1]
+	mi := &file_conclave_v1_student_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -225,7 +353,7 @@ func (x *Planned) String() string {
 func (*Planned) ProtoMessage() {}
 
 func (x *Planned) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[1]
+	mi := &file_conclave_v1_student_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -238,7 +366,7 @@ func (x *Planned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Planned.ProtoReflect.Descriptor instead.
 func (*Planned) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{1}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Planned) GetKind() string {
@@ -285,7 +413,7 @@ type OpenRunRequest struct {
 
 func (x *OpenRunRequest) Reset() {
 	*x = OpenRunRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[2]
+	mi := &file_conclave_v1_student_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -297,7 +425,7 @@ func (x *OpenRunRequest) String() string {
 func (*OpenRunRequest) ProtoMessage() {}
 
 func (x *OpenRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[2]
+	mi := &file_conclave_v1_student_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -310,7 +438,7 @@ func (x *OpenRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRunRequest.ProtoReflect.Descriptor instead.
 func (*OpenRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{2}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *OpenRunRequest) GetSpec() *RunSpec {
@@ -337,7 +465,7 @@ type OpenRunResponse struct {
 
 func (x *OpenRunResponse) Reset() {
 	*x = OpenRunResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[3]
+	mi := &file_conclave_v1_student_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -349,7 +477,7 @@ func (x *OpenRunResponse) String() string {
 func (*OpenRunResponse) ProtoMessage() {}
 
 func (x *OpenRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[3]
+	mi := &file_conclave_v1_student_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,7 +490,7 @@ func (x *OpenRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRunResponse.ProtoReflect.Descriptor instead.
 func (*OpenRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{3}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *OpenRunResponse) GetAggregator() string {
@@ -415,7 +543,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[4]
+	mi := &file_conclave_v1_student_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -427,7 +555,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[4]
+	mi := &file_conclave_v1_student_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -440,7 +568,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{4}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AskRequest) GetPart() *RoundPart {
@@ -478,7 +606,7 @@ type AskResponse struct {
 
 func (x *AskResponse) Reset() {
 	*x = AskResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[5]
+	mi := &file_conclave_v1_student_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -490,7 +618,7 @@ func (x *AskResponse) String() string {
 func (*AskResponse) ProtoMessage() {}
 
 func (x *AskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[5]
+	mi := &file_conclave_v1_student_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -503,7 +631,7 @@ func (x *AskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskResponse.ProtoReflect.Descriptor instead.
 func (*AskResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{5}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AskResponse) GetMessage() isAskResponse_Message {
@@ -575,7 +703,7 @@ type ReleasePart struct {
 
 func (x *ReleasePart) Reset() {
 	*x = ReleasePart{}
-	mi := &file_conclave_v1_student_proto_msgTypes[6]
+	mi := &file_conclave_v1_student_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -587,7 +715,7 @@ func (x *ReleasePart) String() string {
 func (*ReleasePart) ProtoMessage() {}
 
 func (x *ReleasePart) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[6]
+	mi := &file_conclave_v1_student_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -600,7 +728,7 @@ func (x *ReleasePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePart.ProtoReflect.Descriptor instead.
 func (*ReleasePart) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReleasePart) GetPart() uint32 {
@@ -642,7 +770,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_conclave_v1_student_proto_msgTypes[7]
+	mi := &file_conclave_v1_student_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -654,7 +782,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[7]
+	mi := &file_conclave_v1_student_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -667,7 +795,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{7}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Progress) GetTeachersNeeded() uint32 {
@@ -707,7 +835,7 @@ type CloseRunRequest struct {
 
 func (x *CloseRunRequest) Reset() {
 	*x = CloseRunRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[8]
+	mi := &file_conclave_v1_student_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +847,7 @@ func (x *CloseRunRequest) String() string {
 func (*CloseRunRequest) ProtoMessage() {}
 
 func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[8]
+	mi := &file_conclave_v1_student_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +860,7 @@ func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunRequest.ProtoReflect.Descriptor instead.
 func (*CloseRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CloseRunRequest) GetRun() string {
@@ -751,7 +879,7 @@ type CloseRunResponse struct {
 
 func (x *CloseRunResponse) Reset() {
 	*x = CloseRunResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[9]
+	mi := &file_conclave_v1_student_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -763,7 +891,7 @@ func (x *CloseRunResponse) String() string {
 func (*CloseRunResponse) ProtoMessage() {}
 
 func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[9]
+	mi := &file_conclave_v1_student_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -776,7 +904,7 @@ func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunResponse.ProtoReflect.Descriptor instead.
 func (*CloseRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CloseRunResponse) GetLedgerHead() string {
@@ -797,7 +925,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[10]
+	mi := &file_conclave_v1_student_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +937,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[10]
+	mi := &file_conclave_v1_student_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +950,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReadLedgerRequest) GetRun() string {
@@ -842,7 +970,7 @@ type ReadLedgerResponse struct {
 
 func (x *ReadLedgerResponse) Reset() {
 	*x = ReadLedgerResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[11]
+	mi := &file_conclave_v1_student_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +982,7 @@ func (x *ReadLedgerResponse) String() string {
 func (*ReadLedgerResponse) ProtoMessage() {}
 
 func (x *ReadLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[11]
+	mi := &file_conclave_v1_student_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +995,7 @@ func (x *ReadLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerResponse.ProtoReflect.Descriptor instead.
 func (*ReadLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{11}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReadLedgerResponse) GetEntry() []byte {
@@ -881,7 +1009,7 @@ var File_conclave_v1_student_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_student_proto_rawDesc = "" +
 	"\n" +
-	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xb4\x03\n" +
+	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xe1\x03\n" +
 	"\aRunSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x1a\n" +
@@ -898,7 +1026,15 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"coin_votes\x18\x0e \x01(\bR\tcoinVotes\x12\x16\n" +
 	"\x06filter\x18\x14 \x01(\tR\x06filter\x12(\n" +
 	"\x04plan\x18\x15 \x03(\v2\x14.conclave.v1.PlannedR\x04plan\x12\x18\n" +
-	"\apurpose\x18\x16 \x01(\tR\apurpose\"\x9c\x01\n" +
+	"\apurpose\x18\x16 \x01(\tR\apurpose\x12+\n" +
+	"\x06masked\x18\x17 \x01(\v2\x13.conclave.v1.MaskedR\x06masked\"m\n" +
+	"\x06Masked\x12-\n" +
+	"\amembers\x18\x01 \x03(\v2\x13.conclave.v1.MemberR\amembers\x12\x16\n" +
+	"\x06quorum\x18\x02 \x01(\rR\x06quorum\x12\x1c\n" +
+	"\tcolluding\x18\x03 \x01(\rR\tcolluding\".\n" +
+	"\x06Member\x12\x12\n" +
+	"\x04site\x18\x01 \x01(\tR\x04site\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\fR\x03key\"\x9c\x01\n" +
 	"\aPlanned\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05stage\x18\x02 \x01(\tR\x05stage\x127\n" +
@@ -963,45 +1099,49 @@ func file_conclave_v1_student_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_student_proto_rawDescData
 }
 
-var file_conclave_v1_student_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_conclave_v1_student_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_conclave_v1_student_proto_goTypes = []any{
 	(*RunSpec)(nil),            // 0: conclave.v1.RunSpec
-	(*Planned)(nil),            // 1: conclave.v1.Planned
-	(*OpenRunRequest)(nil),     // 2: conclave.v1.OpenRunRequest
-	(*OpenRunResponse)(nil),    // 3: conclave.v1.OpenRunResponse
-	(*AskRequest)(nil),         // 4: conclave.v1.AskRequest
-	(*AskResponse)(nil),        // 5: conclave.v1.AskResponse
-	(*ReleasePart)(nil),        // 6: conclave.v1.ReleasePart
-	(*Progress)(nil),           // 7: conclave.v1.Progress
-	(*CloseRunRequest)(nil),    // 8: conclave.v1.CloseRunRequest
-	(*CloseRunResponse)(nil),   // 9: conclave.v1.CloseRunResponse
-	(*ReadLedgerRequest)(nil),  // 10: conclave.v1.ReadLedgerRequest
-	(*ReadLedgerResponse)(nil), // 11: conclave.v1.ReadLedgerResponse
-	(*PrivacyEvent)(nil),       // 12: conclave.v1.PrivacyEvent
-	(*RoundPart)(nil),          // 13: conclave.v1.RoundPart
-	(*Release)(nil),            // 14: conclave.v1.Release
+	(*Masked)(nil),             // 1: conclave.v1.Masked
+	(*Member)(nil),             // 2: conclave.v1.Member
+	(*Planned)(nil),            // 3: conclave.v1.Planned
+	(*OpenRunRequest)(nil),     // 4: conclave.v1.OpenRunRequest
+	(*OpenRunResponse)(nil),    // 5: conclave.v1.OpenRunResponse
+	(*AskRequest)(nil),         // 6: conclave.v1.AskRequest
+	(*AskResponse)(nil),        // 7: conclave.v1.AskResponse
+	(*ReleasePart)(nil),        // 8: conclave.v1.ReleasePart
+	(*Progress)(nil),           // 9: conclave.v1.Progress
+	(*CloseRunRequest)(nil),    // 10: conclave.v1.CloseRunRequest
+	(*CloseRunResponse)(nil),   // 11: conclave.v1.CloseRunResponse
+	(*ReadLedgerRequest)(nil),  // 12: conclave.v1.ReadLedgerRequest
+	(*ReadLedgerResponse)(nil), // 13: conclave.v1.ReadLedgerResponse
+	(*PrivacyEvent)(nil),       // 14: conclave.v1.PrivacyEvent
+	(*RoundPart)(nil),          // 15: conclave.v1.RoundPart
+	(*Release)(nil),            // 16: conclave.v1.Release
 }
 var file_conclave_v1_student_proto_depIdxs = []int32{
-	1,  // 0: conclave.v1.RunSpec.plan:type_name -> conclave.v1.Planned
-	12, // 1: conclave.v1.Planned.mechanism:type_name -> conclave.v1.PrivacyEvent
-	0,  // 2: conclave.v1.OpenRunRequest.spec:type_name -> conclave.v1.RunSpec
-	13, // 3: conclave.v1.AskRequest.part:type_name -> conclave.v1.RoundPart
-	7,  // 4: conclave.v1.AskResponse.progress:type_name -> conclave.v1.Progress
-	14, // 5: conclave.v1.AskResponse.release:type_name -> conclave.v1.Release
-	6,  // 6: conclave.v1.AskResponse.part:type_name -> conclave.v1.ReleasePart
-	2,  // 7: conclave.v1.StudentService.OpenRun:input_type -> conclave.v1.OpenRunRequest
-	4,  // 8: conclave.v1.StudentService.Ask:input_type -> conclave.v1.AskRequest
-	8,  // 9: conclave.v1.StudentService.CloseRun:input_type -> conclave.v1.CloseRunRequest
-	10, // 10: conclave.v1.StudentService.ReadLedger:input_type -> conclave.v1.ReadLedgerRequest
-	3,  // 11: conclave.v1.StudentService.OpenRun:output_type -> conclave.v1.OpenRunResponse
-	5,  // 12: conclave.v1.StudentService.Ask:output_type -> conclave.v1.AskResponse
-	9,  // 13: conclave.v1.StudentService.CloseRun:output_type -> conclave.v1.CloseRunResponse
-	11, // 14: conclave.v1.StudentService.ReadLedger:output_type -> conclave.v1.ReadLedgerResponse
-	11, // [11:15] is the sub-list for method output_type
-	7,  // [7:11] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	3,  // 0: conclave.v1.RunSpec.plan:type_name -> conclave.v1.Planned
+	1,  // 1: conclave.v1.RunSpec.masked:type_name -> conclave.v1.Masked
+	2,  // 2: conclave.v1.Masked.members:type_name -> conclave.v1.Member
+	14, // 3: conclave.v1.Planned.mechanism:type_name -> conclave.v1.PrivacyEvent
+	0,  // 4: conclave.v1.OpenRunRequest.spec:type_name -> conclave.v1.RunSpec
+	15, // 5: conclave.v1.AskRequest.part:type_name -> conclave.v1.RoundPart
+	9,  // 6: conclave.v1.AskResponse.progress:type_name -> conclave.v1.Progress
+	16, // 7: conclave.v1.AskResponse.release:type_name -> conclave.v1.Release
+	8,  // 8: conclave.v1.AskResponse.part:type_name -> conclave.v1.ReleasePart
+	4,  // 9: conclave.v1.StudentService.OpenRun:input_type -> conclave.v1.OpenRunRequest
+	6,  // 10: conclave.v1.StudentService.Ask:input_type -> conclave.v1.AskRequest
+	10, // 11: conclave.v1.StudentService.CloseRun:input_type -> conclave.v1.CloseRunRequest
+	12, // 12: conclave.v1.StudentService.ReadLedger:input_type -> conclave.v1.ReadLedgerRequest
+	5,  // 13: conclave.v1.StudentService.OpenRun:output_type -> conclave.v1.OpenRunResponse
+	7,  // 14: conclave.v1.StudentService.Ask:output_type -> conclave.v1.AskResponse
+	11, // 15: conclave.v1.StudentService.CloseRun:output_type -> conclave.v1.CloseRunResponse
+	13, // 16: conclave.v1.StudentService.ReadLedger:output_type -> conclave.v1.ReadLedgerResponse
+	13, // [13:17] is the sub-list for method output_type
+	9,  // [9:13] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_student_proto_init() }
@@ -1011,7 +1151,7 @@ func file_conclave_v1_student_proto_init() {
 	}
 	file_conclave_v1_round_proto_init()
 	file_conclave_v1_teacher_proto_init()
-	file_conclave_v1_student_proto_msgTypes[5].OneofWrappers = []any{
+	file_conclave_v1_student_proto_msgTypes[7].OneofWrappers = []any{
 		(*AskResponse_Progress)(nil),
 		(*AskResponse_Release)(nil),
 		(*AskResponse_Part)(nil),
@@ -1022,7 +1162,7 @@ func file_conclave_v1_student_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_student_proto_rawDesc), len(file_conclave_v1_student_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

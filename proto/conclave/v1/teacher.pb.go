@@ -172,6 +172,8 @@ type WorkRequest struct {
 	//	*WorkRequest_Refusal
 	//	*WorkRequest_Ready
 	//	*WorkRequest_Permitted
+	//	*WorkRequest_Agreed
+	//	*WorkRequest_Revealed
 	Message isWorkRequest_Message `protobuf_oneof:"message"`
 	// attempt is that of the parts that are answered. A round may be given up and
 	// its number asked again with another question; an answer that comes late
@@ -272,6 +274,24 @@ func (x *WorkRequest) GetPermitted() *Permitted {
 	return nil
 }
 
+func (x *WorkRequest) GetAgreed() *Agreed {
+	if x != nil {
+		if x, ok := x.Message.(*WorkRequest_Agreed); ok {
+			return x.Agreed
+		}
+	}
+	return nil
+}
+
+func (x *WorkRequest) GetRevealed() *Revealed {
+	if x != nil {
+		if x, ok := x.Message.(*WorkRequest_Revealed); ok {
+			return x.Revealed
+		}
+	}
+	return nil
+}
+
 func (x *WorkRequest) GetAttempt() uint64 {
 	if x != nil {
 		return x.Attempt
@@ -309,6 +329,15 @@ type WorkRequest_Permitted struct {
 	Permitted *Permitted `protobuf:"bytes,7,opt,name=permitted,proto3,oneof"`
 }
 
+type WorkRequest_Agreed struct {
+	// agreed and revealed answer survivors and agreement, in masked rounds.
+	Agreed *Agreed `protobuf:"bytes,8,opt,name=agreed,proto3,oneof"`
+}
+
+type WorkRequest_Revealed struct {
+	Revealed *Revealed `protobuf:"bytes,9,opt,name=revealed,proto3,oneof"`
+}
+
 func (*WorkRequest_Hello) isWorkRequest_Message() {}
 
 func (*WorkRequest_Votes) isWorkRequest_Message() {}
@@ -321,6 +350,10 @@ func (*WorkRequest_Ready) isWorkRequest_Message() {}
 
 func (*WorkRequest_Permitted) isWorkRequest_Message() {}
 
+func (*WorkRequest_Agreed) isWorkRequest_Message() {}
+
+func (*WorkRequest_Revealed) isWorkRequest_Message() {}
+
 type WorkResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -330,13 +363,17 @@ type WorkResponse struct {
 	//	*WorkResponse_Withdraw
 	//	*WorkResponse_Entries
 	//	*WorkResponse_Permit
+	//	*WorkResponse_Survivors
+	//	*WorkResponse_Agreement
 	Message isWorkResponse_Message `protobuf_oneof:"message"`
 	// attempt names one asking of a round, for a part or its withdrawal. It never
 	// repeats on a stream, is above 0 and says nothing else; answers bring it back.
 	Attempt uint64 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// terms come with a permit and with the first part of a round: what the run may ask, and
 	// what this round costs at most. A site with a policy answers nothing without them.
-	Terms         *RoundTerms `protobuf:"bytes,5,opt,name=terms,proto3" json:"terms,omitempty"`
+	Terms *RoundTerms `protobuf:"bytes,5,opt,name=terms,proto3" json:"terms,omitempty"`
+	// masked comes with the first part of a round of a masked run, and with no other.
+	Masked        *MaskedRound `protobuf:"bytes,10,opt,name=masked,proto3" json:"masked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -423,6 +460,24 @@ func (x *WorkResponse) GetPermit() *Permit {
 	return nil
 }
 
+func (x *WorkResponse) GetSurvivors() *Survivors {
+	if x != nil {
+		if x, ok := x.Message.(*WorkResponse_Survivors); ok {
+			return x.Survivors
+		}
+	}
+	return nil
+}
+
+func (x *WorkResponse) GetAgreement() *Agreement {
+	if x != nil {
+		if x, ok := x.Message.(*WorkResponse_Agreement); ok {
+			return x.Agreement
+		}
+	}
+	return nil
+}
+
 func (x *WorkResponse) GetAttempt() uint64 {
 	if x != nil {
 		return x.Attempt
@@ -433,6 +488,13 @@ func (x *WorkResponse) GetAttempt() uint64 {
 func (x *WorkResponse) GetTerms() *RoundTerms {
 	if x != nil {
 		return x.Terms
+	}
+	return nil
+}
+
+func (x *WorkResponse) GetMasked() *MaskedRound {
+	if x != nil {
+		return x.Masked
 	}
 	return nil
 }
@@ -465,6 +527,15 @@ type WorkResponse_Permit struct {
 	Permit *Permit `protobuf:"bytes,7,opt,name=permit,proto3,oneof"`
 }
 
+type WorkResponse_Survivors struct {
+	// survivors and agreement follow the answers to a masked round.
+	Survivors *Survivors `protobuf:"bytes,8,opt,name=survivors,proto3,oneof"`
+}
+
+type WorkResponse_Agreement struct {
+	Agreement *Agreement `protobuf:"bytes,9,opt,name=agreement,proto3,oneof"`
+}
+
 func (*WorkResponse_Welcome) isWorkResponse_Message() {}
 
 func (*WorkResponse_Part) isWorkResponse_Message() {}
@@ -474,6 +545,10 @@ func (*WorkResponse_Withdraw) isWorkResponse_Message() {}
 func (*WorkResponse_Entries) isWorkResponse_Message() {}
 
 func (*WorkResponse_Permit) isWorkResponse_Message() {}
+
+func (*WorkResponse_Survivors) isWorkResponse_Message() {}
+
+func (*WorkResponse_Agreement) isWorkResponse_Message() {}
 
 // Hello introduces a node. The site must be the one its certificate names.
 type Hello struct {
@@ -836,9 +911,11 @@ func (x *Permit) GetQuestion() []byte {
 
 // Permitted says that a round will be answered as things are. It never holds data.
 type Permitted struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	// key is the node's key of a masked run, absent in others.
+	Key           *RunKey `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -887,6 +964,405 @@ func (x *Permitted) GetRound() uint64 {
 	return 0
 }
 
+func (x *Permitted) GetKey() *RunKey {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+// RunKey is a member's key of a masked run. It lives in the memory of its node, and ends with it.
+type RunKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Site  string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
+	// exchange is an X25519 public key, 32 bytes.
+	Exchange []byte `protobuf:"bytes,2,opt,name=exchange,proto3" json:"exchange,omitempty"`
+	// identity is the public key of the site's certificate (PKIX, DER), which made the signature. Its
+	// SHA-256 stands in the run's spec.
+	Identity      []byte `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
+	Signature     []byte `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunKey) Reset() {
+	*x = RunKey{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunKey) ProtoMessage() {}
+
+func (x *RunKey) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunKey.ProtoReflect.Descriptor instead.
+func (*RunKey) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RunKey) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *RunKey) GetExchange() []byte {
+	if x != nil {
+		return x.Exchange
+	}
+	return nil
+}
+
+func (x *RunKey) GetIdentity() []byte {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *RunKey) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+// MaskedRound says among whom an attempt at a masked round is made.
+type MaskedRound struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// fence and counter name the attempt: the leader's fence, and a number of its own. Later ones are
+	// larger. An attempt is never asked twice.
+	Fence   uint64 `protobuf:"varint,1,opt,name=fence,proto3" json:"fence,omitempty"`
+	Counter uint64 `protobuf:"varint,2,opt,name=counter,proto3" json:"counter,omitempty"`
+	// members are those that are asked, in the order of their sites' names.
+	Members       []*RunKey `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MaskedRound) Reset() {
+	*x = MaskedRound{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MaskedRound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MaskedRound) ProtoMessage() {}
+
+func (x *MaskedRound) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MaskedRound.ProtoReflect.Descriptor instead.
+func (*MaskedRound) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *MaskedRound) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
+func (x *MaskedRound) GetCounter() uint64 {
+	if x != nil {
+		return x.Counter
+	}
+	return 0
+}
+
+func (x *MaskedRound) GetMembers() []*RunKey {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+// Survivors names the members whose answers are in the sum. Each of them signs the list if it can
+// stand for it, once in an attempt.
+type Survivors struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	Sites         []string               `protobuf:"bytes,3,rep,name=sites,proto3" json:"sites,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Survivors) Reset() {
+	*x = Survivors{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Survivors) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Survivors) ProtoMessage() {}
+
+func (x *Survivors) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Survivors.ProtoReflect.Descriptor instead.
+func (*Survivors) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Survivors) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Survivors) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *Survivors) GetSites() []string {
+	if x != nil {
+		return x.Sites
+	}
+	return nil
+}
+
+// Agreed is a member's signature of the survivors.
+type Agreed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	Signature     []byte                 `protobuf:"bytes,3,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Agreed) Reset() {
+	*x = Agreed{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Agreed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Agreed) ProtoMessage() {}
+
+func (x *Agreed) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Agreed.ProtoReflect.Descriptor instead.
+func (*Agreed) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Agreed) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Agreed) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *Agreed) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+// Agreement has the signatures of all survivors, in the order of their sites' names.
+type Agreement struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	Signatures    [][]byte               `protobuf:"bytes,3,rep,name=signatures,proto3" json:"signatures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Agreement) Reset() {
+	*x = Agreement{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Agreement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Agreement) ProtoMessage() {}
+
+func (x *Agreement) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Agreement.ProtoReflect.Descriptor instead.
+func (*Agreement) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Agreement) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Agreement) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *Agreement) GetSignatures() [][]byte {
+	if x != nil {
+		return x.Signatures
+	}
+	return nil
+}
+
+// Revealed opens a member's answer: the sum can be read once all survivors sent theirs.
+type Revealed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	// own is the seed of the member's own mask, 32 bytes.
+	Own []byte `protobuf:"bytes,3,opt,name=own,proto3" json:"own,omitempty"`
+	// lost are the seeds of the masks shared with members that are no survivors, 32 bytes each, in
+	// the order of their sites' names.
+	Lost          [][]byte `protobuf:"bytes,4,rep,name=lost,proto3" json:"lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revealed) Reset() {
+	*x = Revealed{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revealed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revealed) ProtoMessage() {}
+
+func (x *Revealed) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revealed.ProtoReflect.Descriptor instead.
+func (*Revealed) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Revealed) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Revealed) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *Revealed) GetOwn() []byte {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
+func (x *Revealed) GetLost() [][]byte {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
+}
+
 // RoundPart carries a piece of a serialized Round.
 type RoundPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -901,7 +1377,7 @@ type RoundPart struct {
 
 func (x *RoundPart) Reset() {
 	*x = RoundPart{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -913,7 +1389,7 @@ func (x *RoundPart) String() string {
 func (*RoundPart) ProtoMessage() {}
 
 func (x *RoundPart) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -926,7 +1402,7 @@ func (x *RoundPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundPart.ProtoReflect.Descriptor instead.
 func (*RoundPart) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RoundPart) GetRun() string {
@@ -980,7 +1456,7 @@ type RoundTerms struct {
 
 func (x *RoundTerms) Reset() {
 	*x = RoundTerms{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -992,7 +1468,7 @@ func (x *RoundTerms) String() string {
 func (*RoundTerms) ProtoMessage() {}
 
 func (x *RoundTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1005,7 +1481,7 @@ func (x *RoundTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundTerms.ProtoReflect.Descriptor instead.
 func (*RoundTerms) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{11}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RoundTerms) GetSpec() []byte {
@@ -1045,7 +1521,7 @@ type PrivacyEvent struct {
 
 func (x *PrivacyEvent) Reset() {
 	*x = PrivacyEvent{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1533,7 @@ func (x *PrivacyEvent) String() string {
 func (*PrivacyEvent) ProtoMessage() {}
 
 func (x *PrivacyEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1546,7 @@ func (x *PrivacyEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrivacyEvent.ProtoReflect.Descriptor instead.
 func (*PrivacyEvent) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{12}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PrivacyEvent) GetKind() string {
@@ -1176,7 +1652,7 @@ type Withdraw struct {
 
 func (x *Withdraw) Reset() {
 	*x = Withdraw{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1664,7 @@ func (x *Withdraw) String() string {
 func (*Withdraw) ProtoMessage() {}
 
 func (x *Withdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1677,7 @@ func (x *Withdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdraw.ProtoReflect.Descriptor instead.
 func (*Withdraw) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{13}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Withdraw) GetRun() string {
@@ -1242,7 +1718,7 @@ type Votes struct {
 
 func (x *Votes) Reset() {
 	*x = Votes{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1730,7 @@ func (x *Votes) String() string {
 func (*Votes) ProtoMessage() {}
 
 func (x *Votes) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1743,7 @@ func (x *Votes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Votes.ProtoReflect.Descriptor instead.
 func (*Votes) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{14}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Votes) GetRun() string {
@@ -1323,7 +1799,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[15]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1811,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[15]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1824,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{15}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Sum) GetRun() string {
@@ -1401,7 +1877,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[16]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1889,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[16]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1902,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{16}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Refusal) GetRun() string {
@@ -1467,7 +1943,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[17]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +1955,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[17]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1492,7 +1968,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{17}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Ready) GetRun() string {
@@ -1518,24 +1994,30 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\aepsilon\x18\x04 \x01(\x01R\aepsilon\x12\x14\n" +
 	"\x05delta\x18\x05 \x01(\x01R\x05delta\x12\x16\n" +
 	"\x06filter\x18\x06 \x01(\tR\x06filter\x12#\n" +
-	"\rteachers_live\x18\a \x01(\rR\fteachersLive\"\xc6\x02\n" +
+	"\rteachers_live\x18\a \x01(\rR\fteachersLive\"\xaa\x03\n" +
 	"\vWorkRequest\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.conclave.v1.HelloH\x00R\x05hello\x12*\n" +
 	"\x05votes\x18\x02 \x01(\v2\x12.conclave.v1.VotesH\x00R\x05votes\x12$\n" +
 	"\x03sum\x18\x03 \x01(\v2\x10.conclave.v1.SumH\x00R\x03sum\x120\n" +
 	"\arefusal\x18\x04 \x01(\v2\x14.conclave.v1.RefusalH\x00R\arefusal\x12*\n" +
 	"\x05ready\x18\x06 \x01(\v2\x12.conclave.v1.ReadyH\x00R\x05ready\x126\n" +
-	"\tpermitted\x18\a \x01(\v2\x16.conclave.v1.PermittedH\x00R\tpermitted\x12\x18\n" +
+	"\tpermitted\x18\a \x01(\v2\x16.conclave.v1.PermittedH\x00R\tpermitted\x12-\n" +
+	"\x06agreed\x18\b \x01(\v2\x13.conclave.v1.AgreedH\x00R\x06agreed\x123\n" +
+	"\brevealed\x18\t \x01(\v2\x15.conclave.v1.RevealedH\x00R\brevealed\x12\x18\n" +
 	"\aattempt\x18\x05 \x01(\x04R\aattemptB\t\n" +
-	"\amessage\"\xde\x02\n" +
+	"\amessage\"\x80\x04\n" +
 	"\fWorkResponse\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.conclave.v1.WelcomeH\x00R\awelcome\x12,\n" +
 	"\x04part\x18\x02 \x01(\v2\x16.conclave.v1.RoundPartH\x00R\x04part\x123\n" +
 	"\bwithdraw\x18\x03 \x01(\v2\x15.conclave.v1.WithdrawH\x00R\bwithdraw\x126\n" +
 	"\aentries\x18\x06 \x01(\v2\x1a.conclave.v1.LedgerEntriesH\x00R\aentries\x12-\n" +
-	"\x06permit\x18\a \x01(\v2\x13.conclave.v1.PermitH\x00R\x06permit\x12\x18\n" +
+	"\x06permit\x18\a \x01(\v2\x13.conclave.v1.PermitH\x00R\x06permit\x126\n" +
+	"\tsurvivors\x18\b \x01(\v2\x16.conclave.v1.SurvivorsH\x00R\tsurvivors\x126\n" +
+	"\tagreement\x18\t \x01(\v2\x16.conclave.v1.AgreementH\x00R\tagreement\x12\x18\n" +
 	"\aattempt\x18\x04 \x01(\x04R\aattempt\x12-\n" +
-	"\x05terms\x18\x05 \x01(\v2\x17.conclave.v1.RoundTermsR\x05termsB\t\n" +
+	"\x05terms\x18\x05 \x01(\v2\x17.conclave.v1.RoundTermsR\x05terms\x120\n" +
+	"\x06masked\x18\n" +
+	" \x01(\v2\x18.conclave.v1.MaskedRoundR\x06maskedB\t\n" +
 	"\amessage\"\x87\x02\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
@@ -1564,10 +2046,39 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x18\n" +
 	"\aplanned\x18\x04 \x01(\rR\aplanned\x12\x18\n" +
 	"\aqueries\x18\x05 \x01(\rR\aqueries\x12\x1a\n" +
-	"\bquestion\x18\x06 \x01(\fR\bquestion\"3\n" +
+	"\bquestion\x18\x06 \x01(\fR\bquestion\"Z\n" +
 	"\tPermitted\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
-	"\x05round\x18\x02 \x01(\x04R\x05round\"q\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12%\n" +
+	"\x03key\x18\x03 \x01(\v2\x13.conclave.v1.RunKeyR\x03key\"r\n" +
+	"\x06RunKey\x12\x12\n" +
+	"\x04site\x18\x01 \x01(\tR\x04site\x12\x1a\n" +
+	"\bexchange\x18\x02 \x01(\fR\bexchange\x12\x1a\n" +
+	"\bidentity\x18\x03 \x01(\fR\bidentity\x12\x1c\n" +
+	"\tsignature\x18\x04 \x01(\fR\tsignature\"l\n" +
+	"\vMaskedRound\x12\x14\n" +
+	"\x05fence\x18\x01 \x01(\x04R\x05fence\x12\x18\n" +
+	"\acounter\x18\x02 \x01(\x04R\acounter\x12-\n" +
+	"\amembers\x18\x03 \x03(\v2\x13.conclave.v1.RunKeyR\amembers\"I\n" +
+	"\tSurvivors\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x14\n" +
+	"\x05sites\x18\x03 \x03(\tR\x05sites\"N\n" +
+	"\x06Agreed\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x1c\n" +
+	"\tsignature\x18\x03 \x01(\fR\tsignature\"S\n" +
+	"\tAgreement\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x1e\n" +
+	"\n" +
+	"signatures\x18\x03 \x03(\fR\n" +
+	"signatures\"X\n" +
+	"\bRevealed\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x10\n" +
+	"\x03own\x18\x03 \x01(\fR\x03own\x12\x12\n" +
+	"\x04lost\x18\x04 \x03(\fR\x04lost\"q\n" +
 	"\tRoundPart\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
@@ -1632,7 +2143,7 @@ func file_conclave_v1_teacher_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_teacher_proto_rawDescData
 }
 
-var file_conclave_v1_teacher_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_conclave_v1_teacher_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_conclave_v1_teacher_proto_goTypes = []any{
 	(*CheckRequest)(nil),  // 0: conclave.v1.CheckRequest
 	(*CheckResponse)(nil), // 1: conclave.v1.CheckResponse
@@ -1644,40 +2155,53 @@ var file_conclave_v1_teacher_proto_goTypes = []any{
 	(*LedgerHead)(nil),    // 7: conclave.v1.LedgerHead
 	(*Permit)(nil),        // 8: conclave.v1.Permit
 	(*Permitted)(nil),     // 9: conclave.v1.Permitted
-	(*RoundPart)(nil),     // 10: conclave.v1.RoundPart
-	(*RoundTerms)(nil),    // 11: conclave.v1.RoundTerms
-	(*PrivacyEvent)(nil),  // 12: conclave.v1.PrivacyEvent
-	(*Withdraw)(nil),      // 13: conclave.v1.Withdraw
-	(*Votes)(nil),         // 14: conclave.v1.Votes
-	(*Sum)(nil),           // 15: conclave.v1.Sum
-	(*Refusal)(nil),       // 16: conclave.v1.Refusal
-	(*Ready)(nil),         // 17: conclave.v1.Ready
+	(*RunKey)(nil),        // 10: conclave.v1.RunKey
+	(*MaskedRound)(nil),   // 11: conclave.v1.MaskedRound
+	(*Survivors)(nil),     // 12: conclave.v1.Survivors
+	(*Agreed)(nil),        // 13: conclave.v1.Agreed
+	(*Agreement)(nil),     // 14: conclave.v1.Agreement
+	(*Revealed)(nil),      // 15: conclave.v1.Revealed
+	(*RoundPart)(nil),     // 16: conclave.v1.RoundPart
+	(*RoundTerms)(nil),    // 17: conclave.v1.RoundTerms
+	(*PrivacyEvent)(nil),  // 18: conclave.v1.PrivacyEvent
+	(*Withdraw)(nil),      // 19: conclave.v1.Withdraw
+	(*Votes)(nil),         // 20: conclave.v1.Votes
+	(*Sum)(nil),           // 21: conclave.v1.Sum
+	(*Refusal)(nil),       // 22: conclave.v1.Refusal
+	(*Ready)(nil),         // 23: conclave.v1.Ready
 }
 var file_conclave_v1_teacher_proto_depIdxs = []int32{
 	4,  // 0: conclave.v1.CheckRequest.hello:type_name -> conclave.v1.Hello
 	4,  // 1: conclave.v1.WorkRequest.hello:type_name -> conclave.v1.Hello
-	14, // 2: conclave.v1.WorkRequest.votes:type_name -> conclave.v1.Votes
-	15, // 3: conclave.v1.WorkRequest.sum:type_name -> conclave.v1.Sum
-	16, // 4: conclave.v1.WorkRequest.refusal:type_name -> conclave.v1.Refusal
-	17, // 5: conclave.v1.WorkRequest.ready:type_name -> conclave.v1.Ready
+	20, // 2: conclave.v1.WorkRequest.votes:type_name -> conclave.v1.Votes
+	21, // 3: conclave.v1.WorkRequest.sum:type_name -> conclave.v1.Sum
+	22, // 4: conclave.v1.WorkRequest.refusal:type_name -> conclave.v1.Refusal
+	23, // 5: conclave.v1.WorkRequest.ready:type_name -> conclave.v1.Ready
 	9,  // 6: conclave.v1.WorkRequest.permitted:type_name -> conclave.v1.Permitted
-	5,  // 7: conclave.v1.WorkResponse.welcome:type_name -> conclave.v1.Welcome
-	10, // 8: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
-	13, // 9: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
-	6,  // 10: conclave.v1.WorkResponse.entries:type_name -> conclave.v1.LedgerEntries
-	8,  // 11: conclave.v1.WorkResponse.permit:type_name -> conclave.v1.Permit
-	11, // 12: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
-	7,  // 13: conclave.v1.Hello.ledger:type_name -> conclave.v1.LedgerHead
-	7,  // 14: conclave.v1.Welcome.ledger:type_name -> conclave.v1.LedgerHead
-	2,  // 15: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
-	0,  // 16: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
-	3,  // 17: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
-	1,  // 18: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
-	17, // [17:19] is the sub-list for method output_type
-	15, // [15:17] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	13, // 7: conclave.v1.WorkRequest.agreed:type_name -> conclave.v1.Agreed
+	15, // 8: conclave.v1.WorkRequest.revealed:type_name -> conclave.v1.Revealed
+	5,  // 9: conclave.v1.WorkResponse.welcome:type_name -> conclave.v1.Welcome
+	16, // 10: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
+	19, // 11: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
+	6,  // 12: conclave.v1.WorkResponse.entries:type_name -> conclave.v1.LedgerEntries
+	8,  // 13: conclave.v1.WorkResponse.permit:type_name -> conclave.v1.Permit
+	12, // 14: conclave.v1.WorkResponse.survivors:type_name -> conclave.v1.Survivors
+	14, // 15: conclave.v1.WorkResponse.agreement:type_name -> conclave.v1.Agreement
+	17, // 16: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
+	11, // 17: conclave.v1.WorkResponse.masked:type_name -> conclave.v1.MaskedRound
+	7,  // 18: conclave.v1.Hello.ledger:type_name -> conclave.v1.LedgerHead
+	7,  // 19: conclave.v1.Welcome.ledger:type_name -> conclave.v1.LedgerHead
+	10, // 20: conclave.v1.Permitted.key:type_name -> conclave.v1.RunKey
+	10, // 21: conclave.v1.MaskedRound.members:type_name -> conclave.v1.RunKey
+	2,  // 22: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
+	0,  // 23: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
+	3,  // 24: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
+	1,  // 25: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
+	24, // [24:26] is the sub-list for method output_type
+	22, // [22:24] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_teacher_proto_init() }
@@ -1692,6 +2216,8 @@ func file_conclave_v1_teacher_proto_init() {
 		(*WorkRequest_Refusal)(nil),
 		(*WorkRequest_Ready)(nil),
 		(*WorkRequest_Permitted)(nil),
+		(*WorkRequest_Agreed)(nil),
+		(*WorkRequest_Revealed)(nil),
 	}
 	file_conclave_v1_teacher_proto_msgTypes[3].OneofWrappers = []any{
 		(*WorkResponse_Welcome)(nil),
@@ -1699,6 +2225,8 @@ func file_conclave_v1_teacher_proto_init() {
 		(*WorkResponse_Withdraw)(nil),
 		(*WorkResponse_Entries)(nil),
 		(*WorkResponse_Permit)(nil),
+		(*WorkResponse_Survivors)(nil),
+		(*WorkResponse_Agreement)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1706,7 +2234,7 @@ func file_conclave_v1_teacher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_teacher_proto_rawDesc), len(file_conclave_v1_teacher_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

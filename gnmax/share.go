@@ -1,0 +1,79 @@
+package gnmax
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+)
+
+// minShare is the least standard deviation of a share, in whole steps.
+const minShare = 8
+
+// Share is one party's part of the noise of a sum whose noise nobody draws alone: each of several
+// parties adds a share to what it sends, and who knows some of the shares still does not know those of
+// the others. It is made by [GaussianSum.Share].
+//
+// Why this is private: so many honest parties add discrete Gaussian noise of variance parameter v/h
+// each, where v is what the whole noise needs and h their number. The sum of n discrete Gaussians of
+// standard deviation s is the discrete Gaussian of variance n s² but for [ShareError] in the logarithm
+// of each probability (Kairouz, Liu, Steinke 2021, Theorem 9). At s >= 8 that is below 1e-270 for any
+// number of parties: so no figure of an accountant moves. Shares of further parties are independent of
+// these, and add to what is private already.
+type Share struct{ noise Sigma }
+
+// Share is the part of the noise that each of so many honest parties adds, so that theirs alone is
+// enough. More noise comes of further parties. It is refused below 8 steps, where a sum of discrete Gaussians
+// is not close enough to one; use a finer fixed point then.
+func (m *GaussianSum) Share(honest int) (Share, error) {
+	if honest < 1 {
+		return Share{}, parameterErrorf("a share of noise among %d honest parties; there must be one or more", honest)
+	}
+	if m.sigma.t == 0 {
+		return Share{}, errZeroParameter
+	}
+	v := m.sigma.variance()
+	v.Quo(v, new(big.Rat).SetInt64(int64(honest)))
+	if v.Cmp(big.NewRat(minShare*minShare, 1)) < 0 {
+		return Share{}, parameterErrorf("noise of %v steps in shares of %d parties: each would be below %d steps; "+
+			"use a "+
+			"finer fixed point, or fewer parties", m.sigma.Float(), honest, minShare)
+	}
+	return Share{sigmaOfVariance(v)}, nil
+}
+
+// Draw fills dst with independent draws of the share.
+func (s Share) Draw(src *Source, dst []int64) error {
+	if err := src.DiscreteGaussians(dst, s.noise); err != nil {
+		return fmt.Errorf("draw a share of the noise: %w", err)
+	}
+	return nil
+}
+
+// Parameters name the share exactly: its variance parameter is t w/q.
+func (s Share) Parameters() (t, w, q uint64) { return s.noise.t, s.noise.w, s.noise.q }
+
+// Sigma is the share's standard deviation in whole steps.
+func (s Share) Sigma() float64 {
+	v, _ := s.noise.variance().Float64()
+	return math.Sqrt(v)
+}
+
+// variance is the variance parameter of the noise, t w/q.
+func (s Sigma) variance() *big.Rat {
+	v := new(big.Rat).SetFrac(new(big.Int).SetUint64(s.w), new(big.Int).SetUint64(s.q))
+	return v.Mul(v, new(big.Rat).SetInt(new(big.Int).SetUint64(s.t)))
+}
+
+// ShareError bounds by how much the logarithm of a probability of the sum of n discrete Gaussians of
+// standard deviation sigma, in whole steps, differs from that of one discrete Gaussian of their variance:
+//
+//	tau = 10 (exp(-2 pi² sigma² 1/2) + ... + exp(-2 pi² sigma² (n-1)/n))
+//
+// (Kairouz, Liu, Steinke 2021, Theorem 9).
+func ShareError(sigma float64, n int) float64 {
+	tau := 0.0
+	for k := 1; k < n; k++ {
+		tau += 10 * math.Exp(-2*math.Pi*math.Pi*sigma*sigma*float64(k)/float64(k+1))
+	}
+	return tau
+}

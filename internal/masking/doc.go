@@ -1,0 +1,44 @@
+// Package masking adds up vectors of several sites so that who adds sees the noisy total and nothing else.
+// It is the protocol of Bonawitz and others (2017) without secret sharing: a sum opens if all whose
+// answers are in it agree, and else not at all. The noise is drawn by the sites, in shares.
+//
+// # The protocol
+//
+// A [Group] stands in the run's spec: the members, each with the fingerprint of its certificate's key, the
+// quorum q, and how many of them may collude, c. Vectors are of 64-bit numbers, which are added modulo 2^64.
+//
+//  0. Each member makes an X25519 key for the run, signed with its certificate's key ([Party.Key]). It lives in
+//     the memory of its process. A member that starts again has another one, so that nothing which was asked
+//     of it before can be asked again: no answer, no signature, no seed.
+//  1. The aggregator announces an attempt at a round ([Terms]): what is asked, the noise, and the members S that
+//     are there, with their signed keys. Each checks all of it, and answers with
+//     x + e + PRG(b) + sum over the others of +-PRG(s), where x is its vector, e its share of the noise
+//     ([gnmax.Share]), b 32 fresh random bytes, and s a seed that it shares with the other by
+//     their run keys and the hash of the terms. Of two the one whose site comes first adds, the other
+//     subtracts: in the sum over S all these masks cancel.
+//  2. The aggregator names U, those that answered. Each of them signs it ([Party.Agree]): one U of an attempt, with
+//     itself and a quorum in it.
+//  3. Each that has verified the signatures of all of U reveals its b, and the seeds that it shares with S minus U
+//     ([Party.Reveal]). With those of all of U the aggregator opens the sum ([Open]).
+//
+// # Why this is private
+//
+// Against the aggregator with up to c of the members, which hand it all that they know; computational, by the
+// hardness of X25519 and AES:
+//
+//   - One answer is uniform. Of an honest member b is revealed for one U of one attempt, or never. Without b
+//     its answer is hidden by PRG(b). With b it is hidden by the seeds that it shares with the other honest
+//     members of U, which nobody reveals: a member reveals seeds of S minus U for the U that it signed, and no
+//     two honest members of one U have signed different ones, as each verified the signatures of all of U. So
+//     what is opened is the sum over all honest members of U.
+//   - There is one such U in an attempt: it has q members, of which q - c are honest at least. Two that share no
+//     honest member would need 2 (q - c) of the N - c honest ones: 2q > N + c leaves no room for that
+//     ([Group.Validate]).
+//   - The sum over the honest members of U has noise of q - c shares or more, and these are enough ([gnmax.Share]).
+//   - Each attempt has seeds, masks and noise of its own, because its number is in the terms and b is fresh. So two
+//     attempts are two noisy answers, and cost as much: a site's ledger charges each before the answer leaves.
+//   - A key that the aggregator made up has no signature by a key whose fingerprint is in the spec.
+//
+// Not hidden: who takes part, when, and how long it takes. Not defended: a member whose answer is wrong spoils the
+// total. A later break of X25519 opens recorded traffic.
+package masking

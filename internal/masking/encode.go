@@ -1,0 +1,25 @@
+package masking
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+)
+
+// version begins everything that is hashed or signed.
+const version = "conclave masked sums 1"
+
+// encoding is a list of fields, each with its length in front, so that no two lists have the same bytes.
+type encoding []byte
+
+// encode begins a list for one purpose.
+func encode(purpose string) encoding { return encoding{}.text(version).text(purpose) }
+
+func (e encoding) bytes(field []byte) encoding {
+	return append(binary.BigEndian.AppendUint64(e, uint64(len(field))), field...)
+}
+
+func (e encoding) text(field string) encoding { return e.bytes([]byte(field)) }
+
+func (e encoding) number(n uint64) encoding { return e.bytes(binary.BigEndian.AppendUint64(nil, n)) }
+
+func (e encoding) digest() [sha256.Size]byte { return sha256.Sum256(e) }

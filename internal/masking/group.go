@@ -1,0 +1,113 @@
+package masking
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// MaxMembers bounds a group: each member shares a mask with each other one.
+const MaxMembers = 200
+
+// Member is a site of a masked run.
+type Member struct {
+	Site string
+	Key  [sha256.Size]byte // SHA-256 of the public key of its certificate (PKIX, DER)
+}
+
+// Group is among whom the sums of a run are masked. N, q and c of the package's documentation are
+// the number of its members, Quorum and Colluding.
+type Group struct {
+	Members   []Member // in the order of their sites
+	Quorum    int
+	Colluding int
+}
+
+// LeastQuorum is the smallest quorum of so many members of which some may collude: with less, two sums
+// without a common honest member could be opened.
+func LeastQuorum(members, colluding int) int { return (members+colluding)/2 + 1 }
+
+// Parse reads and checks a group as it stands in a run's spec. An error can be told to anybody.
+func Parse(m *conclavev1.Masked) (Group, error) {
+	g := Group{Quorum: int(m.GetQuorum()), Colluding: int(m.GetColluding())}
+	for _, member := range m.GetMembers() {
+		if len(member.GetKey()) != sha256.Size {
+			return Group{}, fmt.Errorf("the key of member %q has %d bytes; give the SHA-256 of its certificate's "+
+				"public "+
+				"key, %d bytes", member.GetSite(), len(member.GetKey()), sha256.Size)
+		}
+		g.Members = append(g.Members, Member{member.GetSite(), [sha256.Size]byte(member.GetKey())})
+	}
+	return g, g.Validate()
+}
+
+// Wire is the group as it stands in a run's spec.
+func (g Group) Wire() *conclavev1.Masked {
+	m := &conclavev1.Masked{Quorum: uint32(g.Quorum), Colluding: uint32(g.Colluding)}
+	for _, member := range g.Members {
+		m.Members = append(m.Members, &conclavev1.Member{Site: member.Site, Key: member.Key[:]})
+	}
+	return m
+}
+
+// Validate reports what keeps a group from hiding anything.
+func (g Group) Validate() error {
+	n := len(g.Members)
+	switch {
+	case n < 2:
+		return fmt.Errorf("a masked run of %d sites; with one there is nobody to hide its sum among: name two or more "+
+			"members, or ask without masks", n)
+	case n > MaxMembers:
+		return fmt.Errorf("a masked run of %d sites; %d are the most", n, MaxMembers)
+	case g.Colluding < 0 || g.Colluding > n-1:
+		return fmt.Errorf("colluding is %d of %d sites; use 0 to %d, so that one honest site is left", g.Colluding, n,
+			n-1)
+	case g.Quorum < LeastQuorum(n, g.Colluding) || g.Quorum > n:
+		return fmt.Errorf("a quorum of %d of %d sites, of which %d may collude; use %d to %d: below that two sums "+
+			"without a common honest site could be opened", g.Quorum, n, g.Colluding, LeastQuorum(n, g.Colluding), n)
+	}
+	keys := map[[sha256.Size]byte]string{}
+	for i, m := range g.Members {
+		switch other, taken := keys[m.Key]; {
+		case m.Site == "":
+			return errors.New("a member of the masked run has no site; name it")
+		case i > 0 && strings.Compare(g.Members[i-1].Site, m.Site) >= 0:
+			return fmt.Errorf("member %q stands after %q; name each site once, in the order of names", m.Site,
+				g.Members[i-1].Site)
+		case taken:
+			return fmt.Errorf("members %q and %q have the same key; each site has a certificate of its own", other,
+				m.Site)
+		}
+		keys[m.Key] = m.Site
+	}
+	return nil
+}
+
+// Honest is the number of honest members that a sum has at least: q - c, and 1 or more.
+func (g Group) Honest() int { return max(1, g.Quorum-g.Colluding) }
+
+// Surplus is by how much the noise of a sum is larger than it need be, where so many members are in it: each
+// adds a share of what [Group.Honest] members need.
+func (g Group) Surplus(members int) float64 { return math.Sqrt(float64(members) / float64(g.Honest())) }
+
+// find returns the member of a site.
+func (g Group) find(site string) (Member, bool) {
+	for _, m := range g.Members {
+		if m.Site == site {
+			return m, true
+		}
+	}
+	return Member{}, false
+}
+
+// Has says whether a site with a public key (PKIX, DER) is a member.
+func (g Group) Has(site string, identity []byte) bool {
+	m, ok := g.find(site)
+	sum := sha256.Sum256(identity)
+	return ok && bytes.Equal(m.Key[:], sum[:])
+}

@@ -1,0 +1,68 @@
+package masking
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ecdh"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+)
+
+// seedBytes is the size of a seed: the key of AES-256.
+const seedBytes = 32
+
+// newSeed makes 32 fresh random bytes.
+func newSeed() (seed [seedBytes]byte) {
+	rand.Read(seed[:]) // never fails
+	return seed
+}
+
+// pairSeed is the seed that two members share in an attempt: HKDF of what X25519 gives them, over all that tells
+// it from other seeds. Both compute the same.
+func pairSeed(own *ecdh.PrivateKey, other []byte, terms Digest, first, second string) (seed [seedBytes]byte, err error) {
+	public, err := ecdh.X25519().NewPublicKey(other)
+	if err != nil {
+		return seed, fmt.Errorf("the run key is no X25519 key: %w", err)
+	}
+	shared, err := own.ECDH(public) // refuses what gives zeros
+	if err != nil {
+		return seed, fmt.Errorf("the run key cannot be used: %w", err)
+	}
+	info := encode("pair").bytes(terms[:]).text(first).text(second)
+	raw, err := hkdf.Key(sha256.New, shared, nil, string(info), seedBytes)
+	if err != nil {
+		return seed, fmt.Errorf("derive a mask's seed: %w", err)
+	}
+	return [seedBytes]byte(raw), nil
+}
+
+// maskChunk is how many entries of a mask are made at a time.
+const maskChunk = 4096
+
+// addMask adds the mask of a seed to a vector modulo 2^64, or subtracts it: AES-256 in counter mode from zero, eight
+// bytes an entry, little-endian. A seed makes one mask, so a counter from zero repeats nothing.
+func addMask(vector []int64, seed [seedBytes]byte, subtract bool) {
+	block, err := aes.NewCipher(seed[:])
+	if err != nil {
+		panic(err) // the seed has the size of a key
+	}
+	stream := cipher.NewCTR(block, make([]byte, aes.BlockSize))
+	var buffer [8 * maskChunk]byte
+	for len(vector) > 0 {
+		n := min(len(vector), maskChunk)
+		chunk := buffer[:8*n]
+		clear(chunk)
+		stream.XORKeyStream(chunk, chunk)
+		for i := range n {
+			m := int64(binary.LittleEndian.Uint64(chunk[8*i:]))
+			if subtract {
+				m = -m
+			}
+			vector[i] += m // wraps around, which is what is meant
+		}
+		vector = vector[n:]
+	}
+}

@@ -1,0 +1,61 @@
+package masking
+
+import (
+	"fmt"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// CheckAgreed verifies a survivor's signature, as all other survivors will.
+func (t *Terms) CheckAgreed(survivors []string, site string, signature []byte) error {
+	at := t.at(site)
+	if at < 0 {
+		return fmt.Errorf("%q was not asked", site)
+	}
+	if err := verify(t.Members[at].GetIdentity(), agreed(t.Run, t.Digest(), survivors), signature); err != nil {
+		return fmt.Errorf("%q agrees to other members in the sum: %w", site, err)
+	}
+	return nil
+}
+
+// CheckRevealed says whether what a survivor reveals has the form that opens the sum.
+func (t *Terms) CheckRevealed(survivors []string, r *conclavev1.Revealed) error {
+	if lost := len(t.Members) - len(survivors); len(r.GetOwn()) != seedBytes || len(r.GetLost()) != lost {
+		return fmt.Errorf("a seed of %d bytes and %d of lost members, where %d bytes and %d are due", len(r.GetOwn()),
+			len(r.GetLost()), seedBytes, lost)
+	}
+	for _, seed := range r.GetLost() {
+		if len(seed) != seedBytes {
+			return fmt.Errorf("the seed of a lost member has %d bytes; %d are due", len(seed), seedBytes)
+		}
+	}
+	return nil
+}
+
+// Open takes the masks off the sum of the survivors' answers, in place; revealed are theirs, in their order,
+// each checked.
+func (t *Terms) Open(sum []int64, survivors []string, revealed []*conclavev1.Revealed) {
+	survives := map[string]bool{}
+	for _, site := range survivors {
+		survives[site] = true
+	}
+	for i, site := range survivors {
+		addMask(sum, [seedBytes]byte(revealed[i].GetOwn()), true)
+		next := 0
+		for _, m := range t.Members {
+			if survives[m.GetSite()] {
+				continue
+			}
+			// The first of two had added their mask.
+			addMask(sum, [seedBytes]byte(revealed[i].GetLost()[next]), site < m.GetSite())
+			next++
+		}
+	}
+}
+
+// AddUp adds an answer to a sum modulo 2^64.
+func AddUp(sum, answer []int64) {
+	for i, v := range answer {
+		sum[i] += v
+	}
+}

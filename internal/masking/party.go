@@ -1,0 +1,243 @@
+package masking
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdh"
+	"crypto/rand"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// maxRuns bounds the runs of which a party has a key at a time.
+const maxRuns = 256
+
+// Party is a member's side. It may be used by several goroutines at once.
+type Party struct {
+	site     string
+	identity []byte // its public key, PKIX in DER
+	signer   crypto.Signer
+	source   *gnmax.Source
+
+	mu   sync.Mutex
+	runs map[string]*partyRun
+}
+
+// partyRun is what a party keeps of a run, in memory alone.
+type partyRun struct {
+	spec Digest
+	key  *ecdh.PrivateKey
+	wire *conclavev1.RunKey
+	// fence, counter and round are those of the newest attempt; attempts is how many the round had.
+	fence, counter, round uint64
+	attempts              int
+	attempt               *Attempt // the newest
+}
+
+// NewParty returns the party of a site, with the key of its certificate.
+func NewParty(site string, signer crypto.Signer) (*Party, error) {
+	identity, err := x509.MarshalPKIXPublicKey(signer.Public())
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate's key: %w", err)
+	}
+	return &Party{site: site, identity: identity, signer: signer, source: gnmax.NewSource(),
+		runs: map[string]*partyRun{}}, nil
+}
+
+// Key returns the party's signed key of a run, a new one the first time.
+func (p *Party) Key(run string, spec Digest, g Group) (*conclavev1.RunKey, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.runs[run]; r != nil && r.spec == spec {
+		return r.wire, nil
+	}
+	if !g.Has(p.site, p.identity) {
+		return nil, fmt.Errorf("site %q with its certificate's key is no member of run %q; open a run whose spec "+
+			"names "+
+			"it and the SHA-256 of that key", p.site, run)
+	}
+	if p.runs[run] == nil && len(p.runs) >= maxRuns {
+		return nil, fmt.Errorf("this node has keys of %d masked runs, the most there may be; end some", maxRuns)
+	}
+	key, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a run key: %w", err)
+	}
+	k := &conclavev1.RunKey{Site: p.site, Exchange: key.PublicKey().Bytes(), Identity: p.identity}
+	if k.Signature, err = sign(p.signer, signedKey(run, spec, k)); err != nil {
+		return nil, fmt.Errorf("sign a run key: %w", err)
+	}
+	p.runs[run] = &partyRun{spec: spec, key: key, wire: k}
+	return k, nil
+}
+
+// Over forgets a run's keys and attempts.
+func (p *Party) Over(run string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.runs, run)
+}
+
+// Attempt is a party's part in one attempt at a round.
+type Attempt struct {
+	party  *Party
+	terms  *Terms
+	digest Digest
+	seeds  [][seedBytes]byte // shared with each of the members; zeros at its own place
+	own    [seedBytes]byte   // of its own mask
+
+	masked    bool // it answered
+	survivors []string
+	signature []byte // of survivors, once it agreed
+	revealed  *conclavev1.Revealed
+}
+
+// Begin checks an attempt at a round, and takes part in it. The attempt before it can no longer be agreed to.
+func (p *Party) Begin(t *Terms) (*Attempt, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.runs[t.Run]
+	at := t.at(p.site)
+	if r == nil || r.spec != t.Spec || at < 0 || !bytes.Equal(t.Members[at].GetExchange(), r.wire.GetExchange()) {
+		return nil, fmt.Errorf("the attempt is not among those who have this node's key of run %q; ask for its key "+
+			"again",
+			t.Run)
+	}
+	if t.Fence < r.fence || t.Fence == r.fence && t.Counter <= r.counter || t.Round < r.round {
+		return nil, fmt.Errorf("attempt %d.%d at round %d of run %q is not newer than the one before, %d.%d at "+
+			"round %d; "+
+			"begin another one", t.Fence, t.Counter, t.Round, t.Run, r.fence, r.counter, r.round)
+	}
+	attempts := 1
+	if r.attempt != nil && r.round == t.Round {
+		attempts = r.attempts + 1
+	}
+	if attempts > 1+Retries {
+		return nil, fmt.Errorf("round %d of run %q was attempted %d times, the most that a member answers; open "+
+			"another "+
+			"run", t.Round, t.Run, r.attempts)
+	}
+	a := &Attempt{party: p, terms: t, digest: t.Digest(), seeds: make([][seedBytes]byte, len(t.Members)), own: newSeed()}
+	for i, m := range t.Members {
+		if i == at {
+			continue
+		}
+		first, second := min(p.site, m.GetSite()), max(p.site, m.GetSite())
+		seed, err := pairSeed(r.key, m.GetExchange(), a.digest, first, second)
+		if err != nil {
+			return nil, fmt.Errorf("the run key of %q: %w", m.GetSite(), err)
+		}
+		a.seeds[i] = seed
+	}
+	r.fence, r.counter, r.round, r.attempts, r.attempt = t.Fence, t.Counter, t.Round, attempts, a
+	return a, nil
+}
+
+// Digest names the attempt.
+func (a *Attempt) Digest() Digest { return a.digest }
+
+// Mask adds the party's share of the noise and its masks to a vector, in place, once.
+func (a *Attempt) Mask(vector []int64) error {
+	a.party.mu.Lock()
+	defer a.party.mu.Unlock()
+	if len(vector) != a.terms.Entries {
+		return fmt.Errorf("a vector of %d entries where the terms have %d", len(vector), a.terms.Entries)
+	}
+	if a.masked {
+		return errors.New("the attempt was answered already; begin another one")
+	}
+	a.masked = true
+	noise := make([]int64, len(vector))
+	if err := a.terms.Share.Draw(a.party.source, noise); err != nil {
+		return err
+	}
+	AddUp(vector, noise)
+	addMask(vector, a.own, false)
+	for i, m := range a.terms.Members {
+		if m.GetSite() != a.party.site {
+			addMask(vector, a.seeds[i], a.party.site > m.GetSite())
+		}
+	}
+	return nil
+}
+
+// newest returns the newest attempt at a round, which the party has answered.
+func (p *Party) newest(run string, round uint64) (*Attempt, error) {
+	r := p.runs[run]
+	if r == nil || r.attempt == nil || r.round != round || !r.attempt.masked {
+		return nil, fmt.Errorf("round %d of run %q is not the one that this node has answered last; begin another "+
+			"attempt",
+			round, run)
+	}
+	return r.attempt, nil
+}
+
+// Agree signs who is in the sum of the newest attempt: one list, with a quorum and the party in it.
+func (p *Party) Agree(run string, round uint64, survivors []string) ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, err := p.newest(run, round)
+	if err != nil {
+		return nil, err
+	}
+	if a.signature != nil {
+		if !slices.Equal(a.survivors, survivors) {
+			return nil, errors.New("this node agreed to other members in the sum; begin another attempt")
+		}
+		return a.signature, nil
+	}
+	if err := a.terms.checkSurvivors(survivors); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(survivors, p.site) {
+		return nil, fmt.Errorf("site %q is not in the sum; it reveals nothing", p.site)
+	}
+	signature, err := sign(p.signer, agreed(run, a.digest, survivors))
+	if err != nil {
+		return nil, fmt.Errorf("sign the members in the sum: %w", err)
+	}
+	a.survivors, a.signature = slices.Clone(survivors), signature
+	return signature, nil
+}
+
+// Reveal opens the party's answer to the newest attempt, where all in the sum agreed: signatures are theirs, in
+// the order of the survivors that the party agreed to.
+func (p *Party) Reveal(run string, round uint64, signatures [][]byte) (*conclavev1.Revealed, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, err := p.newest(run, round)
+	if err != nil {
+		return nil, err
+	}
+	if a.signature == nil {
+		return nil, errors.New("this node has not agreed to who is in the sum")
+	}
+	if a.revealed != nil {
+		return a.revealed, nil
+	}
+	if len(signatures) != len(a.survivors) {
+		return nil, fmt.Errorf("%d signatures of %d members in the sum", len(signatures), len(a.survivors))
+	}
+	for i, site := range a.survivors {
+		if err := a.terms.CheckAgreed(a.survivors, site, signatures[i]); err != nil {
+			return nil, err
+		}
+	}
+	out := &conclavev1.Revealed{Run: run, Round: round, Own: bytes.Clone(a.own[:])}
+	for i, m := range a.terms.Members {
+		if !slices.Contains(a.survivors, m.GetSite()) {
+			out.Lost = append(out.Lost, bytes.Clone(a.seeds[i][:]))
+		}
+	}
+	a.revealed = out
+	return out, nil
+}

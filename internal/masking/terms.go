@@ -1,0 +1,118 @@
+package masking
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Digest is a SHA-256.
+type Digest = [sha256.Size]byte
+
+// Retries is how often a member answers one round again, where an attempt before did not open.
+// Each costs as much as the round.
+const Retries = 3
+
+// Terms are those of one attempt at a round. Whoever takes part computes them itself, of what it was sent.
+type Terms struct {
+	Run   string
+	Spec  Digest // of the run's spec, which names dataset, plan and group
+	Group Group  // as the spec has it
+	Round uint64
+	// Fence and Counter name the attempt; those of later ones are larger.
+	Fence, Counter uint64
+	Question       Digest // of the round's bytes
+	Entries        int    // of the vector
+	Share          gnmax.Share
+	// Members are S, those that are asked, in the order of their sites.
+	Members []*conclavev1.RunKey
+}
+
+// Digest names the attempt: two that differ in anything have different ones.
+func (t *Terms) Digest() Digest {
+	e := encode("terms").text(t.Run).bytes(t.Spec[:]).number(t.Round).number(t.Fence).number(t.Counter).
+		bytes(t.Question[:]).number(uint64(t.Entries))
+	tt, w, q := t.Share.Parameters()
+	e = e.number(tt).number(w).number(q).number(uint64(len(t.Group.Members))).number(uint64(t.Group.Quorum)).
+		number(uint64(t.Group.Colluding)).number(uint64(len(t.Members)))
+	for _, m := range t.Members {
+		e = e.text(m.GetSite()).bytes(m.GetExchange()).bytes(m.GetIdentity()).bytes(m.GetSignature())
+	}
+	return e.digest()
+}
+
+// Check verifies who takes part: a quorum of members, each with a key of this run that its certificate's key
+// signed. An error can be told to anybody.
+func (t *Terms) Check() error {
+	if t.Entries < 1 {
+		return errors.New("a masked sum of no entries; ask for one or more")
+	}
+	if len(t.Members) < t.Group.Quorum {
+		return fmt.Errorf("%d members are to take part and the quorum is %d; ask when more are there", len(t.Members),
+			t.Group.Quorum)
+	}
+	for i, m := range t.Members {
+		if i > 0 && t.Members[i-1].GetSite() >= m.GetSite() {
+			return fmt.Errorf("member %q stands after %q; name each once, in the order of names", m.GetSite(),
+				t.Members[i-1].GetSite())
+		}
+		if err := CheckKey(t.Run, t.Spec, t.Group, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// signedKey is what a member signs of its key.
+func signedKey(run string, spec Digest, k *conclavev1.RunKey) encoding {
+	return encode("run key").text(run).bytes(spec[:]).text(k.GetSite()).bytes(k.GetExchange())
+}
+
+// CheckKey says whether a run key is that of a member.
+func CheckKey(run string, spec Digest, g Group, k *conclavev1.RunKey) error {
+	if !g.Has(k.GetSite(), k.GetIdentity()) {
+		return fmt.Errorf("%q with the key that it shows is no member of run %q; members stand in the run's spec, "+
+			"with "+
+			"the SHA-256 of their certificates' public keys", k.GetSite(), run)
+	}
+	if err := verify(k.GetIdentity(), signedKey(run, spec, k), k.GetSignature()); err != nil {
+		return fmt.Errorf("the run key of %q: %w", k.GetSite(), err)
+	}
+	return nil
+}
+
+// agreed is what survivors sign.
+func agreed(run string, terms Digest, survivors []string) encoding {
+	e := encode("survivors").text(run).bytes(terms[:]).number(uint64(len(survivors)))
+	for _, site := range survivors {
+		e = e.text(site)
+	}
+	return e
+}
+
+// at is the place of a site among the members, -1 where it is none.
+func (t *Terms) at(site string) int {
+	for i, m := range t.Members {
+		if m.GetSite() == site {
+			return i
+		}
+	}
+	return -1
+}
+
+// checkSurvivors says whether U can stand: a quorum of those that were asked, in order.
+func (t *Terms) checkSurvivors(survivors []string) error {
+	if len(survivors) < t.Group.Quorum {
+		return fmt.Errorf("%d members are to be in the sum and the quorum is %d; begin another attempt", len(survivors),
+			t.Group.Quorum)
+	}
+	for i, site := range survivors {
+		if t.at(site) < 0 || i > 0 && survivors[i-1] >= site {
+			return fmt.Errorf("the members in the sum are not those that were asked, each once and in order: %q", site)
+		}
+	}
+	return nil
+}

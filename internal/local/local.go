@@ -25,6 +25,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/run"
@@ -97,6 +98,11 @@ func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Re
 	}
 	if err := issueCertificates(filepath.Join(state, "certs"), spec); err != nil {
 		return nil, err
+	}
+	if spec.Aggregation.Masked {
+		if spec.Aggregation.Members, err = members(filepath.Join(state, "certs"), spec); err != nil {
+			return nil, err
+		}
 	}
 
 	return cluster(ctx, job, job, sites, state, o)
@@ -243,6 +249,22 @@ func issueCertificates(dir string, spec *runfile.Spec) error {
 		}
 	}
 	return nil
+}
+
+// members are the sites of a masked run, with the fingerprints of the certificates that were made for them.
+func members(dir string, spec *runfile.Spec) (all []runfile.Member, err error) {
+	for _, d := range spec.Data {
+		key, err := pemfile.LoadKey(certs.IssuedFiles(dir, certs.RoleNode, d.Site).Key)
+		if err != nil {
+			return nil, err
+		}
+		fingerprint, err := certs.Fingerprint(key.Public())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, runfile.Member{Site: d.Site, Key: fingerprint})
+	}
+	return all, nil
 }
 
 // nodeConfigs prepares a node for each site. Teachers are divided in proportion

@@ -22,7 +22,9 @@ func newSeed() (seed [seedBytes]byte) {
 
 // pairSeed is the seed that two members share in an attempt: HKDF of what X25519 gives them, over all that tells
 // it from other seeds. Both compute the same.
-func pairSeed(own *ecdh.PrivateKey, other []byte, terms Digest, first, second string) (seed [seedBytes]byte, err error) {
+func pairSeed(own *ecdh.PrivateKey, other []byte, terms Digest, first, second string) (
+	seed [seedBytes]byte, err error,
+) {
 	public, err := ecdh.X25519().NewPublicKey(other)
 	if err != nil {
 		return seed, fmt.Errorf("the run key is no X25519 key: %w", err)

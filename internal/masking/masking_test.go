@@ -62,7 +62,8 @@ func (r *run) terms(round uint64, entries int, among ...int) *Terms {
 	sum := testkit.Value(gnmax.NewGaussianSum(1<<8, 2))
 	t := &Terms{
 		Run: "r", Spec: r.spec, Group: r.group, Round: round, Fence: 1, Counter: r.counter,
-		Question: sha256.Sum256([]byte("question")), Entries: entries, Share: testkit.Value(sum.Share(r.group.Honest())),
+		Question: sha256.Sum256([]byte("question")), Entries: entries,
+		Share: testkit.Value(sum.Share(r.group.Honest())),
 	}
 	for _, i := range among {
 		k, err := r.parties[i].Key(t.Run, r.spec, r.group)
@@ -392,7 +393,8 @@ func TestGroups(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
-		if parsed, again := Parse(c.group.Wire()); c.want == "" && (again != nil || !slices.Equal(parsed.Members, three)) {
+		parsed, again := Parse(c.group.Wire())
+		if c.want == "" && (again != nil || !slices.Equal(parsed.Members, three)) {
 			t.Errorf("%s: %v, %v", name, parsed, again)
 		}
 	}

@@ -126,7 +126,9 @@ func (p *Party) Begin(t *Terms) (*Attempt, error) {
 			"another "+
 			"run", t.Round, t.Run, r.attempts)
 	}
-	a := &Attempt{party: p, terms: t, digest: t.Digest(), seeds: make([][seedBytes]byte, len(t.Members)), own: newSeed()}
+	a := &Attempt{
+		party: p, terms: t, digest: t.Digest(), seeds: make([][seedBytes]byte, len(t.Members)), own: newSeed(),
+	}
 	for i, m := range t.Members {
 		if i == at {
 			continue

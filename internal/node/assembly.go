@@ -35,8 +35,9 @@ type assembly struct {
 	// broken is set once the round was refused, so that the parts still on
 	// their way are not refused one by one.
 	broken bool
-	// terms came with the first part.
-	terms *conclavev1.RoundTerms
+	// terms and masked came with the first part.
+	terms  *conclavev1.RoundTerms
+	masked *conclavev1.MaskedRound
 }
 
 // toBePermitted is what a site decides by: of a pass the question that it serves, which is charged.
@@ -54,7 +55,7 @@ func (q *received) toBePermitted() *conclavev1.Permit {
 // add takes the next part and returns the round once it is whole.
 func (a *assembly) add(p *conclavev1.RoundPart) (*received, error) {
 	if p.Part == 0 {
-		*a = assembly{run: p.Run, round: p.Round, parts: p.Parts, terms: a.terms}
+		*a = assembly{run: p.Run, round: p.Round, parts: p.Parts, terms: a.terms, masked: a.masked}
 	} else if a.broken && p.Run == a.run && p.Round == a.round {
 		return nil, nil
 	}

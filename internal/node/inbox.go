@@ -27,7 +27,9 @@ type task struct {
 	round    uint64
 	attempt  uint64 // names the asking; the answer brings it back
 	question *received
+	masked   *conclavev1.MaskedRound // with a question of a masked run
 	permit   *conclavev1.Permit
+	opens    *conclavev1.WorkResponse // survivors or an agreement, of a masked round
 	spec     announced
 	refusal  error
 	wanted   context.Context // of a round, until it is withdrawn; nil of others
@@ -35,7 +37,7 @@ type task struct {
 
 // bytes are those that came down the stream for it.
 func (t task) bytes() int {
-	n := t.spec.bytes
+	n := len(t.spec.raw)
 	if t.question != nil {
 		n += t.question.bytes
 	}

@@ -20,6 +20,8 @@ type Node struct {
 	ledger *ledgerHead
 	// policy stands before all answers.
 	policy *policy
+	// masks are the node's part in masked runs.
+	masks *masks
 	// watch is for the site's operator.
 	watch *watch
 	// peer is the aggregator at the other end of the stream.

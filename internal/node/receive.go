@@ -38,6 +38,7 @@ func (n *Node) end(runs []string) error {
 		return err
 	}
 	for _, run := range runs {
+		n.masks.over(run)
 		if !runRule.MatchString(run) { // it would be part of a path, and nothing is kept of it
 			continue
 		}
@@ -73,20 +74,28 @@ func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) 
 	case m.GetPart() != nil:
 		p := m.GetPart()
 		if p.Part == 0 {
-			parts.terms = m.GetTerms()
+			parts.terms, parts.masked = m.GetTerms(), m.GetMasked()
 		}
 		q, err := parts.add(p)
 		if q == nil && err == nil {
 			return nil
 		}
 		return in.put(task{
-			run: p.Run, round: p.Round, attempt: m.Attempt, question: q, spec: announcedBy(parts.terms), refusal: err,
+			run: p.Run, round: p.Round, attempt: m.Attempt, question: q, masked: parts.masked,
+			spec: announcedBy(parts.terms), refusal: err,
 		})
+	case m.GetSurvivors() != nil:
+		s := m.GetSurvivors()
+		return in.putBeside(task{run: s.Run, round: s.Round, attempt: m.Attempt, opens: m})
+	case m.GetAgreement() != nil:
+		a := m.GetAgreement()
+		return in.putBeside(task{run: a.Run, round: a.Round, attempt: m.Attempt, opens: m})
 	case m.GetWithdraw() != nil:
 		w := m.GetWithdraw()
 		if w.Over {
 			in.over(w.Run)
 			n.policy.forget(w.Run)
+			n.masks.over(w.Run)
 			n.log.Info("run is over", zap.String("run", w.Run))
 			return nil
 		}

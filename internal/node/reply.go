@@ -17,12 +17,24 @@ import (
 
 // reply answers a task, or refuses it with the reason.
 func (n *Node) reply(t task) *conclavev1.WorkRequest {
+	if t.opens != nil {
+		return n.open(t)
+	}
 	request := n.policy.request(t)
-	err := n.mayWork(t, request)
+	attempt, err := n.masks.begin(t, n.kinds, n.site.Public)
+	if attempt != nil {
+		request.Question = attempt.name() // each attempt is charged
+	}
+	if err == nil {
+		err = n.mayWork(t, request)
+	}
 	if err == nil && t.permit != nil {
-		return &conclavev1.WorkRequest{Attempt: t.attempt, Message: &conclavev1.WorkRequest_Permitted{
-			Permitted: &conclavev1.Permitted{Run: t.run, Round: t.round},
-		}}
+		permitted := &conclavev1.Permitted{Run: t.run, Round: t.round}
+		if permitted.Key, err = n.masks.key(t.spec); err == nil {
+			return &conclavev1.WorkRequest{Attempt: t.attempt, Message: &conclavev1.WorkRequest_Permitted{
+				Permitted: permitted,
+			}}
+		}
 	}
 	if err == nil {
 		start, purpose := time.Now(), t.question.round.GetKind()
@@ -35,8 +47,12 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 		var answer *conclavev1.WorkRequest
 		var charged *sitepolicy.Entry
 		charge := sync.OnceValues(func() (*sitepolicy.Entry, error) { return n.policy.charge(request) })
-		if answer, err = n.within(t, func() error { _, err := charge(); return err }); err == nil {
+		answer, err = n.within(t, attempt, func() error { _, err := charge(); return err })
+		if err == nil {
 			charged, err = charge()
+		}
+		if err == nil {
+			err = attempt.mask(answer)
 		}
 		if err == nil {
 			err = n.note(asking{t.run, t.round, purpose, passes}, time.Since(start), charged)
@@ -51,7 +67,11 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 			return answer
 		}
 	}
-	refusal := n.policy.refusal(request, err)
+	return n.refuse(t, n.policy.refusal(request, err), err)
+}
+
+// refuse answers a task with a refusal, and says why at the site.
+func (n *Node) refuse(t task, refusal *conclavev1.Refusal, err error) *conclavev1.WorkRequest {
 	if about := []zap.Field{zap.String("run", t.run), zap.Uint64("round", t.round), zap.Error(err)}; refusal.Waiting {
 		n.log.Warn("round waits for this site", about...)
 	} else {
@@ -103,7 +123,7 @@ var errTooLong = errors.New("the question takes longer than this node works on o
 
 // within answers the question of a task as long as it is wanted, and for as long as the operator allows.
 // It pays for what the node keeps.
-func (n *Node) within(t task, pay func() error) (*conclavev1.WorkRequest, error) {
+func (n *Node) within(t task, attempt *maskedAttempt, pay func() error) (*conclavev1.WorkRequest, error) {
 	wanted := t.wanted
 	if wanted == nil {
 		wanted = context.Background()
@@ -112,7 +132,11 @@ func (n *Node) within(t task, pay func() error) (*conclavev1.WorkRequest, error)
 	defer done()
 	n.site.Asked = ctx
 	defer func() { n.site.Asked = nil }()
-	return n.answer(t.question, t.spec.GetCoinVotes(), func() error {
+	asked := *t.question
+	if attempt != nil {
+		asked.digest = attempt.name // a sample of its own, and no answer of before
+	}
+	return n.answer(&asked, t.spec.GetCoinVotes(), func() error {
 		if err := n.site.Wanted(); err != nil {
 			return err
 		}

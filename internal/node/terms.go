@@ -22,8 +22,8 @@ const maxSpecMessages = 256
 type announced struct {
 	*conclavev1.RunSpec
 	sha256    string
+	raw       []byte // its bytes
 	requester string // in the aggregator's word
-	bytes     int
 }
 
 func announcedBy(terms *conclavev1.RoundTerms) announced {
@@ -35,8 +35,11 @@ func announcedBy(terms *conclavev1.RoundTerms) announced {
 		proto.Unmarshal(raw, spec) != nil {
 		return announced{}
 	}
-	return announced{spec, SpecSHA256(raw), terms.GetRequester(), len(raw)}
+	return announced{spec, SpecSHA256(raw), raw, terms.GetRequester()}
 }
+
+// digest names the spec by its bytes.
+func (s announced) digest() [sha256.Size]byte { return sha256.Sum256(s.raw) }
 
 // SpecSHA256 names a run's spec by its bytes.
 func SpecSHA256(raw []byte) string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/pipelines"
@@ -22,7 +23,7 @@ func NewPlan(s *runfile.Spec, schema *partition.Schema) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan.Plan{Classes: runfile.ClassesOf(schema), Shares: shares(s, schema)}
+	p := &plan.Plan{Classes: runfile.ClassesOf(schema), Shares: shares(s, schema), Surplus: s.Surplus(schema)}
 	if p.Stages, err = prices(s, schema, budget); err != nil {
 		return nil, err
 	}
@@ -35,10 +36,25 @@ func NewPlan(s *runfile.Spec, schema *partition.Schema) (*plan.Plan, error) {
 	if err := s.Training(schema).Plan(p, budget); err != nil {
 		return nil, err
 	}
-	if len(p.Stages) == 0 {
-		return p, nil
+	if p.Start != nil {
+		p.Start.Surplus = p.Surplus
+	}
+	if err := checkMasked(s, schema, p); err != nil || len(p.Stages) == 0 {
+		return p, err
 	}
 	return p, p.CheckStages(budget)
+}
+
+// checkMasked refuses a masked run whose members, or whose questions, cannot be masked.
+func checkMasked(s *runfile.Spec, schema *partition.Schema, p *plan.Plan) error {
+	g, err := s.Group(schema)
+	if g == nil || err != nil {
+		return err
+	}
+	if err := masking.CheckPlan(p.Planned()); err != nil {
+		return fmt.Errorf("aggregation.masked: %w", err)
+	}
+	return nil
 }
 
 // prices are those of the spec's stages: each costs its share of epsilon by itself.
@@ -121,8 +137,13 @@ func planStart(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget)
 // RunSpec is a run of the plan as the aggregator registers it.
 func RunSpec(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, dataset string, coin bool) *conclavev1.RunSpec {
 	quorum, deadline := s.Training(schema).Quorum()
+	var masked *conclavev1.Masked
+	if g, _ := s.Group(schema); g != nil { // the plan was made with it
+		masked = g.Wire()
+	}
 	return &conclavev1.RunSpec{
-		Name: s.Name, Dataset: dataset, Pipeline: s.Pipeline, SchemaSha256: schema.SHA256,
+		Masked: masked,
+		Name:   s.Name, Dataset: dataset, Pipeline: s.Pipeline, SchemaSha256: schema.SHA256,
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Unit: s.Privacy.Unit, Guarantee: s.Privacy.Guarantee,
 		Teachers: uint32(s.Teachers), Quorum: quorum, DeadlineSeconds: deadline, CoinVotes: coin,
 		Filter: string(p.Filter()), Plan: runspec.Of(p.Planned()), Purpose: s.Purpose,

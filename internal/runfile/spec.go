@@ -39,6 +39,8 @@ type Spec struct {
 	// Weights adds a weight to each synthetic row: none (default), discriminator (free),
 	// logreg-noised, logreg-debiased or dp-mlp; for comparison, NOT PRIVATE, logreg or mlp.
 	Weights string `yaml:"weights"`
+	// Aggregation says how the answers of sites are added up.
+	Aggregation Aggregation `yaml:"aggregation"`
 	// Release says what is written.
 	Release Release `yaml:"release"`
 	// Evaluate names real rows to measure against; they stay where they are.
@@ -103,7 +105,8 @@ func DefaultSpec() *Spec {
 	return &Spec{
 		Privacy:  Privacy{Unit: "record", Guarantee: "data-independent"},
 		Teachers: manyTeachers, Pipeline: pipelines.Default.Tables, Weights: pipeline.NoWeights,
-		Release: Release{Rows: 6000, Format: "csv", Private: true}, Seed: 1, Sections: pipelines.Sections(),
+		Aggregation: Aggregation{Colluding: 1},
+		Release:     Release{Rows: 6000, Format: "csv", Private: true}, Seed: 1, Sections: pipelines.Sections(),
 	}
 }
 

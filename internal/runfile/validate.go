@@ -67,6 +67,7 @@ func (s *Spec) Validate() error {
 		errs = append(errs, fmt.Errorf("evaluate.models: %w, or all", err))
 	}
 	errs = append(errs, s.validateData()...)
+	errs = append(errs, s.validateAggregation())
 	for _, name := range slices.Sorted(maps.Keys(s.Sections)) {
 		errs = append(errs, s.Sections[name].Validate())
 	}

@@ -59,13 +59,15 @@ func New(round *conclavev1.Round) (*Payload, error) {
 }
 
 // Encode serializes the parts for the nodes, once for all of them. The first one carries the
-// terms.
-func (p *Payload) Encode(attempt uint64, terms *conclavev1.RoundTerms) ([]peer.Encoded, error) {
+// terms, and of a masked run among whom the attempt is made; nil in others.
+func (p *Payload) Encode(attempt uint64, terms *conclavev1.RoundTerms, masked *conclavev1.MaskedRound) (
+	[]peer.Encoded, error,
+) {
 	out := make([]peer.Encoded, len(p.parts))
 	for i, part := range p.parts {
 		message := &conclavev1.WorkResponse{Attempt: attempt, Message: &conclavev1.WorkResponse_Part{Part: part}}
 		if i == 0 {
-			message.Terms = terms
+			message.Terms, message.Masked = terms, masked
 		}
 		m, err := peer.Encode(message)
 		if err != nil {

@@ -36,7 +36,7 @@ func TestAssemblyJoinsPartsInOrder(t *testing.T) {
 	if p.Key != (Key{"r", 3}) || !proto.Equal(p.Round, round) {
 		t.Fatalf("got %v %v", p.Key, p.Round)
 	}
-	messages, err := p.Encode(7, nil)
+	messages, err := p.Encode(7, nil, nil)
 	testkit.Must(t, err)
 	for i, m := range messages {
 		var got conclavev1.WorkResponse

@@ -1,6 +1,10 @@
 package peer
 
-import "sync"
+import (
+	"sync"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
 
 // Permission is what the site of a node says of a run. A node is asked once on each of its
 // streams, before the run's first round there: a site that answered a round has charged its
@@ -24,8 +28,9 @@ type permissions struct {
 
 type permission struct {
 	is      Permission
-	attempt uint64 // by which it was asked
-	why     string // of what is undecided or denied
+	attempt uint64             // by which it was asked
+	why     string             // of what is undecided or denied
+	key     *conclavev1.RunKey // of a masked run that is permitted
 }
 
 func (ps *permissions) set(run string, p permission) {
@@ -55,15 +60,22 @@ func (n *Node) Inquire(run string, attempt uint64) {
 }
 
 // Decide notes what the node's site says; false where it was not asked by the attempt, or said
-// it already.
-func (n *Node) Decide(run string, attempt uint64, is Permission, why string) bool {
+// it already. key comes with the permission of a masked run, nil with others.
+func (n *Node) Decide(run string, attempt uint64, is Permission, why string, key *conclavev1.RunKey) bool {
 	n.permissions.mu.Lock()
 	defer n.permissions.mu.Unlock()
 	if p := n.permissions.byRun[run]; p.is != Asked || p.attempt != attempt {
 		return false
 	}
-	n.permissions.set(run, permission{is, attempt, why})
+	n.permissions.set(run, permission{is, attempt, why, key})
 	return true
+}
+
+// RunKey is the node's key of a masked run that its site permits.
+func (n *Node) RunKey(run string) *conclavev1.RunKey {
+	n.permissions.mu.Lock()
+	defer n.permissions.mu.Unlock()
+	return n.permissions.byRun[run].key
 }
 
 // Await notes that the node's site has to decide about a run after all: it is asked nothing

@@ -30,7 +30,7 @@ func BenchmarkNodes(b *testing.B) {
 				node := peer.NewNode(nil)
 				node.ID, node.Teachers = peer.ID{Site: fmt.Sprintf("s%d", i), Name: "a"}, 1
 				node.Inquire("r", 1)
-				node.Decide("r", 1, peer.Permitted, "")
+				node.Decide("r", 1, peer.Permitted, "", nil)
 				node.Attach(taking{}, &streams, func(err error) { b.Error(err) })
 				d.Join(node)
 			}

@@ -109,6 +109,8 @@ func (d *Dataset) Take(n *peer.Node, key payload.Key, answer *conclavev1.WorkReq
 	switch {
 	case kind == fault.Late || e == nil:
 		return fault.Late, nil // the round was over before the withdrawal arrived
+	case e.spec.Masked != nil:
+		return e.takeMasked(n, answer)
 	case answer.GetAttempt() != e.attempt:
 		return fault.Stale, nil // it was given up and asked again, perhaps with another question
 	}

@@ -144,7 +144,9 @@ func (rs *Rounds) newExecution(ctx context.Context, r *run, p *payload.Payload, 
 		planned: int(p.Round.GetPlanned()), dataset: r.dataset, question: q, terms: terms,
 		asker: peer.SessionOf(ctx).Caller, student: peer.SessionOf(ctx).Identity.Name, cache: &r.cache,
 	}
-	if in.parts, err = p.Encode(in.attempt, terms); err != nil {
+	if r.spec.Masked != nil {
+		in.payload = p // which each attempt sends in other company
+	} else if in.parts, err = p.Encode(in.attempt, terms, nil); err != nil {
 		return nil, err
 	}
 	counts := 8 * q.Length()

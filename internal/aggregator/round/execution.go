@@ -62,6 +62,9 @@ type Execution struct {
 	// that collects uses them.
 	asking, noted bool
 
+	// masked is the attempt at a masked round that is under way, nil where there is none.
+	masked *attempt
+
 	outcome
 }
 
@@ -77,6 +80,7 @@ type inquiry struct {
 	dataset  *Dataset
 	question Question
 	parts    []peer.Encoded
+	payload  *payload.Payload // of a masked run, in place of parts
 	terms    *conclavev1.RoundTerms
 	began    time.Time
 	asker    peer.Caller // whose request began it
@@ -327,7 +331,7 @@ func (e *Execution) withdraw() error {
 func (e *Execution) drop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.parts, e.counts = nil, nil
+	e.parts, e.counts, e.payload, e.masked = nil, nil, nil, nil
 }
 
 // finish sets the outcome.

@@ -28,7 +28,7 @@ func newNode(site string, teachers uint32) *peer.Node {
 func liveNode(site string, teachers uint32) *peer.Node {
 	n := newNode(site, teachers)
 	n.Inquire("r", 1)
-	n.Decide("r", 1, peer.Permitted, "")
+	n.Decide("r", 1, peer.Permitted, "", nil)
 	return n
 }
 

@@ -17,6 +17,8 @@ import (
 // what a reducer makes of several passes.
 func (rs *Rounds) gather(e *Execution) error {
 	switch q := e.question.(type) {
+	case Masked:
+		return rs.gatherMasked(e, q)
 	case Selector:
 		sums := q.By()
 		e.give(sums.Sums, sums.teachers, sums.contributors)
@@ -71,7 +73,7 @@ func (rs *Rounds) pass(e *Execution, told bool, q Question, asked *conclavev1.Ro
 	}
 	in := e.inquiry // the terms are those of all passes, which are charged once
 	in.question, in.attempt, in.released = q, rs.attempts.Add(1), nil
-	if in.parts, err = p.Encode(in.attempt, in.terms); err != nil {
+	if in.parts, err = p.Encode(in.attempt, in.terms, nil); err != nil {
 		return nil, nil, err
 	}
 	inner := newExecution(in, e)

@@ -92,7 +92,7 @@ func (d *Dataset) decide(n *peer.Node, key payload.Key, answer *conclavev1.WorkR
 		is, why = peer.Denied, "sent an answer where it was asked whether it may"
 		err = fault.Rejectf(fault.Malformed, "node %v %s", n.ID, why)
 	}
-	if !n.Decide(key.Run, answer.GetAttempt(), is, why) {
+	if !n.Decide(key.Run, answer.GetAttempt(), is, why, answer.GetPermitted().GetKey()) {
 		return false, nil
 	}
 	for _, e := range d.openIn(key.Run) { // perhaps of another round than the one that asked

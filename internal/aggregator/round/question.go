@@ -58,6 +58,13 @@ type Reducer interface {
 	Reduce(ctx context.Context, pass Pass) (counts []int64, err error)
 }
 
+// Masked is a question of a masked run, whose sum is opened with the noise in it.
+type Masked interface {
+	Question
+	// Share is the noise that each site adds.
+	Share() gnmax.Share
+}
+
 // Pass asks all nodes once more, by parameters of the round's kind, and returns the sums of
 // their answers. Changed says that other nodes answered than in the pass before.
 type Pass func(q Question, params []byte, sum *conclavev1.Vector) (sums []int64, changed bool, err error)

@@ -12,23 +12,30 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// collect waits until the round can be answered: nil, or why it cannot. A server that stops
-// waits for nodes that have the round, and for no others.
+// collect waits until the round can be answered: nil, or why it cannot.
 func (rs *Rounds) collect(e *Execution) error {
+	defer e.stopTimer()
+	return rs.until(e, func(now time.Time) (bool, error) {
+		finished, err := e.step(e.dataset.Live(), now)
+		if noted := rs.note(e); noted != nil {
+			return false, noted
+		}
+		return finished, err
+	})
+}
+
+// until waits until step says that it is done, or fails. It is called whenever something may have
+// changed. A server that stops waits for nodes that have the round, and for no others.
+func (rs *Rounds) until(e *Execution, step func(now time.Time) (done bool, err error)) error {
 	server := rs.Lifetime
 	stops, stopping := false, server.Stopping()
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
-	defer e.stopTimer()
 	for {
 		if err := e.revoked(); err != nil {
 			return err
 		}
-		finished, err := e.step(e.dataset.Live(), time.Now())
-		if noted := rs.note(e); noted != nil {
-			return noted
-		}
-		if finished || err != nil {
+		if done, err := step(time.Now()); done || err != nil {
 			return err
 		}
 		if stops && e.stalled() {

@@ -70,7 +70,7 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 		if p := step(t, e, false, north, south); !p.GetWaitingForQuorum() || north.Queued() != 2 {
 			t.Errorf("progress %v, %d messages", p, north.Queued())
 		}
-		if !north.Decide(e.key.Run, e.permit, peer.Permitted, "") {
+		if !north.Decide(e.key.Run, e.permit, peer.Permitted, "", nil) {
 			t.Error("it was not asked what was decided")
 		}
 		if p := step(t, e, false, north, south); p.GetWaitingForQuorum() || len(p.GetWaitingFor()) != 0 ||
@@ -123,7 +123,7 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 				t.Fatalf("%d: did not wait", i)
 			}
 			north.Inquire(e.key.Run, e.permit)
-			north.Decide(e.key.Run, e.permit, peer.Permitted, "")
+			north.Decide(e.key.Run, e.permit, peer.Permitted, "", nil)
 		}
 		step(t, e, false, north)
 		if err := e.take(north, refusal(e.key, true, "again")); err == nil || fault.KindOf(err, "") != "refusal" {

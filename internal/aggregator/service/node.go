@@ -165,6 +165,10 @@ func (w *worker) take(m *conclavev1.WorkRequest, err error) error {
 		key = payload.Key{Run: a.Refusal.GetRun(), Number: a.Refusal.GetRound()}
 	case *conclavev1.WorkRequest_Permitted:
 		key = payload.Key{Run: a.Permitted.GetRun(), Number: a.Permitted.GetRound()}
+	case *conclavev1.WorkRequest_Agreed:
+		key = payload.Key{Run: a.Agreed.GetRun(), Number: a.Agreed.GetRound()}
+	case *conclavev1.WorkRequest_Revealed:
+		key = payload.Key{Run: a.Revealed.GetRun(), Number: a.Revealed.GetRound()}
 	case *conclavev1.WorkRequest_Ready:
 		if w.dataset.Ready(w.node, a.Ready.GetRun()) {
 			w.log.Info("node is ready for a run", zap.String("run", fault.Printable(a.Ready.GetRun())))

@@ -23,7 +23,12 @@ func Parser(reducers reducer.Registry) round.Parse {
 			return nil, fault.Invalidf("round %d of run %q says that it serves another; leave out serves, which "+
 				"aggregators set in passes of their own", r.GetNumber(), r.GetRun())
 		}
-		if reduces, ok := reducers[r.GetKind()]; ok {
+		reduces, ok := reducers[r.GetKind()]
+		if ok && s.Masked != nil {
+			return nil, fault.Refusedf("run %q is masked, and %s takes several passes by exact sums; ask without masks",
+				r.GetRun(), r.GetKind())
+		}
+		if ok {
 			return newReduced(reduces, r, planned, s)
 		}
 		selects := r.GetSelection()
@@ -37,6 +42,9 @@ func Parser(reducers reducer.Registry) round.Parse {
 		case *conclavev1.Round_Sum:
 			if selects != nil {
 				return newSelecting(asked.Sum, selects, r.GetNumber(), planned, s)
+			}
+			if s.Masked != nil {
+				return newMaskedSum(asked.Sum, planned, s)
 			}
 			return newSum(asked.Sum, planned, s)
 		}

@@ -135,11 +135,11 @@ func newSum(v *conclavev1.Vector, planned privacy.Planned, run *spec.Spec) (*Sum
 	if err != nil {
 		return nil, err
 	}
-	return &Sum{
-		vector: sum,
-		Noise:  noise,
-		limit:  sum.most(run.PB.GetTeachers()) + int64(min(64*noise.Scale(), 1<<61)),
-	}, nil
+	return &Sum{vector: sum, Noise: noise, limit: limitOf(sum, noise, run)}, nil
+}
+
+func limitOf(v *vector, noise Noise, run *spec.Spec) int64 {
+	return v.most(run.PB.GetTeachers()) + int64(min(64*noise.Scale(), 1<<61))
 }
 
 // Queries is 1: one release pays for the whole vector.

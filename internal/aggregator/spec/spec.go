@@ -3,6 +3,7 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -49,6 +51,8 @@ type Spec struct {
 	Plan privacy.Plan
 	// Quorum is the number of teachers without which a round does not count.
 	Quorum uint32
+	// Masked is among whom the run's sums are masked, nil where they are not.
+	Masked *masking.Group
 	// Deadline is how long a round waits for the rest once it has a quorum.
 	Deadline time.Duration
 }
@@ -125,13 +129,38 @@ func New(pb *conclavev1.RunSpec) (*Spec, error) {
 		return nil, fault.Invalidf("run %q: filter pld prices the whole plan beforehand, and the plan does not say "+
 			"how much of it will be asked: give each entry a count, and use no confident-gnmax", pb.GetName())
 	}
+	masked, err := maskedOf(pb, plan)
+	if err != nil {
+		return nil, fault.Invalidf("run %q: %w", pb.GetName(), err)
+	}
 	return &Spec{
 		PB:       pb,
 		Budget:   budget,
 		Plan:     plan,
+		Masked:   masked,
 		Quorum:   quorumOf(pb.GetQuorum(), pb.GetTeachers()),
 		Deadline: time.Duration(pb.GetDeadlineSeconds() * float64(time.Second)),
 	}, nil
+}
+
+// maskedOf is among whom the sums of a run are masked, nil where they are not.
+func maskedOf(pb *conclavev1.RunSpec, plan privacy.Plan) (*masking.Group, error) {
+	if pb.GetMasked() == nil {
+		return nil, nil
+	}
+	g, err := masking.Parse(pb.GetMasked())
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range g.Members {
+		if err := CheckName("site", m.Site); err != nil {
+			return nil, err
+		}
+	}
+	if pb.GetCoinVotes() {
+		return nil, errors.New("a baseline of nothing is not masked; leave out masked, or coin_votes")
+	}
+	return &g, masking.CheckPlan(plan)
 }
 
 // unknownFields says whether a message, or one within it, has fields that its type does not:

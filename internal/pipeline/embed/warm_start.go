@@ -23,7 +23,7 @@ var warm = pipeline.WarmStart{
 		o pipeline.Options, p pipeline.Problem, s *plan.Start, ask pipeline.Asker, watch func(done, steps int),
 	) (pipeline.Start, error) {
 		sigma := s.Planned.Mechanism.Sigma
-		return NewStart(*o.(*Options), p.Encoder, p.Classes, sigma, &asker{ask, sigma}, watch)
+		return NewStart(*o.(*Options), p.Encoder, p.Classes, sigma, &asker{ask, sigma, s.Noise()}, watch)
 	},
 	Steps: func(o pipeline.Options, p pipeline.Problem) int {
 		return o.(*Options).ChosenFor(p.Encoder, p.Classes, 0).Fit.Steps

@@ -81,7 +81,7 @@ func largest(o pipeline.Options, p pipeline.Problem, s *plan.Start) pipeline.Lar
 // asker carries the question over the wire.
 type asker struct {
 	pipeline.Asker
-	sigma float64
+	sigma, released float64 // the noise that is paid for, and that of the release
 }
 
 // Embedding asks a round.
@@ -95,7 +95,7 @@ func (a *asker) Embedding(ctx context.Context, round uint64, q *Question) (*Answ
 	if sum == nil || len(sum.Values) != q.Entries || sum.Scale != uint64(bound) || release.GetTeachers() == 0 {
 		return nil, fmt.Errorf("the release of round %d does not fit its %d entries", release.GetRound(), q.Entries)
 	}
-	answer := &Answer{Sum: make([]float32, q.Entries), Noise: a.sigma * q.Norm, Paid: pipeline.PaidBy(release)}
+	answer := &Answer{Sum: make([]float32, q.Entries), Noise: a.released * q.Norm, Paid: pipeline.PaidBy(release)}
 	for i, v := range sum.Values {
 		answer.Sum[i] = float32(float64(v) * q.Norm / float64(bound))
 	}

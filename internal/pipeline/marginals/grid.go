@@ -18,7 +18,7 @@ type grid struct {
 func (s *student) grid(fine []fineColumn) (g grid) {
 	records := sumOf(fine[0].records)
 	noise := func(pairs int) float64 {
-		return s.second.Sigma * math.Sqrt(max(1, float64(pairs)/(1-onColumns)))
+		return s.noise[1] * math.Sqrt(max(1, float64(pairs)/(1-onColumns)))
 	}
 	g.pairs = s.t.pairsOf(s.t.widest())
 	all, few := noise(len(g.pairs)), noise(min(len(g.pairs), 2*len(fine)))
@@ -91,7 +91,7 @@ func (s *student) released(fine []fineColumn, g grid) *released {
 		for i := range question.tables {
 			t := &question.tables[i]
 			m := tree.Measured{Columns: []int{t.first}, Counts: t.counts(s.sums[number]),
-				Variance: t.variance(question.bound, s.second.Sigma)}
+				Variance: t.variance(question.bound, s.noise[1])}
 			if number == 1 {
 				m.Of = g.larger(t.first, t.second)
 			}

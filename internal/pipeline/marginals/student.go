@@ -15,7 +15,8 @@ import (
 
 // Student makes one that has asked nothing.
 func (t *training) Student(p *plan.Plan) (pipeline.Student, error) {
-	s := &student{t: t, first: p.Start.Planned.Mechanism, second: p.Training.Mechanism}
+	s := &student{t: t, first: p.Start.Planned.Mechanism, second: p.Training.Mechanism,
+		noise: [2]float64{p.Start.Noise(), p.Released()}}
 	var err error
 	s.questions[0], err = t.columnsQuestion(s.first.Sigma)
 	return s, err
@@ -25,6 +26,7 @@ func (t *training) Student(p *plan.Plan) (pipeline.Student, error) {
 type student struct {
 	t             *training
 	first, second privacy.Event // what the first sum costs, and each of the others
+	noise         [2]float64    // their multipliers as they are released
 	questions     [3]*asked     // nil before their columns and pairs are known
 	state
 	sums  [3][]float32 // as they were released; nil before
@@ -110,7 +112,7 @@ func (s *student) fineColumns() []fineColumn {
 	for i, t := range asked.tables {
 		c, counts := asked.columns[i], t.counts(s.sums[0])
 		if i < len(learnedColumns(s.t.schema())) {
-			fine = append(fine, fineColumn{c, counts, t.variance(asked.bound, s.first.Sigma), blockOf(&c)})
+			fine = append(fine, fineColumn{c, counts, t.variance(asked.bound, s.noise[0]), blockOf(&c)})
 			continue
 		}
 		for j := range fine {
@@ -174,7 +176,7 @@ func (s *student) Restore(path, identity string) (bool, error) {
 	if saved.Identity != identity || saved.Sums < 0 || saved.Sums > len(s.sums) || !s.t.arePairs(saved.Chosen) {
 		return false, pipeline.Misfit(path, errors.New("it is of another run; use another output folder"))
 	}
-	restored := student{t: s.t, first: s.first, second: s.second, questions: s.questions, state: saved}
+	restored := student{t: s.t, first: s.first, second: s.second, noise: s.noise, questions: s.questions, state: saved}
 	var g grid
 	for i := range saved.Sums {
 		if i == 1 {

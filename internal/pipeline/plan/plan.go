@@ -5,6 +5,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -29,6 +30,9 @@ type Plan struct {
 	// Stages pay for what is asked after training, and Shares are their options.
 	Stages Stages
 	Shares []Share
+	// Surplus is by how much sums have more noise than is paid for, where sites draw it in shares; 0
+	// is 1.
+	Surplus float64
 }
 
 // Start is a sum that a run begins with.
@@ -41,7 +45,12 @@ type Start struct {
 	// is all of the run.
 	Field string
 	Share float64
+	// Surplus is that of the plan.
+	Surplus float64
 }
+
+// Noise is the noise multiplier of the sum as it is released.
+func (s *Start) Noise() float64 { return s.Planned.Mechanism.Sigma * cmp.Or(s.Surplus, 1) }
 
 // Sums is whether rounds are answered with one noisy sum each.
 func (p *Plan) Sums() bool {
@@ -78,6 +87,9 @@ func (p *Plan) Multiplier() float64 {
 	}
 	return p.Training.Mechanism.Sigma
 }
+
+// Released is the noise multiplier of the training's sums as they are released.
+func (p *Plan) Released() float64 { return p.Multiplier() * cmp.Or(p.Surplus, 1) }
 
 // Noise is that of each count of a vote, or the noise multiplier of sums.
 func (p *Plan) Noise() float64 {

@@ -1,0 +1,270 @@
+package round
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/masking"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// gatherMasked gets the noisy total of a masked round: see package masking for the protocol. An attempt
+// that does not open, since a member left or refused, is followed by another one, with all that is in it
+// drawn anew; sites pay for each.
+func (rs *Rounds) gatherMasked(e *Execution, q Masked) error {
+	left := map[*peer.Node]bool{} // out: those that spoiled an attempt
+	for try := 0; ; try++ {
+		a, err := rs.assemble(e, q, left)
+		if err != nil {
+			return err
+		}
+		err = rs.attempt(e, a)
+		if broken := (*brokenError)(nil); !errors.As(err, &broken) {
+			return err // or nil
+		}
+		for _, n := range a.spoiled {
+			left[n] = true
+		}
+		if try == masking.Retries {
+			return fault.Unavailablef("round %d of run %q did not open in %d attempts, the most that sites answer: "+
+				"%w; "+
+				"open another run when all members stay connected", e.key.Number, e.key.Run, try+1, err)
+		}
+		rs.Log.Warn("a masked round is attempted again", zap.String("run", e.key.Run),
+			zap.Uint64("round", e.key.Number), zap.Int("attempts", try+1), zap.Error(err))
+	}
+}
+
+// brokenError is why an attempt does not open.
+type brokenError struct{ problems []string }
+
+func (b *brokenError) Error() string { return strings.Join(someOf(b.problems), "; ") }
+
+// assemble waits until a quorum of members may answer, and nobody owes a word on whether it may.
+func (rs *Rounds) assemble(e *Execution, q Masked, left map[*peer.Node]bool) (a *attempt, err error) {
+	var patience time.Time // when those that say nothing are left out
+	err = rs.until(e, func(now time.Time) (bool, error) {
+		var ps permits
+		nodes, silent, err := e.members(&ps, left)
+		if err != nil {
+			return false, err
+		}
+		if len(nodes) >= e.spec.Masked.Quorum && patience.IsZero() {
+			patience = now.Add(e.spec.Deadline)
+			time.AfterFunc(e.spec.Deadline, e.wake)
+		}
+		if len(nodes) < e.spec.Masked.Quorum || silent > 0 && now.Before(patience) {
+			e.giveUpIdle(now)
+			return false, e.inquire(ps.unasked)
+		}
+		a = rs.newAttempt(e, q, nodes)
+		return true, nil
+	})
+	return a, err
+}
+
+// members are the members that may answer, and how many of those that are connected say nothing yet.
+func (e *Execution) members(ps *permits, left map[*peer.Node]bool) (nodes []*peer.Node, silent int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	g := e.spec.Masked
+	connected, denied := uint32(0), []string(nil)
+	missing := map[string]bool{}
+	for _, m := range g.Members {
+		missing[m.Site] = true
+	}
+	for _, n := range e.dataset.Live() {
+		if waits, member := missing[n.ID.Site]; !member || left[n] {
+			continue
+		} else if !waits {
+			return nil, 0, fault.Refusedf("run %q is masked and site %q has two nodes, of which one is %v; a site "+
+				"has one in "+
+				"a masked run: stop the others", e.key.Run, n.ID.Site, n.ID)
+		}
+		missing[n.ID.Site] = false
+		connected += n.Teachers
+		s := e.participants.of(n.ID).on(n)
+		was := len(ps.willing)
+		e.look(s, ps)
+		switch {
+		case len(ps.willing) == was && s.state == failed:
+			denied = append(denied, n.ID.String()+" "+s.problem)
+			s.state = unsent // its site may think better of it
+		case len(ps.willing) == was:
+		case masking.CheckKey(e.key.Run, e.specDigest(), *g, n.RunKey(e.key.Run)) != nil:
+			denied = append(denied, n.ID.String()+" showed no run key of a member")
+		default:
+			nodes = append(nodes, n)
+		}
+	}
+	waitingFor := append(ps.waitingFor, ps.silent...)
+	for _, m := range g.Members {
+		if missing[m.Site] {
+			waitingFor = append(waitingFor, fmt.Sprintf("site %s, which is not connected", m.Site))
+		}
+	}
+	if connected > e.spec.PB.GetTeachers() {
+		return nil, 0, e.tooMany(e.dataset.Live())
+	}
+	if len(g.Members)-len(denied) < g.Quorum {
+		return nil, 0, fault.Refusedf("round %d of run %q needs %d of its %d sites, and turned down by others it "+
+			"has too "+
+			"few: %s", e.key.Number, e.key.Run, g.Quorum, len(g.Members), strings.Join(someOf(denied), "; "))
+	}
+	e.report(&conclavev1.Progress{
+		TeachersNeeded: e.spec.Quorum, TeachersLive: connected, WaitingForQuorum: len(nodes) < g.Quorum,
+		WaitingFor: someOf(append(waitingFor, denied...)),
+	})
+	return nodes, ps.unanswered, nil
+}
+
+// specDigest is that of the run's spec as sites get it.
+func (e *Execution) specDigest() masking.Digest { return sha256.Sum256(e.terms.GetSpec()) }
+
+// giveUpIdle ends a round that nobody waits for.
+func (e *Execution) giveUpIdle(now time.Time) {
+	if e.idleFor(abandonAfter, now) {
+		e.cancel()
+	}
+}
+
+// newAttempt is the next attempt among nodes, which are members in the order of their sites.
+func (rs *Rounds) newAttempt(e *Execution, q Masked, nodes []*peer.Node) *attempt {
+	a := &attempt{
+		q: q, number: rs.attempts.Add(1), nodes: nodes, sum: make([]int64, q.Length()),
+		owes: map[*peer.Node]bool{}, agreed: map[string][]byte{}, revealed: map[string]*conclavev1.Revealed{},
+		terms: &masking.Terms{
+			Run: e.key.Run, Spec: e.specDigest(), Group: *e.spec.Masked, Round: e.key.Number,
+			Fence: uint64(rs.Lead.Fence()), Question: e.digest, Entries: q.Length(), Share: q.Share(),
+		},
+	}
+	a.terms.Counter = a.number
+	for _, n := range nodes {
+		a.terms.Members = append(a.terms.Members, n.RunKey(e.key.Run))
+	}
+	return a
+}
+
+// attempt makes an attempt, from the question to the total. A [brokenError] says that it does not open.
+func (rs *Rounds) attempt(e *Execution, a *attempt) error {
+	e.mu.Lock()
+	e.masked, e.participants = a, participants{}
+	e.mu.Unlock()
+	defer e.over(a)
+	e.spans.enter("collect")
+	question, err := e.payload.Encode(a.number, e.terms, &conclavev1.MaskedRound{
+		Fence: a.terms.Fence, Counter: a.terms.Counter, Members: a.terms.Members,
+	})
+	if err != nil {
+		return err
+	}
+	e.asking = true
+	if err := rs.stage(e, a, answers, a.number, a.nodes, question); err != nil {
+		return err
+	}
+	e.withdrawFrom(a, a.settle())
+	for _, s := range []struct {
+		due     stage
+		message func() *conclavev1.WorkResponse
+	}{{agreements, a.survivorsMessage}, {seeds, a.agreementMessage}} {
+		m := s.message()
+		m.Attempt = rs.attempts.Add(1)
+		encoded, err := peer.Encode(m)
+		if err != nil {
+			return err
+		}
+		if err := rs.stage(e, a, s.due, m.Attempt, a.inSum, []peer.Encoded{encoded}); err != nil {
+			return err
+		}
+	}
+	a.open()
+	e.give(a.sum, taken{part: teachersOf(a.nodes), answered: teachersOf(a.inSum)}, nil)
+	return nil
+}
+
+// stage sends messages to nodes, and waits for what is due then.
+func (rs *Rounds) stage(
+	e *Execution, a *attempt, due stage, number uint64, nodes []*peer.Node, messages []peer.Encoded,
+) error {
+	a.begin(due, number, nodes)
+	peer.Ask(nodes, peer.Round{Run: e.key.Run, Number: e.key.Number, Attempt: number}, messages)
+	if err := rs.note(e); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(e.spec.Deadline)
+	timer := time.AfterFunc(e.spec.Deadline, e.wake)
+	defer timer.Stop()
+	return rs.until(e, func(now time.Time) (bool, error) {
+		e.giveUpIdle(now)
+		return a.step(e.dataset.Live(), !now.Before(deadline))
+	})
+}
+
+// over ends an attempt.
+func (e *Execution) over(a *attempt) {
+	e.mu.Lock()
+	e.masked = nil
+	e.mu.Unlock()
+	if a.due == answers {
+		e.withdrawFrom(a, a.settle())
+	}
+}
+
+// withdrawFrom tells those that did not answer that the attempt goes on, or ended, without them.
+func (e *Execution) withdrawFrom(a *attempt, late []*peer.Node) {
+	m, err := peer.Encode(&conclavev1.WorkResponse{
+		Attempt: a.number,
+		Message: &conclavev1.WorkResponse_Withdraw{Withdraw: &conclavev1.Withdraw{Run: e.key.Run, Round: e.key.Number}},
+	})
+	if err != nil {
+		return // an empty message can be encoded
+	}
+	for _, n := range late {
+		n.Withdraw(peer.Round{Run: e.key.Run, Number: e.key.Number, Attempt: a.number}, m)
+	}
+}
+
+func teachersOf(nodes []*peer.Node) (teachers uint32) {
+	for _, n := range nodes {
+		teachers += n.Teachers
+	}
+	return teachers
+}
+
+// takeMasked takes what a member sent for the attempt that is under way.
+func (e *Execution) takeMasked(n *peer.Node, m *conclavev1.WorkRequest) (fault.Kind, error) {
+	e.mu.Lock()
+	a := e.masked
+	e.mu.Unlock()
+	if a == nil {
+		return fault.Late, nil
+	}
+	kind, err := a.take(n, m)
+	if err == nil && kind == "" && m.GetSum() != nil {
+		e.mu.Lock()
+		e.contributed(n)
+		e.mu.Unlock()
+	}
+	if fault.KindOf(err, "") == fault.Refusal {
+		n.Forget(e.key.Run) // what it permitted was withdrawn, or used up
+	}
+	e.wake()
+	return kind, err
+}
+
+// sitesOf names the sites of nodes.
+func sitesOf(nodes []*peer.Node) []string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.ID.Site
+	}
+	return slices.Clip(names)
+}

@@ -1,0 +1,193 @@
+package node
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/masking"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/runspec"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// masks are a node's part in masked runs: see package masking. All of it lives in memory: a node that starts
+// again has another run key, and nothing of before can be asked of it.
+type masks struct {
+	site, keyFile string
+
+	mu   sync.Mutex
+	made *masking.Party // nil before the first masked run: others need no key of the certificate here
+}
+
+func newMasks(c Config) *masks { return &masks{site: c.Site, keyFile: c.TLS.Key} }
+
+// party is the node's, with the key of its certificate as it is when it is first needed.
+func (m *masks) party() (*masking.Party, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.made != nil {
+		return m.made, nil
+	}
+	key, err := pemfile.LoadKey(m.keyFile)
+	if err != nil {
+		return nil, errors.New("the node cannot read the key of its certificate, which signs its run keys; its " +
+			"operator finds the file under tls in its configuration")
+	}
+	m.made, err = masking.NewParty(m.site, key)
+	return m.made, err
+}
+
+// groupOf is among whom a run is masked, by its spec; nil where it is not.
+func groupOf(s announced) (*masking.Group, error) {
+	if s.GetMasked() == nil {
+		return nil, nil
+	}
+	g, err := masking.Parse(s.GetMasked())
+	if err != nil {
+		return nil, err
+	}
+	return &g, nil
+}
+
+// key is the node's signed key of a run, nil where it is not masked.
+func (m *masks) key(s announced) (*conclavev1.RunKey, error) {
+	g, err := groupOf(s)
+	if g == nil || err != nil {
+		return nil, err
+	}
+	party, err := m.party()
+	if err != nil {
+		return nil, err
+	}
+	return party.Key(s.GetName(), s.digest(), *g)
+}
+
+// over forgets a run.
+func (m *masks) over(run string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.made != nil {
+		m.made.Over(run)
+	}
+}
+
+// maskedAttempt is a node's part in an attempt at a round; nil is a round without masks.
+type maskedAttempt struct{ *masking.Attempt }
+
+// begin takes part in an attempt at a round of a masked run. It returns nil for a round of another run, and for
+// a permit. What is asked is read here too, so that the terms are the node's own.
+func (m *masks) begin(t task, kinds question.Registry, p *question.Public) (*maskedAttempt, error) {
+	if t.question == nil || t.refusal != nil {
+		return nil, nil
+	}
+	g, err := groupOf(t.spec)
+	switch {
+	case err != nil:
+		return nil, err
+	case g == nil && t.masked == nil:
+		return nil, nil
+	case g == nil:
+		return nil, errors.New("the round is masked, and the run's spec names no members; install matching "+
+			"versions of " +
+			"node and aggregator")
+	case t.masked == nil:
+		return nil, errors.New("the run is masked, and the round would show this node's sum to the aggregator; " +
+			"install matching versions of node and aggregator")
+	}
+	terms, err := termsOf(t, *g, kinds, p)
+	if err != nil {
+		return nil, err
+	}
+	party, err := m.party()
+	if err != nil {
+		return nil, err
+	}
+	a, err := party.Begin(terms)
+	if err != nil {
+		return nil, err
+	}
+	return &maskedAttempt{a}, nil
+}
+
+// termsOf are the terms of an attempt, of what the node was sent and nothing that it was told of them.
+func termsOf(t task, g masking.Group, kinds question.Registry, p *question.Public) (*masking.Terms, error) {
+	plan, err := runspec.Plan(t.spec.RunSpec)
+	if err != nil {
+		return nil, err
+	}
+	if err := masking.CheckPlan(plan); err != nil {
+		return nil, err
+	}
+	round := t.question.round
+	planned, _, _, err := priced(plan, round.GetKind(), round.GetPlanned(), 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := check(kinds, p, round, false); err != nil {
+		return nil, err
+	}
+	if round.GetSum() == nil || len(round.GetServes()) > 0 {
+		return nil, errors.New("the run is masked, and the round asks for no sum that is released; ask without masks")
+	}
+	if err := runspec.Pays(planned, round); err != nil {
+		return nil, err
+	}
+	share, err := masking.ShareOf(planned, round.GetSum(), g)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := hex.DecodeString(t.question.digest())
+	if err != nil {
+		return nil, fmt.Errorf("name a question: %w", err)
+	}
+	return &masking.Terms{
+		Run: t.run, Spec: t.spec.digest(), Group: g, Round: t.round, Fence: t.masked.GetFence(),
+		Counter: t.masked.GetCounter(), Question: masking.Digest(raw), Entries: int(round.GetSum().GetEntries()),
+		Share: share, Members: t.masked.GetMembers(),
+	}, nil
+}
+
+// name tells the attempt from others.
+func (a *maskedAttempt) name() string {
+	d := a.Digest()
+	return hex.EncodeToString(d[:])
+}
+
+// mask puts noise and masks on an answer.
+func (a *maskedAttempt) mask(answer *conclavev1.WorkRequest) error {
+	if a == nil {
+		return nil
+	}
+	sum := answer.GetSum()
+	sum.Values = slices.Clone(sum.GetValues()) // a kind may keep what it answered
+	return a.Mask(sum.Values)
+}
+
+// open agrees to who is in the sum of a masked round, or opens this node's answer.
+func (n *Node) open(t task) *conclavev1.WorkRequest {
+	answer, err := n.masks.open(t)
+	if err != nil {
+		return n.refuse(t, &conclavev1.Refusal{Run: t.run, Round: t.round, Reason: err.Error()}, err)
+	}
+	answer.Attempt = t.attempt
+	return answer
+}
+
+func (m *masks) open(t task) (*conclavev1.WorkRequest, error) {
+	party, err := m.party()
+	if err != nil {
+		return nil, err
+	}
+	if s := t.opens.GetSurvivors(); s != nil {
+		signature, err := party.Agree(t.run, t.round, s.GetSites())
+		return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Agreed{Agreed: &conclavev1.Agreed{
+			Run: t.run, Round: t.round, Signature: signature,
+		}}}, err
+	}
+	revealed, err := party.Reveal(t.run, t.round, t.opens.GetAgreement().GetSignatures())
+	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Revealed{Revealed: revealed}}, err
+}

@@ -1,0 +1,119 @@
+package runfile
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/masking"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Aggregation says how the answers of sites are added up.
+type Aggregation struct {
+	// Masked keeps the sites' sums from the aggregator: it sees the total with its noise, which the sites
+	// draw. Default: false.
+	Masked bool `yaml:"masked"`
+	// Colluding is how many sites may hand all they know to the aggregator, and the others' sum is still
+	// private. Default: 1. More is more noise; 0 claims nothing against a site that reads the release.
+	Colluding int `yaml:"colluding"`
+	// Quorum is the number of sites without which no sum is opened. Default: 0, chosen: the quorum of the
+	// pipeline, as a share of the sites, and at least what colluding needs.
+	Quorum int `yaml:"quorum"`
+	// Members are the sites, with the fingerprints of their certificates' keys, which people compared. A local
+	// run knows its own.
+	Members []Member `yaml:"members"`
+}
+
+// Member is a site of a masked run.
+type Member struct {
+	Site string `yaml:"site"`
+	// Key is the SHA-256 of the public key of the site's certificate, in hex, as `conclave certs` shows it.
+	Key string `yaml:"key"`
+}
+
+// sites is the number of sites of a masked run.
+func (s *Spec) sites() int { return cmp.Or(len(s.Aggregation.Members), len(s.Data)) }
+
+// validateAggregation reports what keeps the sites' sums from being masked.
+func (s *Spec) validateAggregation() error {
+	a := s.Aggregation
+	if !a.Masked {
+		if len(a.Members) > 0 || a.Quorum != 0 {
+			return errors.New("aggregation: members and quorum are those of masked sums; set masked: true, or "+
+				"leave them out")
+		}
+		return nil
+	}
+	var errs []error
+	for i, m := range a.Members {
+		if err := config.CheckName(m.Site); err != nil {
+			errs = append(errs, fmt.Errorf("aggregation.members[%d].site: %w", i, err))
+		}
+		if key, err := hex.DecodeString(clean(m.Key)); err != nil || len(key) != sha256.Size {
+			errs = append(errs, fmt.Errorf("aggregation.members[%d].key: %q is no SHA-256 in hex; use the "+
+				"fingerprint of "+
+				"the key of the site's certificate", i, m.Key))
+		}
+	}
+	if s.sites() == 0 {
+		errs = append(errs, errors.New("aggregation.members: none; name the sites and the fingerprints of their "+
+			"certificates' keys"))
+	}
+	return errors.Join(errs...)
+}
+
+// clean takes the spaces out of a fingerprint that was written in groups.
+func clean(fingerprint string) string {
+	return strings.ToLower(strings.Join(strings.Fields(fingerprint), ""))
+}
+
+// quorum is the number of sites without which no sum is opened.
+func (s *Spec) quorum(schema *partition.Schema) int {
+	if q := s.Aggregation.Quorum; q != 0 {
+		return q
+	}
+	n := s.sites()
+	share, _ := s.Training(schema).Quorum()
+	return min(n, max(masking.LeastQuorum(n, s.Aggregation.Colluding), int(math.Ceil(share*float64(n)-1e-9))))
+}
+
+// Surplus is by how much sums have more noise than is paid for, where all sites are there: 1 without masks.
+func (s *Spec) Surplus(schema *partition.Schema) float64 {
+	if !s.Aggregation.Masked {
+		return 1
+	}
+	g := masking.Group{Quorum: s.quorum(schema), Colluding: s.Aggregation.Colluding}
+	return g.Surplus(s.sites())
+}
+
+// Group is among whom the run's sums are masked, nil where they are not.
+func (s *Spec) Group(schema *partition.Schema) (*masking.Group, error) {
+	if !s.Aggregation.Masked {
+		return nil, nil
+	}
+	g := &masking.Group{Quorum: s.quorum(schema), Colluding: s.Aggregation.Colluding}
+	for i, m := range s.Aggregation.Members {
+		key, err := hex.DecodeString(clean(m.Key))
+		if err != nil || len(key) != sha256.Size {
+			return nil, fmt.Errorf("aggregation.members[%d].key: %q is no SHA-256 in hex", i, m.Key)
+		}
+		g.Members = append(g.Members, masking.Member{Site: m.Site, Key: [sha256.Size]byte(key)})
+	}
+	if len(s.Aggregation.Members) == 0 { // of a local run, whose certificates are still to be made
+		for i, d := range s.Data {
+			g.Members = append(g.Members, masking.Member{Site: d.Site, Key: sha256.Sum256([]byte{byte(i)})})
+		}
+	}
+	slices.SortFunc(g.Members, func(a, b masking.Member) int { return strings.Compare(a.Site, b.Site) })
+	if err := g.Validate(); err != nil {
+		return nil, fmt.Errorf("aggregation: %w", err)
+	}
+	return g, nil
+}

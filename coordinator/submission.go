@@ -75,13 +75,20 @@ type Progress struct {
 	Claim string `json:"claim,omitempty"`
 	// Claims counts how often it was taken.
 	Claims uint32 `json:"claims,omitempty"`
-	// Losses counts how often its worker was gone since LostAt rounds were released.
-	Losses  uint32   `json:"losses,omitempty"`
-	LostAt  uint64   `json:"lost_at,omitempty"`
-	Claimed string   `json:"claimed,omitempty"`
-	Ended   string   `json:"ended,omitempty"`
-	Results []Result `json:"results,omitempty"`
+	// Process is that of the worker, which may have several.
+	Process string `json:"process,omitempty"`
+	// Losses counts how often its worker was gone since LostAt rounds were released, LossesEver how
+	// often at all.
+	Losses     uint32   `json:"losses,omitempty"`
+	LostAt     uint64   `json:"lost_at,omitempty"`
+	LossesEver uint32   `json:"losses_ever,omitempty"`
+	Claimed    string   `json:"claimed,omitempty"`
+	Ended      string   `json:"ended,omitempty"`
+	Results    []Result `json:"results,omitempty"`
 }
+
+// Lost says that a worker of the run was ever gone.
+func (s Submission) Lost() bool { return s.Losses > 0 }
 
 // Result is a file that a run left on its worker's disk.
 type Result struct {
@@ -279,9 +286,9 @@ func (s *Store) submission(ctx context.Context, op, name string) (*mvccpb.KeyVal
 
 // Holder is a worker that takes a run.
 type Holder struct {
-	// Worker is its own name, By whom its certificate names, Claim a name for the time
-	// from now until it ends or gives back.
-	Worker, By, Claim string
+	// Worker is its own name, Process that of its process, By whom its certificate names, Claim a
+	// name for the time from now until it ends or gives back.
+	Worker, Process, By, Claim string
 }
 
 // Claim gives a run that waits to a worker. Errors match ErrQueue where it does not wait.
@@ -293,7 +300,8 @@ func (s *Store) Claim(ctx context.Context, lead *Leadership, name string, h Hold
 		case q.State != Waiting:
 			return false, moved(*q, "claimed")
 		}
-		q.State, q.Worker, q.Holder, q.Claim, q.Reason = Running, h.Worker, h.By, h.Claim, ""
+		q.State, q.Worker, q.Process, q.Holder, q.Claim = Running, h.Worker, h.Process, h.By, h.Claim
+		q.Reason = ""
 		q.Claims++
 		q.Claimed = ledger.FormatTime(s.now())
 		return true, nil
@@ -316,6 +324,7 @@ func (s *Store) Lose(
 			q.Losses = 0
 		}
 		q.Losses, q.LostAt = q.Losses+1, releases
+		q.LossesEver++
 	})
 }
 

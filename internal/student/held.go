@@ -72,15 +72,12 @@ func (q *Queue) Claim(ctx context.Context, worker *conclavev1.Worker) (*Held, er
 	h := &Held{queue: q, leaving: make(chan struct{})}
 	// The stream outlives ctx, so that the run can be given back when ctx ends.
 	h.stream, h.drop = context.WithCancel(context.WithoutCancel(ctx))
-	waiting := context.AfterFunc(ctx, h.drop)
+	waiting := context.AfterFunc(ctx, func() { time.AfterFunc(leaveWithin, h.drop) })
 	var stream conclavev1.RunService_ClaimRunClient
 	err := q.retry(ctx, "wait for a run", func() (err error) {
-		stream, h.Run, err = q.claim(h.stream, worker)
+		stream, h.Run, err = q.claim(h.stream, ctx, worker)
 		return err
 	})
-	if err == nil && !waiting() { // ctx ended at the same time: the run goes back by itself
-		err = ctx.Err()
-	}
 	if err != nil {
 		h.drop()
 		return nil, err
@@ -92,11 +89,16 @@ func (q *Queue) Claim(ctx context.Context, worker *conclavev1.Worker) (*Held, er
 	c.api = conclavev1.NewStudentServiceClient(claimedConn{c.conn, h.Run.GetClaim()})
 	h.client = &c
 	h.kept.Go(func() { h.keep(stream) })
+	if !waiting() { // ctx ended at the same time
+		h.GiveBack()
+		return nil, ctx.Err()
+	}
 	return h, nil
 }
 
-// claim opens a stream and waits for its run.
-func (q *Queue) claim(ctx context.Context,
+// claim opens a stream and waits for its run. When waiting ends it closes the stream in order: a run that
+// comes at that moment goes back at once, and does not count as lost.
+func (q *Queue) claim(ctx, waiting context.Context,
 	worker *conclavev1.Worker) (conclavev1.RunService_ClaimRunClient, *conclavev1.ClaimedRun, error) {
 	stream, err := q.runs.ClaimRun(ctx)
 	if err != nil {
@@ -107,6 +109,16 @@ func (q *Queue) claim(ctx context.Context,
 	}); err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, err
 	}
+	closed := make(chan struct{})
+	stays := context.AfterFunc(waiting, func() {
+		defer close(closed)
+		_ = stream.CloseSend()
+	})
+	defer func() {
+		if !stays() { // nobody else may send meanwhile
+			<-closed
+		}
+	}()
 	m, err := stream.Recv()
 	switch {
 	case errors.Is(err, io.EOF):
@@ -180,7 +192,7 @@ func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 			h.queue.log.Warn("the aggregator does not answer; trying again",
 				zap.String("to", "hold the run"), zap.Duration("pause", pause), zap.Error(err))
 			dial.Wait(h.stream, pause)
-			stream, _, err = h.queue.claim(h.stream, h.worker)
+			stream, _, err = h.queue.claim(h.stream, h.stream, h.worker)
 		}
 		pauses.Reset()
 	}

@@ -322,15 +322,22 @@ func TestARunThatIsTakenAway(t *testing.T) {
 	}
 }
 
+// It ends in order, so that a run which comes at that moment is given back, and not lost.
 func TestWaitingForARunEndsWithTheContext(t *testing.T) {
-	q := serveQueue(t, &queueService{claim: func(_ int, stream conclavev1.RunService_ClaimRunServer) error {
-		<-stream.Context().Done()
-		return status.FromContextError(stream.Context().Err()).Err()
-	}})
+	s := &queueService{}
+	s.claim = func(_ int, stream conclavev1.RunService_ClaimRunServer) error {
+		_, err := stream.Recv()
+		s.over <- err
+		return give(stream)
+	}
+	q := serveQueue(t, s)
 	ctx, stop := context.WithCancel(testkit.Within(t))
 	time.AfterFunc(100*time.Millisecond, stop)
 	if _, err := q.Claim(ctx, &conclavev1.Worker{Dataset: "d", Name: "w"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
+	}
+	if err := testkit.Receive(t, s.over); !errors.Is(err, io.EOF) {
+		t.Errorf("the stream ended with %v, want the end of its requests", err)
 	}
 	q = serveQueue(t, &queueService{claim: func(int, conclavev1.RunService_ClaimRunServer) error {
 		return status.Error(codes.FailedPrecondition, "dataset \"d\" is not served here")

@@ -104,7 +104,8 @@ func (s *slot) work(ctx context.Context) error {
 	s.log.Info("waiting for runs", zap.String("dataset", s.config.Dataset))
 	for {
 		held, err := queue.Claim(ctx, &conclavev1.Worker{
-			Dataset: s.config.Dataset, Name: s.name, Folders: run.Begun(s.config.Out, maxFolders),
+			Dataset: s.config.Dataset, Name: s.name, Process: s.config.Worker,
+			Folders: run.Begun(s.config.Out, maxFolders),
 		})
 		if err != nil {
 			return err

@@ -15,9 +15,14 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// mostLosses is how often a run may lose its worker without a release in between. One that ends
-// every worker that takes it would stop the queue.
-const mostLosses = 3
+// One that ends every worker that takes it would stop the queue.
+const (
+	// mostLosses is how often a run may lose its worker without a release in between.
+	mostLosses = 3
+	// mostLossesEver is how often at all: one that asks a question before it ends its worker would go on
+	// for ever. Workers that stop in order do not count.
+	mostLossesEver = 20
+)
 
 // Keep gives runs back whose worker does not come back, until the server stops.
 func (q *Queue) Keep() {
@@ -86,13 +91,23 @@ func (q *Queue) lost(ctx context.Context, record coordinator.Submission, why str
 	if err != nil && !isNoRun(err) {
 		return err
 	}
+	why += "; the run has a worker's process to itself from now on"
 	lost, err := q.Store.Lose(ctx, q.Lead, record.Name, record.Claim, why, run.Releases)
-	if err := q.returned(peer.Caller{}, lost, err, why); err != nil || lost.Losses < mostLosses {
+	if err := q.returned(peer.Caller{}, lost, err, why); err != nil {
 		return err
 	}
+	times := ""
+	switch {
+	case lost.Losses >= mostLosses:
+		times = fmt.Sprintf("%d times without a new release", lost.Losses)
+	case lost.LossesEver >= mostLossesEver:
+		times = fmt.Sprintf("%d times", lost.LossesEver)
+	default:
+		return nil
+	}
 	_, err = q.end(ctx, peer.Caller{}, record.Name, coordinator.End{State: coordinator.Failed, Reason: fmt.Sprintf(
-		"its worker ended %d times without a new release, the last time worker %q: look at the worker's log; it may "+
-			"need more memory", lost.Losses, record.Worker)})
+		"its worker ended %s, the last time worker %q: look at the worker's log; it may need more memory", times,
+		record.Worker)})
 	return err
 }
 

@@ -81,12 +81,20 @@ func (q *Queue) tryNext(ctx context.Context, w *conclavev1.Worker, holder string
 			if err := q.lost(q.Lifetime.Leading(), e.record, why); err != nil {
 				return nil, err
 			}
-			e, _ = q.get(e.record.Name)
 		}
+	}
+	held := q.heldBy(w, holder)
+	if slices.ContainsFunc(held, coordinator.Submission.Lost) {
+		return nil, nil // a run that was lost has the process to itself
+	}
+	for _, e := range q.list(w.GetDataset()) {
 		if e.record.State != coordinator.Waiting {
 			continue
 		}
 		begins, err := q.mayBegin(ctx, e.record, w)
+		if err == nil && begins == begin {
+			begins = apart(e.record, w, held)
+		}
 		switch {
 		case err != nil:
 			return nil, err
@@ -100,7 +108,7 @@ func (q *Queue) tryNext(ctx context.Context, w *conclavev1.Worker, holder string
 			return nil, err
 		}
 		record, err := q.Store.Claim(q.Lifetime.Leading(), q.Lead, e.record.Name,
-			coordinator.Holder{Worker: w.GetName(), By: holder, Claim: hex.EncodeToString(id)})
+			coordinator.Holder{Worker: w.GetName(), Process: processOf(w), By: holder, Claim: hex.EncodeToString(id)})
 		if err := q.took(record, err); err != nil {
 			return nil, err
 		}
@@ -115,7 +123,7 @@ func (q *Queue) tryNext(ctx context.Context, w *conclavev1.Worker, holder string
 type turn int
 
 const (
-	begins  turn = iota
+	begin   turn = iota
 	passed       // not for this worker, or no longer
 	blocked      // it has to wait, and others behind it
 )
@@ -132,7 +140,7 @@ func (q *Queue) mayBegin(ctx context.Context, s coordinator.Submission, w *concl
 			s.Worker, r.Forgotten))
 		return passed, nil
 	case err == nil: // it was opened before, and is reserved for
-		return begins, nil
+		return begin, nil
 	case !isNoRun(err):
 		return passed, err
 	}
@@ -158,7 +166,7 @@ func (q *Queue) mayBegin(ctx context.Context, s coordinator.Submission, w *concl
 			openRuns(room, running)))
 		return blocked, nil
 	}
-	return begins, nil
+	return begin, nil
 }
 
 // openRuns names runs of a dataset that are open or running, a few of them.

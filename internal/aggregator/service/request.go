@@ -78,6 +78,11 @@ func checkWorker(w *conclavev1.Worker) error {
 		return fault.Invalidf("worker %q names %d runs that it has begun; %d are the most",
 			w.GetName(), len(w.GetFolders()), maxFolders)
 	}
+	if w.GetProcess() != "" {
+		if err := spec.CheckName("process", w.GetProcess()); err != nil {
+			return err
+		}
+	}
 	// The message is kept for as long as the worker waits.
 	for _, folder := range w.GetFolders() {
 		if err := spec.CheckName("run", folder); err != nil {

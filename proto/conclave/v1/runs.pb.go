@@ -1345,7 +1345,10 @@ type Worker struct {
 	Run   string `protobuf:"bytes,3,opt,name=run,proto3" json:"run,omitempty"`
 	Claim string `protobuf:"bytes,4,opt,name=claim,proto3" json:"claim,omitempty"`
 	// folders names runs of which the worker has a checkpoint.
-	Folders       []string `protobuf:"bytes,5,rep,name=folders,proto3" json:"folders,omitempty"`
+	Folders []string `protobuf:"bytes,5,rep,name=folders,proto3" json:"folders,omitempty"`
+	// process names the process that the worker is of, where that has several: they end together. Empty, the
+	// worker is a process by itself.
+	Process       string `protobuf:"bytes,6,opt,name=process,proto3" json:"process,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1413,6 +1416,13 @@ func (x *Worker) GetFolders() []string {
 		return x.Folders
 	}
 	return nil
+}
+
+func (x *Worker) GetProcess() string {
+	if x != nil {
+		return x.Process
+	}
+	return ""
 }
 
 type ClaimRunResponse struct {
@@ -1847,13 +1857,14 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\x0fClaimRunRequest\x12-\n" +
 	"\x06worker\x18\x01 \x01(\v2\x13.conclave.v1.WorkerH\x00R\x06worker\x126\n" +
 	"\bprogress\x18\x02 \x01(\v2\x18.conclave.v1.RunProgressH\x00R\bprogressB\t\n" +
-	"\amessage\"x\n" +
+	"\amessage\"\x92\x01\n" +
 	"\x06Worker\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x03 \x01(\tR\x03run\x12\x14\n" +
 	"\x05claim\x18\x04 \x01(\tR\x05claim\x12\x18\n" +
-	"\afolders\x18\x05 \x03(\tR\afolders\"\x81\x01\n" +
+	"\afolders\x18\x05 \x03(\tR\afolders\x12\x18\n" +
+	"\aprocess\x18\x06 \x01(\tR\aprocess\"\x81\x01\n" +
 	"\x10ClaimRunResponse\x123\n" +
 	"\aclaimed\x18\x01 \x01(\v2\x17.conclave.v1.ClaimedRunH\x00R\aclaimed\x12-\n" +
 	"\x05ended\x18\x02 \x01(\v2\x15.conclave.v1.EndedRunH\x00R\x05endedB\t\n" +

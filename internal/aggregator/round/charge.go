@@ -129,7 +129,10 @@ func (rs *Rounds) charge(e *Execution) (*conclavev1.Release, error) {
 		return nil, fmt.Errorf("charge round %d of run %q: %w", e.key.Number, e.key.Run, err)
 	}
 	rs.keep(e)
-	rs.tell(ctx, e.dataset, &entry) // before anything that the student can see: see feed
+	// Before anything that the student can see: see feed.
+	if err := rs.tellOf(ctx, e.dataset, e.key, entry); err != nil {
+		return nil, err
+	}
 	if hook := rs.Hooks.AfterCharge; hook != nil {
 		hook(e.key.Run, e.key.Number)
 	}

@@ -35,7 +35,7 @@ func (rs *Rounds) Enter(ctx context.Context, p *payload.Payload, claim string) (
 		open.attach()
 		return open, nil, nil
 	}
-	release, record, err := rs.stored(ctx, p)
+	release, record, err := rs.stored(ctx, r.dataset, p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,7 +52,7 @@ func (rs *Rounds) Enter(ctx context.Context, p *payload.Payload, claim string) (
 		if err := r.settle(ctx); err != nil {
 			return nil, nil, err
 		}
-		if release, record, err = rs.stored(ctx, p); release != nil || err != nil {
+		if release, record, err = rs.stored(ctx, r.dataset, p); release != nil || err != nil {
 			return nil, release, err
 		}
 	}
@@ -165,8 +165,9 @@ func (rs *Rounds) giveRoom(e *Execution) {
 
 // stored returns the release of a round that was charged before, nil when there is none, and
 // its run. A round that was released for another question is refused: its answers do not
-// belong to the records that are asked about now.
-func (rs *Rounds) stored(ctx context.Context, p *payload.Payload) (*conclavev1.Release, coordinator.Run, error) {
+// belong to the records that are asked about now. Nodes are told of what paid for it, if they were not.
+func (rs *Rounds) stored(ctx context.Context, d *Dataset, p *payload.Payload) (
+	*conclavev1.Release, coordinator.Run, error) {
 	standing, err := rs.Store.Round(ctx, rs.Lead, p.Key.Run, p.Key.Number)
 	if err != nil {
 		return nil, coordinator.Run{}, fmt.Errorf("read the rounds of run %q: %w", p.Key.Run, err)
@@ -180,6 +181,9 @@ func (rs *Rounds) stored(ctx context.Context, p *payload.Payload) (*conclavev1.R
 	}
 	if !bytes.Equal(release.QuestionSha256, p.Digest[:]) {
 		return nil, coordinator.Run{}, otherQuestion(p.Key)
+	}
+	if err := rs.tellOf(ctx, d, p.Key, standing.Entry); err != nil {
+		return nil, coordinator.Run{}, err
 	}
 	return release, standing.Run, nil
 }

@@ -2,11 +2,12 @@ package round
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync"
 
-	"go.uber.org/zap"
-
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/payload"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -22,8 +23,8 @@ const (
 // feed tells the nodes of a dataset of its ledger's new entries, in their order. Nodes remember the
 // newest: an etcd that was restored from before it is then found by each of them.
 //
-// An entry stands in the streams of all connected nodes before the student is answered. Nobody waits
-// until they have read it: one that stalls would hold up all rounds.
+// An entry stands in the streams of all connected nodes before the student is answered, and where it cannot
+// be read it is not answered. Nobody waits until they have read it: one that stalls would hold up all rounds.
 type feed struct {
 	mu        sync.Mutex
 	told      uint64 // the number of the newest entry that the followers were told of
@@ -69,9 +70,23 @@ func (rs *Rounds) Follow(ctx context.Context, d *Dataset, n *peer.Node, upTo uin
 	return nil
 }
 
-// tell tells the followers of all entries that they were not told of. newest is the last one of
-// them, nil where nobody knows it.
-func (rs *Rounds) tell(ctx context.Context, d *Dataset, newest *ledger.Entry) {
+// tellOf tells the followers of all entries up to that of a release, which is not handed out where the error
+// says that it cannot: it stays charged and stored, and asked again it is told of again.
+func (rs *Rounds) tellOf(ctx context.Context, d *Dataset, key payload.Key, paid ledger.Entry) error {
+	err := rs.tell(ctx, d, &paid)
+	if leading := rs.Lifetime.Leading(); err != nil && leading.Err() != nil {
+		err = context.Cause(leading)
+	}
+	if err != nil {
+		return fmt.Errorf("round %d of run %q is charged and stored, and is handed out once nodes are told of the "+
+			"ledger up to entry %d; ask it again: %w", key.Number, key.Run, paid.Seq, err)
+	}
+	return nil
+}
+
+// tell tells the followers of all entries that they were not told of, newest among them, which is nil where
+// nobody knows the last one.
+func (rs *Rounds) tell(ctx context.Context, d *Dataset, newest *ledger.Entry) error {
 	d.feed.mu.Lock()
 	defer d.feed.mu.Unlock()
 	nodes := make([]*peer.Node, 0, len(d.feed.followers))
@@ -80,22 +95,24 @@ func (rs *Rounds) tell(ctx context.Context, d *Dataset, newest *ledger.Entry) {
 	}
 	broadcast := func(m peer.Encoded) error { peer.Tell(nodes, m); return nil }
 	if newest != nil && newest.Seq <= d.feed.told {
-		return
+		return nil
 	}
 	if newest != nil && newest.Seq == d.feed.told+1 {
 		if line, err := newest.Canonical(); err == nil {
 			if m, err := encodeEntries([][]byte{line}); err == nil {
 				_ = broadcast(m)
 				d.feed.told++
-				return
+				return nil
 			}
 		}
 	}
 	last, err := rs.TellAll(ctx, d, d.feed.told, math.MaxUint64, broadcast)
 	d.feed.told = last
-	if err != nil { // the next entry brings them
-		rs.Log.Warn("cannot tell nodes of the ledger's end", zap.String("dataset", d.Record.Name), zap.Error(err))
+	if err == nil && newest != nil && last < newest.Seq {
+		err = fmt.Errorf("%w: the ledger of dataset %q ends with entry %d; restore etcd from a backup",
+			coordinator.ErrCorrupt, d.Record.Name, last)
 	}
+	return err
 }
 
 // unfollow forgets a node whose stream is over.

@@ -253,7 +253,10 @@ func (rs *Rounds) closed(r *run) {
 	rs.dropped(r.spec.PB.GetName())
 	ctx, cancel := context.WithTimeout(rs.Lifetime.Leading(), headTimeout)
 	defer cancel()
-	rs.tell(ctx, r.dataset, nil)
+	if err := rs.tell(ctx, r.dataset, nil); err != nil { // the next entry brings what is missing
+		rs.Log.Warn("cannot tell nodes of the ledger's end", zap.String("dataset", r.dataset.Record.Name),
+			zap.Error(err))
+	}
 	over, err := peer.Encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
 		Withdraw: &conclavev1.Withdraw{Run: r.spec.PB.GetName(), Over: true},
 	}})

@@ -1,0 +1,118 @@
+package aggregator
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
+	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// unreadable is an etcd from which entries of the ledger cannot be read while away is set. All else goes on.
+type unreadable struct {
+	coordinator.Embedded
+	away atomic.Bool
+}
+
+func (u *unreadable) KV(client *clientv3.Client, observe func(string, time.Duration, error)) clientv3.KV {
+	return ledgerAway{u.Embedded.KV(client, observe), u}
+}
+
+type ledgerAway struct {
+	clientv3.KV
+	of *unreadable
+}
+
+func (l ledgerAway) Get(ctx context.Context, key string, o ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if l.of.away.Load() && strings.Contains(key, "/ledger/") {
+		return nil, status.Error(codes.Unavailable, "the ledger cannot be read")
+	}
+	return l.KV.Get(ctx, key, o...)
+}
+
+// behindAway gives the rounds of the cluster's server an etcd whose ledger may be away. Nobody asks anything yet.
+func (c *cluster) behindAway(t *testing.T) *unreadable {
+	t.Helper()
+	u := &unreadable{Embedded: c.server.embedded}
+	store, err := coordinator.Open(testkit.Within(t), coordinator.Config{Embedded: u})
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, store.Close()) })
+	c.server.rounds.Store = store
+	return u
+}
+
+// A release whose entry cannot be told to nodes is not handed out: asked again, also of another leader, it is
+// the same, charged once, and nodes know of it before the student does.
+func TestNoReleaseComesBeforeItsEntry(t *testing.T) {
+	c := newCluster(t, Options{})
+	u := c.behindAway(t)
+	student, d := c.student(t), c.dataset()
+	node := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	spec, _ := student.open(t, d, nil)
+	told := ledger.Entry{}
+	next := func(n *testNode) {
+		t.Helper()
+		var err error
+		told, err = ledger.ParseNext(testkit.Receive(t, n.entries), told.Seq, told.Hash)
+		testkit.Must(t, err)
+	}
+	next(node) // that the dataset is there; of the run nodes hear with its first release
+	stored := func(round uint64) (release []byte, paid ledger.Entry) {
+		t.Helper()
+		release, paid, found, err := c.server.store.Release(testkit.Within(t), spec.Name, round)
+		if err != nil || !found {
+			t.Fatalf("round %d is stored: %v, %v", round, found, err)
+		}
+		return release, paid
+	}
+	same := func(round uint64, r *conclavev1.Release, before []byte) {
+		t.Helper()
+		if now, paid := stored(round); string(now) != string(before) || r.GetLedgerHash() != paid.Hash ||
+			r.GetVotes() == nil || told.Hash != paid.Hash {
+			t.Errorf("the answer %v, paid for by entry %d; nodes were told up to entry %d", r, paid.Seq, told.Seq)
+		}
+	}
+
+	u.away.Store(true)
+	for range 2 {
+		student.refused(t, roundtest.VoteRound(spec.Name, 0, 2), codes.Unavailable, "charged and stored",
+			"ledger up to entry 3", "ask it again")
+	}
+	before, _ := stored(0)
+	if len(node.entries) != 0 {
+		t.Error("nodes were told of entries that cannot be read")
+	}
+	u.away.Store(false)
+	r := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2))
+	next(node)
+	next(node)
+	same(0, r, before)
+
+	// An entry of another run stands between what nodes know and the next release.
+	student.open(t, spec.Dataset, func(s *conclavev1.RunSpec) { s.Name = "other" })
+	u.away.Store(true)
+	student.refused(t, roundtest.VoteRound(spec.Name, 1, 2), codes.Unavailable, "ledger up to entry 5")
+	before, _ = stored(1)
+	node.leave()
+	testkit.Must(t, c.stop())
+	c.start(Options{})
+	h := hello(spec.Dataset, "north", "a", 8)
+	h.Ledger = headOf(told)
+	back := c.node(t, h, roundtest.Silent)
+	next(back)
+	next(back)
+	same(1, c.student(t).mustAsk(t, roundtest.VoteRound(spec.Name, 1, 2)), before)
+	if entries := c.student(t).ledger(t, spec.Name); len(entries) != 2 || len(node.rounds) != 2 {
+		t.Errorf("charged are %+v, and the node was asked %d times", entries, len(node.rounds))
+	}
+}

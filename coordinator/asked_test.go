@@ -104,7 +104,7 @@ func TestAskedTakesRoom(t *testing.T) {
 		t.Fatalf("%d questions, the last with %v", asked, last)
 	}
 	entries, v := ledgerOf(t, c.store)
-	room, err := c.store.Room(ctx, testDataset.Name)
+	room, err := c.store.Room(ctx, testDataset.Name, everOpened(t, c.store))
 	testkit.Must(t, err)
 	var due []privacy.Event
 	for _, run := range room.Open {

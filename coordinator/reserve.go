@@ -26,10 +26,33 @@ func (s *Store) AllRuns(ctx context.Context) ([]Run, error) {
 	return runs, nil
 }
 
-// Runs returns all runs that were opened on a dataset and not removed, by name.
-func (s *Store) Runs(ctx context.Context, dataset string) ([]Run, error) {
-	runs, err := s.AllRuns(ctx)
-	return slices.DeleteFunc(runs, func(r Run) bool { return r.Dataset != dataset || r.Removed }), err
+// EachRun has those of some runs taken that were opened and not removed, in their order. They are read in
+// pages.
+func (s *Store) EachRun(ctx context.Context, names []string, take func(Run)) error {
+	const page = 100 // etcd takes 128 in a transaction
+	for some := range slices.Chunk(names, page) {
+		keys := make([]string, len(some))
+		for i, name := range some {
+			keys[i] = s.runKey(name)
+		}
+		kvs, _, err := s.read(ctx, "read runs", keys...)
+		if err != nil {
+			return err
+		}
+		for _, kv := range kvs {
+			if kv == nil {
+				continue
+			}
+			r, err := decode[Run](kv)
+			if err != nil {
+				return err
+			}
+			if !r.Removed {
+				take(r)
+			}
+		}
+	}
+	return nil
 }
 
 // Room is what a dataset has spent, and what runs may still spend of it.
@@ -43,17 +66,32 @@ type Room struct {
 	opened map[string]bool
 }
 
-// Room reads what a dataset has spent and which runs on it are open. It is for orientation,
+// Room reads what a dataset has spent and which runs on it are open. opened names all that were ever opened
+// on it, and says which may be open: no others are read. It is for orientation,
 // and for the order of the queue: what may be opened is decided by OpenRun, and what is
 // charged by Charge.
-func (s *Store) Room(ctx context.Context, dataset string) (Room, error) {
+func (s *Store) Room(ctx context.Context, dataset string, opened map[string]bool) (Room, error) {
 	const op = "look for room"
 	if err := checkName("dataset", dataset); err != nil {
 		return Room{}, err
 	}
 	// Before the dataset: what a run spends meanwhile is then in the total and not in the run,
 	// so that too much is reserved and never too little.
-	runs, err := s.Runs(ctx, dataset)
+	room := Room{opened: map[string]bool{}}
+	var mayBeOpen []string
+	for name, open := range opened {
+		if open {
+			mayBeOpen = append(mayBeOpen, name)
+		} else {
+			room.opened[name] = true
+		}
+	}
+	slices.Sort(mayBeOpen)
+	err := s.EachRun(ctx, mayBeOpen, func(r Run) {
+		if room.opened[r.Name] = true; !r.Closed {
+			room.Open = append(room.Open, r)
+		}
+	})
 	if err != nil {
 		return Room{}, err
 	}
@@ -68,14 +106,8 @@ func (s *Store) Room(ctx context.Context, dataset string) (Room, error) {
 	if err != nil {
 		return Room{}, err
 	}
-	opened := map[string]bool{}
-	for _, r := range runs {
-		opened[r.Name] = true
-	}
-	return Room{
-		Budget: record.Budget, Spent: record.Spent, opened: opened,
-		Open: slices.DeleteFunc(runs, func(r Run) bool { return r.Closed }),
-	}, nil
+	room.Budget, room.Spent = record.Budget, record.Spent
+	return room, nil
 }
 
 // Spending is that of a run that was submitted and not opened.

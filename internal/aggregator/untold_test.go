@@ -1,61 +1,21 @@
 package aggregator
 
 import (
-	"context"
-	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
-	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// unreadable is an etcd from which entries of the ledger cannot be read while away is set. All else goes on.
-type unreadable struct {
-	coordinator.Embedded
-	away atomic.Bool
-}
-
-func (u *unreadable) KV(client *clientv3.Client, observe func(string, time.Duration, error)) clientv3.KV {
-	return ledgerAway{u.Embedded.KV(client, observe), u}
-}
-
-type ledgerAway struct {
-	clientv3.KV
-	of *unreadable
-}
-
-func (l ledgerAway) Get(ctx context.Context, key string, o ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	if l.of.away.Load() && strings.Contains(key, "/ledger/") {
-		return nil, status.Error(codes.Unavailable, "the ledger cannot be read")
-	}
-	return l.KV.Get(ctx, key, o...)
-}
-
-// behindAway gives the rounds of the cluster's server an etcd whose ledger may be away. Nobody asks anything yet.
-func (c *cluster) behindAway(t *testing.T) *unreadable {
-	t.Helper()
-	u := &unreadable{Embedded: c.server.embedded}
-	store, err := coordinator.Open(testkit.Within(t), coordinator.Config{Embedded: u})
-	testkit.Must(t, err)
-	t.Cleanup(func() { testkit.Must(t, store.Close()) })
-	c.server.rounds.Store = store
-	return u
-}
-
 // A release whose entry cannot be told to nodes is not handed out: asked again, also of another leader, it is
 // the same, charged once, and nodes know of it before the student does.
 func TestNoReleaseComesBeforeItsEntry(t *testing.T) {
 	c := newCluster(t, Options{})
-	u := c.behindAway(t)
+	u := c.tap(t)
 	student, d := c.student(t), c.dataset()
 	node := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	spec, _ := student.open(t, d, nil)

@@ -145,7 +145,7 @@ func (q *Queue) mayBegin(ctx context.Context, s coordinator.Submission, w *concl
 		return passed, err
 	}
 	running := q.in(s.Dataset, coordinator.Running)
-	room, err := q.Store.Room(ctx, s.Dataset)
+	room, err := q.room(ctx, s.Dataset)
 	if err != nil {
 		return passed, err
 	}

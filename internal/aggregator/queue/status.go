@@ -3,12 +3,15 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
+	"github.com/conclave-dp/conclave/internal/certs"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -59,33 +62,57 @@ func (q *Queue) RunFile(ctx context.Context, run string) ([]byte, error) {
 	return raw, err
 }
 
-// List returns how all runs of a dataset stand: those of the queue in their order, then those
-// that students opened themselves.
-func (q *Queue) List(ctx context.Context, dataset string) (all []*conclavev1.RunStatus, err error) {
-	opened, err := q.Store.Runs(ctx, dataset)
+// List returns how the runs of a dataset stand that a caller may know of: those of the queue in their order,
+// then those that students opened themselves. No others are read.
+func (q *Queue) List(ctx context.Context, dataset string, by certs.Identity) ([]*conclavev1.RunStatus, error) {
+	queued := q.list(dataset)
+	ofQueue := map[string]bool{}
+	for _, e := range queued {
+		ofQueue[e.record.Name] = true
+	}
+	opened, err := q.Rounds.Opened(ctx, func(r round.Opened) bool { return r.Dataset == dataset })
 	if err != nil {
 		return nil, err
 	}
-	byName := map[string]coordinator.Run{}
-	for _, r := range opened {
-		byName[r.Name] = r
+	var names []string
+	for name, r := range opened {
+		if ofQueue[name] {
+			r.By = "" // it is of who submitted it, and who holds it
+		}
+		if q.MayRead(name, r.By, by) == nil {
+			names = append(names, name)
+		}
 	}
+	slices.Sort(names)
+	var direct []*conclavev1.RunStatus
+	byName := map[string]coordinator.Run{}
+	err = q.Store.EachRun(ctx, names, func(r coordinator.Run) {
+		if !ofQueue[r.Name] {
+			direct = append(direct, statusOfRun(r))
+			return
+		}
+		r.Spec, r.Plan, r.Spent = nil, nil, nil
+		byName[r.Name] = r
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all []*conclavev1.RunStatus
 	place := uint32(0)
-	for _, e := range q.list(dataset) {
-		status := statusOfEntry(e, byName[e.record.Name])
+	for _, e := range queued {
 		if e.record.State == coordinator.Waiting {
 			place++
+		}
+		if q.MayRead(e.record.Name, "", by) != nil {
+			continue
+		}
+		status := statusOfEntry(e, byName[e.record.Name])
+		if e.record.State == coordinator.Waiting {
 			status.Place = place
 		}
 		all = append(all, status)
-		delete(byName, e.record.Name)
 	}
-	for _, r := range opened {
-		if _, direct := byName[r.Name]; direct {
-			all = append(all, statusOfRun(r))
-		}
-	}
-	return all, nil
+	return append(all, direct...), nil
 }
 
 // status is how a run of the queue stands, with what the ledger has of it.

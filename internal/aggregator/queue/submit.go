@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -72,13 +73,13 @@ func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*con
 // counts refuses a student that has had as many runs as it ever may: those that were opened stay
 // in the ledger, and those that ended without leave a record here.
 func (q *Queue) counts(ctx context.Context, student string) error {
-	runs, err := q.Rounds.Opened(ctx, student)
+	runs, err := q.Rounds.Opened(ctx, func(r round.Opened) bool { return r.Student == student })
 	if err != nil {
 		return err
 	}
 	for _, e := range q.list("") {
 		if e.record.By == student {
-			runs[e.record.Name] = true
+			runs[e.record.Name] = round.Opened{}
 		}
 	}
 	if len(runs) >= q.MostRuns {
@@ -113,7 +114,7 @@ func (q *Queue) fits(ctx context.Context, s coordinator.Submission, overcommit b
 			return false, fmt.Errorf("run %q: %w", s.Name, err)
 		}
 	}
-	room, err := q.Store.Room(ctx, s.Dataset)
+	room, err := q.room(ctx, s.Dataset)
 	if err != nil {
 		return false, err
 	}
@@ -143,11 +144,24 @@ func (q *Queue) fits(ctx context.Context, s coordinator.Submission, overcommit b
 		s.Name, s.Budget.Epsilon, s.Budget.Delta, len(room.Open), len(waiting), s.Dataset, left)
 }
 
+// room is what a dataset has spent, and what its open runs may still spend.
+func (q *Queue) room(ctx context.Context, dataset string) (coordinator.Room, error) {
+	runs, err := q.Rounds.Opened(ctx, func(r round.Opened) bool { return r.Dataset == dataset })
+	if err != nil {
+		return coordinator.Room{}, err
+	}
+	open := map[string]bool{}
+	for name, r := range runs {
+		open[name] = r.Open
+	}
+	return q.Store.Room(ctx, dataset, open)
+}
+
 // Budget is how the budget of a dataset stands, and the epsilon that one more run of a delta
 // could have.
 func (q *Queue) Budget(ctx context.Context, dataset string, delta float64) (*conclavev1.DatasetBudget, float64, error) {
 	queued := q.in(dataset, coordinator.Waiting, coordinator.Running)
-	room, err := q.Store.Room(ctx, dataset)
+	room, err := q.room(ctx, dataset)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -10,18 +10,20 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 )
 
-// opener is who opened a run, who wanted it, whether it is open, and how many questions of it are in
-// the ledger, as far as this server counted them.
-type opener struct {
-	by, student string
-	open        bool
-	questions   uint64
+// Opened is a run that was opened: on which dataset, by whom, who wanted it, whether it may be open, and how
+// many questions of it are in the ledger, as far as this server counted them.
+type Opened struct {
+	Dataset, By, Student string
+	Open                 bool
+	questions            uint64
 }
 
-func openerOf(r coordinator.Run) opener {
-	o := opener{by: r.By, student: r.Student, open: !r.Closed, questions: r.Releases + r.Abandoned}
-	if o.student == "" {
-		o.student = r.By
+func openedAs(r coordinator.Run) Opened {
+	o := Opened{
+		Dataset: r.Dataset, By: r.By, Student: r.Student, Open: !r.Closed, questions: r.Releases + r.Abandoned,
+	}
+	if o.Student == "" {
+		o.Student = r.By
 	}
 	return o
 }
@@ -66,7 +68,7 @@ func (rs *Rounds) register(ctx context.Context, r coordinator.Run, by certs.Iden
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	rs.opened[r.Name] = openerOf(r)
+	rs.opened[r.Name] = openedAs(r)
 	return existing, err
 }
 
@@ -76,10 +78,10 @@ func (rs *Rounds) admit(r coordinator.Run, queued bool, deadline time.Duration) 
 	open, ever := 0, 0
 	rs.mu.Lock()
 	for _, o := range rs.opened {
-		if o.by == r.By && o.open {
+		if o.By == r.By && o.Open {
 			open++
 		}
-		if o.student == r.By {
+		if o.Student == r.By {
 			ever++
 		}
 	}
@@ -99,22 +101,22 @@ func (rs *Rounds) admit(r coordinator.Run, queued bool, deadline time.Duration) 
 	return nil
 }
 
-// Opened returns the names of the runs of a student that were ever opened.
-func (rs *Rounds) Opened(ctx context.Context, student string) (map[string]bool, error) {
+// Opened returns the runs that were ever opened and are among those that are wanted, by name.
+func (rs *Rounds) Opened(ctx context.Context, wanted func(Opened) bool) (map[string]Opened, error) {
 	rs.opening.Lock()
 	defer rs.opening.Unlock()
 	if err := rs.lookForOpened(ctx); err != nil {
 		return nil, err
 	}
-	names := map[string]bool{}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
+	found := map[string]Opened{}
 	for name, o := range rs.opened {
-		if o.student == student {
-			names[name] = true
+		if wanted(o) {
+			found[name] = o
 		}
 	}
-	return names, nil
+	return found, nil
 }
 
 // lookForOpened reads which runs were opened, once. Callers hold rs.opening.
@@ -129,12 +131,12 @@ func (rs *Rounds) lookForOpened(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opened, questions := map[string]opener{}, map[string]uint64{}
+	opened, questions := map[string]Opened{}, map[string]uint64{}
 	for _, r := range runs {
 		if _, served := rs.Datasets[r.Dataset]; served {
-			o := openerOf(r)
+			o := openedAs(r)
 			opened[r.Name] = o
-			questions[o.student] += o.questions
+			questions[o.Student] += o.questions
 		}
 	}
 	rs.mu.Lock()
@@ -161,12 +163,12 @@ func (rs *Rounds) mayAskMore(ctx context.Context, record coordinator.Run) error 
 	defer rs.mu.Unlock()
 	o = rs.opened[record.Name]
 	asked := record.Releases + record.Abandoned
-	rs.questions[o.student] += asked - o.questions
+	rs.questions[o.Student] += asked - o.questions
 	o.questions = asked
 	rs.opened[record.Name] = o
-	if n := rs.questions[o.student]; n >= uint64(rs.MostQuestions) {
+	if n := rs.questions[o.Student]; n >= uint64(rs.MostQuestions) {
 		return fault.TooManyf("student %q has had %d questions charged, the most it ever may (max_questions); an "+
-			"operator raises max_questions in the aggregator's configuration", o.student, n)
+			"operator raises max_questions in the aggregator's configuration", o.Student, n)
 	}
 	return nil
 }
@@ -177,7 +179,7 @@ func (rs *Rounds) dropped(name string) {
 	defer rs.mu.Unlock()
 	delete(rs.runs, name)
 	if o, ok := rs.opened[name]; ok {
-		o.open = false
+		o.Open = false
 		rs.opened[name] = o
 	}
 }

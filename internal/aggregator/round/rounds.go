@@ -77,7 +77,7 @@ type Rounds struct {
 	opening sync.Mutex // orders the opening of runs
 	// opened are all that there ever were: as etcd had them when they were needed first, and as
 	// this server changed them since. nil before.
-	opened map[string]opener
+	opened map[string]Opened
 	// questions sums up those of each student's runs; it is there with opened.
 	questions map[string]uint64
 }

@@ -135,15 +135,11 @@ func (s *runs) list(q *conclavev1.ListRunsRequest, by certs.Identity,
 	var all []*conclavev1.RunStatus
 	last := &conclavev1.ListRunsResponse{}
 	for _, name := range names {
-		runs, err := s.Queue.List(ctx, name)
+		runs, err := s.Queue.List(ctx, name, by)
 		if err != nil {
 			return err
 		}
-		for _, r := range runs {
-			if s.mayRead(ctx, r) == nil {
-				all = append(all, r)
-			}
-		}
+		all = append(all, runs...)
 		d := s.Rounds.Datasets[name]
 		if by.Role != certs.RoleOperator && !d.Students.Has(by.Name) && !d.Workers.Has(by.Name) {
 			continue // what is spent of it, and when, is not theirs to see

@@ -33,7 +33,6 @@
 //	runs/<run>                        spec, budget, plan and total of a run
 //	releases/<run>/<round>            the stored answer; round in 16 hex digits
 //	nodes/<dataset>/<site>/<node>     a node as first admitted
-//	live/<dataset>/<site>/<node>      a connected node, under the leader's lease
 //
 // # What it does not promise
 //

@@ -26,15 +26,10 @@ func ended(t *testing.T, l *Leadership, within time.Duration) {
 func TestTakeoverOfTheSameNameIsImmediate(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	node := testNode()
-	testkit.Must(t, c.store.MarkLive(testkit.Within(t), c.lead, node))
 	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
 	next := leadAs(t, other, "agg") // gives up before the lease of the first ends
 	if next.Fence() <= c.lead.Fence() {
 		t.Errorf("fence %d after %d", next.Fence(), c.lead.Fence())
-	}
-	if live, err := other.LiveNodes(testkit.Within(t), "flchain"); err != nil || len(live) != 0 {
-		t.Errorf("live nodes of the old leader: %v, %v", live, err)
 	}
 	ended(t, c.lead, testkit.Patience)
 	if next.Context().Err() != nil {
@@ -66,8 +61,6 @@ func TestFencedOffLeaderWritesNothing(t *testing.T) {
 		},
 		"close run":  func(l *Leadership) error { _, err := c.store.CloseRun(ctx, l, "first"); return err },
 		"admit node": func(l *Leadership) error { return c.store.AdmitNode(ctx, l, testNode()) },
-		"mark live":  func(l *Leadership) error { return c.store.MarkLive(ctx, l, testNode()) },
-		"mark gone":  func(l *Leadership) error { return c.store.MarkGone(ctx, l, testNode()) },
 	} {
 		for who, l := range map[string]*Leadership{"deposed": c.lead, "nobody": nil} {
 			if err := write(l); !errors.Is(err, ErrNotLeader) {

@@ -59,7 +59,7 @@ func (s *Store) AdmitNode(ctx context.Context, lead *Leadership, n Node) error {
 	if err != nil {
 		return err
 	}
-	key := s.nodeKey("nodes", n)
+	key := s.nodeKey(n)
 	return update(func() (bool, error) {
 		kvs, _, err := s.read(ctx, op, key, s.datasetKey(n.Dataset))
 		if err != nil {
@@ -84,20 +84,10 @@ func (s *Store) AdmitNode(ctx context.Context, lead *Leadership, n Node) error {
 
 // Nodes returns the nodes ever admitted to a dataset, by site and name.
 func (s *Store) Nodes(ctx context.Context, dataset string) ([]Node, error) {
-	return s.listNodes(ctx, "nodes", dataset)
-}
-
-// LiveNodes returns the nodes that are connected to the leader, by site and
-// name. They vanish with its lease.
-func (s *Store) LiveNodes(ctx context.Context, dataset string) ([]Node, error) {
-	return s.listNodes(ctx, "live", dataset)
-}
-
-func (s *Store) listNodes(ctx context.Context, kind, dataset string) ([]Node, error) {
 	if err := checkName("dataset", dataset); err != nil {
 		return nil, err
 	}
-	kvs, err := s.list(ctx, "list nodes", s.nodesPrefix(kind, dataset))
+	kvs, err := s.list(ctx, "list nodes", s.nodesPrefix(dataset))
 	if err != nil {
 		return nil, err
 	}
@@ -110,43 +100,13 @@ func (s *Store) listNodes(ctx context.Context, kind, dataset string) ([]Node, er
 	return nodes, nil
 }
 
-// MarkLive notes that the node is connected, until MarkGone or until leadership
-// ends.
-func (s *Store) MarkLive(ctx context.Context, lead *Leadership, n Node) error {
-	const op = "mark node live"
-	if err := n.check(); err != nil {
-		return err
-	}
-	value, err := encode(n)
-	if err != nil {
-		return err
-	}
-	return update(func() (bool, error) {
-		if lead == nil {
-			return s.commit(ctx, op, nil, nil)
-		}
-		return s.commit(ctx, op, lead, nil, clientv3.OpPut(s.nodeKey("live", n), value, clientv3.WithLease(lead.lease)))
-	})
-}
-
-// MarkGone notes that the node is no longer connected.
-func (s *Store) MarkGone(ctx context.Context, lead *Leadership, n Node) error {
-	const op = "mark node gone"
-	if err := n.check(); err != nil {
-		return err
-	}
-	return update(func() (bool, error) {
-		return s.commit(ctx, op, lead, nil, clientv3.OpDelete(s.nodeKey("live", n)))
-	})
-}
-
 // CheckNode is [Store.AdmitNode] without an effect: whether a node was admitted before,
 // with a [*ManifestMismatchError] where it was another.
 func (s *Store) CheckNode(ctx context.Context, n Node) (known bool, err error) {
 	if err := n.check(); err != nil {
 		return false, err
 	}
-	kvs, _, err := s.read(ctx, "check node", s.nodeKey("nodes", n))
+	kvs, _, err := s.read(ctx, "check node", s.nodeKey(n))
 	if err != nil || kvs[0] == nil {
 		return false, err
 	}

@@ -61,26 +61,3 @@ func TestAdmitNode(t *testing.T) {
 	testkit.Must(t, err)
 	testkit.Same(t, "nodes", []Node{testNode(), south}, got)
 }
-
-func TestLiveNodes(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	ctx := testkit.Within(t)
-	live := func() []Node {
-		t.Helper()
-		nodes, err := c.store.LiveNodes(ctx, "flchain")
-		testkit.Must(t, err)
-		return nodes
-	}
-	testkit.Must(t, c.store.MarkLive(ctx, c.lead, testNode()))
-	testkit.Same(t, "", []Node{testNode()}, live())
-	testkit.Must(t, c.store.MarkGone(ctx, c.lead, testNode()))
-	if nodes := live(); len(nodes) != 0 {
-		t.Errorf("gone, but live: %v", nodes)
-	}
-	testkit.Must(t, c.store.MarkLive(ctx, c.lead, testNode()))
-	testkit.Must(t, c.lead.Resign(ctx))
-	if nodes := live(); len(nodes) != 0 {
-		t.Errorf("live after the leader resigned: %v", nodes)
-	}
-}

@@ -156,13 +156,9 @@ func (s *Store) releaseKey(run string, round uint64) string {
 
 func (s *Store) releasesPrefix(run string) string { return s.config.Prefix + "releases/" + run + "/" }
 
-func (s *Store) nodesPrefix(kind, dataset string) string {
-	return s.config.Prefix + kind + "/" + dataset + "/"
-}
+func (s *Store) nodesPrefix(dataset string) string { return s.config.Prefix + "nodes/" + dataset + "/" }
 
-func (s *Store) nodeKey(kind string, n Node) string {
-	return s.nodesPrefix(kind, n.Dataset) + n.Site + "/" + n.Name
-}
+func (s *Store) nodeKey(n Node) string { return s.nodesPrefix(n.Dataset) + n.Site + "/" + n.Name }
 
 // decode reads a value this package wrote.
 func decode[T any](kv *mvccpb.KeyValue) (v T, err error) {

@@ -20,13 +20,9 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-const (
-	// helloTimeout bounds the wait for a hello; a stream that never says one would hold a
-	// handler for nothing.
-	helloTimeout = 10 * time.Second
-	// presenceTimeout bounds a write of a node's presence to etcd.
-	presenceTimeout = 5 * time.Second
-)
+// helloTimeout bounds the wait for a hello; a stream that never says one would hold a
+// handler for nothing.
+const helloTimeout = 10 * time.Second
 
 // errReplaced is the reason a stream ends with when its node opened another.
 var errReplaced = fault.Errorf(codes.Aborted,
@@ -73,7 +69,6 @@ func (s *nodes) greet(ctx context.Context, n *peer.Node, in <-chan *conclavev1.W
 	if old := d.Join(n); old != nil {
 		old.Drop(errReplaced)
 	}
-	s.markPresence(d, n, s.Store.MarkLive)
 	s.Log.Info("node joined", zap.String("dataset", d.Record.Name), zap.Stringer("node", n.ID),
 		zap.Uint32("teachers", n.Teachers), zap.Uint32("teachers_live", d.Teachers()))
 	s.Metrics.Nodes.Joined(d.Record.Name)
@@ -147,20 +142,4 @@ func (s *nodes) turnedAway(ctx context.Context, hello *conclavev1.Hello, err err
 	s.Audit.Refusal(session.Caller, err, auditlog.Entry{
 		Dataset: hello.GetDataset(), Node: hello.GetSite() + "/" + hello.GetNode(), Teachers: hello.GetTeachers(),
 	})
-}
-
-// markPresence writes to etcd that a node came or went. It informs operators only, so a failure
-// is logged and harms nothing. When the server stops or leadership is over, what was written
-// goes with the lease: not worth a word.
-func (s *nodes) markPresence(
-	d *round.Dataset, n *peer.Node, mark func(context.Context, *coordinator.Leadership, coordinator.Node) error,
-) {
-	ctx, cancel := context.WithTimeout(s.Lifetime.Leading(), presenceTimeout)
-	defer cancel()
-	err := mark(ctx, s.Lead, coordinator.Node{
-		Dataset: d.Record.Name, Site: n.ID.Site, Name: n.ID.Name, Teachers: n.Teachers,
-	})
-	if err != nil && s.Lifetime.Draining().Err() == nil && !errors.Is(err, coordinator.ErrNotLeader) {
-		s.Log.Warn("presence of a node not noted", zap.Stringer("node", n.ID), zap.Error(err))
-	}
 }

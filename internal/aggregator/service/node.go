@@ -242,5 +242,4 @@ func (w *worker) depart(why error) {
 		return
 	}
 	w.log.Info("node left", zap.Uint32("teachers", n.Teachers), zap.Uint32("teachers_live", w.dataset.Teachers()))
-	w.markPresence(w.dataset, n, w.Store.MarkGone)
 }

@@ -1,6 +1,7 @@
 package masking
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/conclave-dp/conclave/gnmax"
@@ -9,35 +10,54 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// CheckPlan says whether all that a plan pays for can be masked: sums with Gaussian noise, also over samples.
-// What else a run may ask is an argmax or a fit by exact sums, which an aggregator without them cannot draw.
+// CheckPlan says whether all that a plan pays for can be masked: sums with Gaussian noise, also over samples, and
+// histograms of votes with it. What else a run may ask is a choice, or a fit, by exact sums, which an aggregator
+// without them cannot draw.
 func CheckPlan(plan privacy.Plan) error {
 	for i, p := range plan {
-		k := p.Mechanism.Kind
-		if p.Kind == runspec.Fit || k != privacy.Gaussian && k != privacy.SubsampledGaussian {
-			return fmt.Errorf("plan, entry %d: %s is answered by %s, which a masked run cannot draw; it asks sums "+
-				"with "+
-				"gaussian noise: take pipeline embed or marginals, or gpate by sums or dpgan with a warm start, or "+
-					"ask "+
-				"without masks", i, p.Kind, k)
+		switch k := p.Mechanism.Kind; {
+		case p.Kind == runspec.Fit:
+		case k == privacy.Gaussian, k == privacy.SubsampledGaussian, k == privacy.GNMax:
+			continue
 		}
+		return fmt.Errorf("plan, entry %d: %s is answered by %s, which a masked run cannot draw: it asks sums, and "+
+			"histograms of votes, with gaussian noise; choose gnmax for votes and leave out selections and fits, "+
+				"or ask "+
+			"without masks", i, p.Kind, p.Mechanism.Kind)
 	}
 	return nil
 }
 
-// ShareOf is the noise that each member of a group adds to a sum that an entry of a plan pays for.
-func ShareOf(p privacy.Planned, v *conclavev1.Vector, g Group) (gnmax.Share, error) {
-	multiplier := p.Mechanism.Sigma
-	if p.Mechanism.Kind == privacy.SubsampledGaussian {
-		multiplier = p.Mechanism.NoiseMultiplier
-	}
-	bound := int64(v.GetBound())
-	if v.GetPer() == conclavev1.Vector_PER_TEACHER {
-		bound *= 2 // as a unit may change what its teacher adds altogether
+// VoteSteps is what a vote counts in a masked histogram, so that a share of a small noise has many steps.
+const VoteSteps = 1 << 8
+
+// Asked is the vector that a round of a masked run asks for: its length, and the noise that each member adds,
+// by the entry of the plan that pays.
+//
+// A histogram of votes is a vector of counts, of VoteSteps each. One privacy unit changes one teacher's vote, so it
+// moves two counts by a vote. With noise sigma on each that is sqrt(2)/sigma-GDP, which is what a gnmax event is
+// charged with; the winner follows from the noisy counts. See [gnmax.GNMaxMechanism].
+func Asked(p privacy.Planned, r *conclavev1.Round, g Group) (entries int, share gnmax.Share, err error) {
+	bound, multiplier := int64(VoteSteps), p.Mechanism.Sigma
+	switch v, votes := r.GetSum(), r.GetVotes(); {
+	case len(r.GetServes()) > 0 || r.GetSelection() != nil || v == nil && votes == nil:
+		return 0, share, errors.New("the run is masked, and the round asks for no sum that is released; ask "+
+			"without masks")
+	case v != nil:
+		entries, bound = int(v.GetEntries()), int64(v.GetBound())
+		if v.GetPer() == conclavev1.Vector_PER_TEACHER {
+			bound *= 2 // a unit may change what its teacher adds altogether
+		}
+		if p.Mechanism.Kind == privacy.SubsampledGaussian {
+			multiplier = p.Mechanism.NoiseMultiplier
+		}
+	default:
+		entries = int(votes.GetQueries()) * int(votes.GetClasses())
 	}
 	sum, err := gnmax.NewGaussianSum(bound, multiplier)
 	if err != nil {
-		return gnmax.Share{}, err
+		return 0, share, err
 	}
-	return sum.Share(g.Honest())
+	share, err = sum.Share(g.Honest())
+	return entries, share, err
 }

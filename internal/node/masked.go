@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/internal/votebits"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -76,7 +77,10 @@ func (m *masks) over(run string) {
 }
 
 // maskedAttempt is a node's part in an attempt at a round; nil is a round without masks.
-type maskedAttempt struct{ *masking.Attempt }
+type maskedAttempt struct {
+	*masking.Attempt
+	classes int // of votes
+}
 
 // begin takes part in an attempt at a round of a masked run. It returns nil for a round of another run, and for
 // a permit. What is asked is read here too, so that the terms are the node's own.
@@ -110,7 +114,7 @@ func (m *masks) begin(t task, kinds question.Registry, p *question.Public) (*mas
 	if err != nil {
 		return nil, err
 	}
-	return &maskedAttempt{a}, nil
+	return &maskedAttempt{a, int(t.question.round.GetVotes().GetClasses())}, nil
 }
 
 // termsOf are the terms of an attempt, of what the node was sent and nothing that it was told of them.
@@ -123,20 +127,17 @@ func termsOf(t task, g masking.Group, kinds question.Registry, p *question.Publi
 		return nil, err
 	}
 	round := t.question.round
-	planned, _, _, err := priced(plan, round.GetKind(), round.GetPlanned(), 0)
+	planned, _, _, err := priced(plan, round.GetKind(), round.GetPlanned(), round.GetVotes().GetQueries())
 	if err != nil {
 		return nil, err
 	}
 	if _, err := check(kinds, p, round, false); err != nil {
 		return nil, err
 	}
-	if round.GetSum() == nil || len(round.GetServes()) > 0 {
-		return nil, errors.New("the run is masked, and the round asks for no sum that is released; ask without masks")
-	}
 	if err := runspec.Pays(planned, round); err != nil {
 		return nil, err
 	}
-	share, err := masking.ShareOf(planned, round.GetSum(), g)
+	entries, share, err := masking.Asked(planned, round, g)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +147,7 @@ func termsOf(t task, g masking.Group, kinds question.Registry, p *question.Publi
 	}
 	return &masking.Terms{
 		Run: t.run, Spec: t.spec.digest(), Group: g, Round: t.round, Fence: t.masked.GetFence(),
-		Counter: t.masked.GetCounter(), Question: masking.Digest(raw), Entries: int(round.GetSum().GetEntries()),
+		Counter: t.masked.GetCounter(), Question: masking.Digest(raw), Entries: entries,
 		Share: share, Members: t.masked.GetMembers(),
 	}, nil
 }
@@ -163,8 +164,26 @@ func (a *maskedAttempt) mask(answer *conclavev1.WorkRequest) error {
 		return nil
 	}
 	sum := answer.GetSum()
+	if votes := answer.GetVotes(); votes != nil {
+		sum = &conclavev1.Sum{Run: votes.GetRun(), Round: votes.GetRound(), Values: tally(votes, a.classes)}
+	}
 	sum.Values = slices.Clone(sum.GetValues()) // a kind may keep what it answered
+	answer.Message = &conclavev1.WorkRequest_Sum{Sum: sum}
 	return a.Mask(sum.Values)
+}
+
+// tally adds up the votes of a node's teachers, in the steps of a masked histogram.
+func tally(v *conclavev1.Votes, classes int) []int64 {
+	queries := int(v.GetQueries())
+	row := votebits.Row(queries, classes)
+	counts := make([]int64, queries*classes)
+	for t := range int(v.GetTeachers()) {
+		votes := v.GetPacked()[t*row : (t+1)*row]
+		for q := range queries {
+			counts[q*classes+int(votebits.Vote(votes, q, classes))] += masking.VoteSteps
+		}
+	}
+	return counts
 }
 
 // open agrees to who is in the sum of a masked round, or opens this node's answer.

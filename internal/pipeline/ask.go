@@ -61,10 +61,10 @@ func LargestVotes(round *conclavev1.Round, teachers, queries, classes int) *conc
 		}}}
 }
 
-// Counter asks for class counts at a price.
+// Counter asks for class counts.
 type Counter struct {
 	Asker
-	Epsilon float64
+	Scale float64 // of the noise on a count, in privacy units
 }
 
 // ClassCounts asks for the number of privacy units of each class.
@@ -79,7 +79,7 @@ func (c Counter) ClassCounts(ctx context.Context, round uint64, classes int) (*C
 	if err != nil {
 		return nil, err
 	}
-	return &CountAnswer{Counts: counts, Scale: 1 / c.Epsilon, Paid: PaidBy(release)}, nil
+	return &CountAnswer{Counts: counts, Scale: c.Scale, Paid: PaidBy(release)}, nil
 }
 
 // CountRound is a round of class counts as nodes are sent it.

@@ -84,10 +84,10 @@ func (s *Spec) quorum(schema *partition.Schema) int {
 	return min(n, max(masking.LeastQuorum(n, s.Aggregation.Colluding), int(math.Ceil(share*float64(n)-1e-9))))
 }
 
-// Surplus is by how much sums have more noise than is paid for, where all sites are there: 1 without masks.
+// Surplus is by how much sums have more noise than is paid for, where all sites are there: 0 without masks.
 func (s *Spec) Surplus(schema *partition.Schema) float64 {
 	if !s.Aggregation.Masked {
-		return 1
+		return 0
 	}
 	g := masking.Group{Quorum: s.quorum(schema), Colluding: s.Aggregation.Colluding}
 	return g.Surplus(s.sites())

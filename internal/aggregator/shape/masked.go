@@ -2,52 +2,105 @@ package shape
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maskedSum is a sum that the aggregator sees with its noise alone: see package masking.
-type maskedSum struct {
-	*Sum
-	share gnmax.Share
-}
-
-func newMaskedSum(v *conclavev1.Vector, planned privacy.Planned, run *spec.Spec) (*maskedSum, error) {
-	sum, err := newSum(v, planned, run)
-	if err != nil {
-		return nil, err
-	}
-	share, err := masking.ShareOf(planned, v, *run.Masked)
+// newMasked reads what a round of a masked run asks: the aggregator sees it with its noise alone, see package
+// masking.
+func newMasked(r *conclavev1.Round, planned privacy.Planned, run *spec.Spec) (round.Question, error) {
+	entries, share, err := masking.Asked(planned, r, *run.Masked)
 	if err != nil {
 		return nil, fault.Invalidf("run %q: %w", run.PB.GetName(), err)
 	}
-	surplus := run.Masked.Surplus(len(run.Masked.Members))
-	sum.Noise = drawnBySites{surplus * sum.Noise.Scale()}
+	m := masked{entries: entries, share: share}
+	if asked := r.GetVotes(); asked != nil {
+		votes, err := newVotes(asked, planned, run)
+		return &maskedVotes{votes, m}, err
+	}
+	sum, err := newSum(r.GetSum(), planned, run)
+	if err != nil {
+		return nil, err
+	}
+	sum.Noise = drawnBySites{run.Masked.Surplus(len(run.Masked.Members)) * sum.Noise.Scale()}
 	sum.limit = limitOf(sum.vector, sum.Noise, run)
-	return &maskedSum{sum, share}, nil
+	return &maskedSum{sum, m}, nil
+}
+
+// masked is what all masked questions have in common.
+type masked struct {
+	entries int
+	share   gnmax.Share
 }
 
 // Share is the noise that each site adds.
-func (q *maskedSum) Share() gnmax.Share { return q.share }
+func (q masked) Share() gnmax.Share { return q.share }
 
 // Read checks all that can be seen of an answer: its length. Its entries are uniform.
-func (q *maskedSum) Read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, error) {
+func (q masked) Read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, error) {
 	sum := answer.GetSum()
 	switch values := sum.GetValues(); {
 	case sum == nil:
-		return nil, fmt.Errorf("votes where a sum was asked")
+		return nil, fmt.Errorf("something else where a masked vector was asked")
 	case len(values) > q.entries:
-		return nil, fault.Oversizedf("a sum of %d entries where %d were asked", len(values), q.entries)
+		return nil, fault.Oversizedf("a vector of %d entries where %d were asked", len(values), q.entries)
 	case len(values) < q.entries:
-		return nil, fmt.Errorf("a sum of %d entries where %d were asked", len(values), q.entries)
+		return nil, fmt.Errorf("a vector of %d entries where %d were asked", len(values), q.entries)
 	default:
 		return values, nil
 	}
+}
+
+// maskedSum is a sum that is released as it was opened.
+type maskedSum struct {
+	*Sum
+	masked
+}
+
+func (q *maskedSum) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64, error) {
+	return q.masked.Read(answer, teachers)
+}
+
+// maskedVotes are votes whose counts were opened with their noise, in steps of a vote. What is released of
+// them is computed from that.
+type maskedVotes struct {
+	*Votes
+	masked
+}
+
+func (q *maskedVotes) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64, error) {
+	return q.masked.Read(answer, teachers)
+}
+
+// Answer rounds the noisy counts to votes. The winner is the largest before that; of equal ones the first.
+func (q *maskedVotes) Answer(_ *gnmax.Source, counts []int64, r *conclavev1.Release) (int64, error) {
+	out := &conclavev1.NoisyVotes{Classes: uint32(q.classes), Labels: make([]int32, q.asked)}
+	if q.whole {
+		out.Histogram = make([]int64, q.asked*q.classes)
+	}
+	for i := range q.asked {
+		noisy := counts[i*q.classes : (i+1)*q.classes]
+		winner := 0
+		for class, v := range noisy {
+			if v > noisy[winner] {
+				winner = class
+			}
+			if q.whole {
+				votes := math.Round(float64(v) / masking.VoteSteps)
+				out.Histogram[i*q.classes+class] = clampNoisyVotes(int64(max(min(votes, 1<<61), -1<<61)))
+			}
+		}
+		out.Labels[i] = int32(winner)
+	}
+	r.Answer = &conclavev1.Release_Votes{Votes: out}
+	return int64(q.asked), nil
 }
 
 // drawnBySites is the noise of a sum that came with it.

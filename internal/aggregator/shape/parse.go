@@ -28,6 +28,9 @@ func Parser(reducers reducer.Registry) round.Parse {
 			return nil, fault.Refusedf("run %q is masked, and %s takes several passes by exact sums; ask without masks",
 				r.GetRun(), r.GetKind())
 		}
+		if s.Masked != nil {
+			return newMasked(r, planned, s)
+		}
 		if ok {
 			return newReduced(reduces, r, planned, s)
 		}
@@ -42,9 +45,6 @@ func Parser(reducers reducer.Registry) round.Parse {
 		case *conclavev1.Round_Sum:
 			if selects != nil {
 				return newSelecting(asked.Sum, selects, r.GetNumber(), planned, s)
-			}
-			if s.Masked != nil {
-				return newMaskedSum(asked.Sum, planned, s)
 			}
 			return newSum(asked.Sum, planned, s)
 		}

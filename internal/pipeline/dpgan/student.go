@@ -59,7 +59,7 @@ func (s *student) Learn(
 	ctx context.Context, ask pipeline.Asker, rounds int, keep func() error, progress func(pipeline.Progress),
 ) error {
 	by := &asker{
-		pipeline.Counter{Asker: ask, Epsilon: s.p.ClassShareEpsilon}, s.t.gradients(ask.Baseline()), s.p.Multiplier(),
+		pipeline.Counter{Asker: ask, Scale: s.p.CountScale()}, s.t.gradients(ask.Baseline()), s.p.Released(),
 	}
 	return s.Run(ctx, by, min(s.p.Rounds, rounds), keep, progress)
 }

@@ -57,7 +57,9 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	p.Rounds, p.PerRound = o.Steps, o.Spec(t.Encoder, t.Classes).Parameters()
 	p.Queries = p.Rounds * p.PerRound
 	if p.Start == nil {
-		p.ClassShareEpsilon = o.ClassEpsilon
+		if err := p.BeginWithShares(o.ClassEpsilon, budget); err != nil {
+			return err
+		}
 	}
 	p.Training = privacy.Planned{
 		Kind:      runspec.Discriminator,

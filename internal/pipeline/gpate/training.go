@@ -56,7 +56,9 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	p.Rounds, p.PerRound = o.Rounds, o.Records*o.Directions
 	p.Queries = p.Rounds * p.PerRound
 	if p.Start == nil {
-		p.ClassShareEpsilon = o.ClassEpsilon
+		if err := p.BeginWithShares(o.ClassEpsilon, budget); err != nil {
+			return err
+		}
 	}
 	first := plan.Share{Field: "gpate.class_epsilon", Value: o.ClassEpsilon}
 	if _, err := privacy.GaussianSigma(budget, 1, p.Others()); errors.Is(err, privacy.ErrOverBudget) {

@@ -82,8 +82,11 @@ type student struct {
 func (s *student) Learn(
 	ctx context.Context, ask pipeline.Asker, rounds int, keep func() error, progress func(pipeline.Progress),
 ) error {
-	by := &asker{pipeline.Counter{Asker: ask, Epsilon: s.p.ClassShareEpsilon}, s.t.teacherSpec(ask.Baseline()),
-		s.p.Training}
+	released := s.p.Training
+	if released.Mechanism.Kind == privacy.GNMax {
+		released.Mechanism.Sigma = s.p.Released()
+	}
+	by := &asker{pipeline.Counter{Asker: ask, Scale: s.p.CountScale()}, s.t.teacherSpec(ask.Baseline()), released}
 	return s.Run(ctx, by, min(s.p.Queries, rounds*s.p.PerRound), keep, progress)
 }
 
@@ -91,7 +94,7 @@ func (s *student) Learn(
 type asker struct {
 	pipeline.Counter
 	teacher *conclavev1.TeacherSpec
-	planned privacy.Planned
+	planned privacy.Planned // with the noise as it is released
 }
 
 // Votes asks a round of votes.

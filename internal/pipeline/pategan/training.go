@@ -49,7 +49,9 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	o := t.o
 	p.Queries, p.PerRound = o.Labels, o.Queries
 	if p.Start == nil {
-		p.ClassShareEpsilon = o.ClassShare * budget.Epsilon
+		if err := p.BeginWithShares(o.ClassShare*budget.Epsilon, budget); err != nil {
+			return err
+		}
 	}
 	if p.Queries == 0 {
 		p.Queries = LabelsFor(budget.Epsilon, t.Teachers)

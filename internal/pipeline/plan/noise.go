@@ -106,6 +106,9 @@ func (p *Plan) CheckFeasible(o Priced, budget privacy.Budget) error {
 
 // checkFirst refuses a price of the class shares that is too small to be drawn for.
 func (o Priced) checkFirst(p *Plan, budget privacy.Budget) error {
+	if p.ClassShareSigma > 0 {
+		return nil
+	}
 	// A draw that is thrown away says whether noise of this size can be drawn.
 	if _, err := gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, CountScale, p.ClassShareEpsilon); err != nil {
 		return fmt.Errorf("%s of privacy.epsilon %v is too little to pay for the class shares (%w); raise either",

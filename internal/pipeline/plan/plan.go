@@ -23,6 +23,9 @@ type Plan struct {
 	// ClassShareEpsilon is the price of the class shares that a run begins with; 0 where it
 	// begins with a start.
 	ClassShareEpsilon float64
+	// ClassShareSigma is the noise multiplier of the class shares of a masked run, which Gaussian noise is on;
+	// 0 elsewhere.
+	ClassShareSigma float64
 	// Start is what the run begins with in place of the class shares; nil for none.
 	Start *Start
 	// Classes is the number of classes of the label, 1 without one.
@@ -31,8 +34,25 @@ type Plan struct {
 	Stages Stages
 	Shares []Share
 	// Surplus is by how much sums have more noise than is paid for, where sites draw it in shares; 0
-	// is 1.
+	// where nothing is masked.
 	Surplus float64
+}
+
+// BeginWithShares has the run begin with the class shares, at a price.
+func (p *Plan) BeginWithShares(epsilon float64, budget privacy.Budget) (err error) {
+	p.ClassShareEpsilon = epsilon
+	if p.Surplus > 0 && epsilon > 0 {
+		p.ClassShareSigma, err = privacy.GaussianSigma(privacy.Budget{Epsilon: epsilon, Delta: budget.Delta}, 1, nil)
+	}
+	return err
+}
+
+// CountScale is the standard deviation, or the scale, of the noise on a class count, in privacy units.
+func (p *Plan) CountScale() float64 {
+	if p.ClassShareSigma > 0 {
+		return p.ClassShareSigma * p.Surplus
+	}
+	return 1 / p.ClassShareEpsilon
 }
 
 // Start is a sum that a run begins with.
@@ -88,9 +108,6 @@ func (p *Plan) Multiplier() float64 {
 	return p.Training.Mechanism.Sigma
 }
 
-// Released is the noise multiplier of the training's sums as they are released.
-func (p *Plan) Released() float64 { return p.Multiplier() * cmp.Or(p.Surplus, 1) }
-
 // Noise is that of each count of a vote, or the noise multiplier of sums.
 func (p *Plan) Noise() float64 {
 	if p.Training.Mechanism.Kind == privacy.ConfidentGNMax {
@@ -99,12 +116,20 @@ func (p *Plan) Noise() float64 {
 	return p.Multiplier()
 }
 
+// Released is the noise of the training's answers as they are released: see [Plan.Noise].
+func (p *Plan) Released() float64 { return p.Noise() * cmp.Or(p.Surplus, 1) }
+
 // First is what pays for round 0: the class shares or a start; the stages of a
 // finished run have no such round.
 func (p *Plan) First() privacy.Plan {
 	switch {
 	case p.Start != nil:
 		return privacy.Plan{p.Start.Planned}
+	case p.ClassShareSigma > 0:
+		return privacy.Plan{{
+			Kind: runspec.ClassCounts, Count: 1,
+			Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: p.ClassShareSigma, Sensitivity: 1},
+		}}
 	case p.ClassShareEpsilon > 0:
 		return privacy.Plan{{
 			Kind: runspec.ClassCounts, Count: 1,

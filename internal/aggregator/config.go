@@ -59,6 +59,10 @@ type Config struct {
 	// 30s. Less: another worker takes it sooner; too little, and a short pause of the
 	// network moves it.
 	WorkerGrace time.Duration `yaml:"worker_grace"`
+	// MaxConnections is how many connections one certificate may have. Default 8192: a site may have
+	// as many nodes in a dataset. Each may take some 250 KiB, beside the 128 MiB that a
+	// certificate's messages may take until they are whole and taken.
+	MaxConnections int `yaml:"max_connections"`
 	// MaxOpenRuns is how many runs of one student may be open. Default 64.
 	MaxOpenRuns int `yaml:"max_open_runs"`
 	// MaxRuns is how many runs one student may ever have opened, closed and removed ones
@@ -139,8 +143,8 @@ func DefaultConfig() Config {
 		Etcd:   EtcdConfig{LeaseTTL: 10 * time.Second},
 		Drain:  10 * time.Second,
 
-		WorkerGrace: 30 * time.Second,
-		MaxOpenRuns: 64, MaxRuns: 1000, MaxQuestions: 1e6, LeastDeadline: time.Second,
+		WorkerGrace:    30 * time.Second,
+		MaxConnections: 8192, MaxOpenRuns: 64, MaxRuns: 1000, MaxQuestions: 1e6, LeastDeadline: time.Second,
 		Log: logging.DefaultConfig(),
 	}
 }
@@ -219,6 +223,9 @@ func (c Config) Validate() error {
 	}
 	if c.WorkerGrace < time.Second || c.WorkerGrace > maxDrain {
 		bad("worker_grace %v must be 1s to %v", c.WorkerGrace, maxDrain)
+	}
+	if c.MaxConnections < 1 {
+		bad("max_connections %d must be at least 1", c.MaxConnections)
 	}
 	if c.MaxOpenRuns < 1 {
 		bad("max_open_runs %d must be at least 1", c.MaxOpenRuns)

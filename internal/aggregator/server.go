@@ -188,7 +188,7 @@ func (s *Server) openPort() error {
 	if err != nil {
 		return err
 	}
-	s.port = transport.NewPort(credentials.ServerTLS(), s.sessions, s.metrics.Port, s.audit)
+	s.port = transport.NewPort(credentials.ServerTLS(), s.config.MaxConnections, s.sessions, s.metrics.Port, s.audit)
 	return nil
 }
 

@@ -98,7 +98,8 @@ func New() *Metrics {
 		tlsSuppressed: counter("conclave_tls_refusals_suppressed_total",
 			"Of these, without a line of their own in the audit log because there were too many.").WithLabelValues(),
 		cut: counter("conclave_connections_cut_total",
-			"Connections closed for messages that are not whole: quota (too many bytes of them) or stopped.", "reason"),
+			"Connections of peers that were closed: quota (too many bytes of messages that are not whole or not taken), "+
+				"stopped (in a message) or connections (their certificate has too many).", "reason"),
 		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "conclave_grpc_inflight_calls", Help: "Calls being served; a node's stream is one.",
 		}, []string{"method"}),
@@ -153,7 +154,7 @@ func (p Port) Refused(reason string, connections int) {
 // Suppressed counts a refusal without a line of its own in the audit log.
 func (p Port) Suppressed() { p.tlsSuppressed.Inc() }
 
-// Cut counts connections that were closed for what they hold; with 0 it shows the reason.
+// Cut counts connections that were closed for what they hold, or because there are too many; with 0 it shows the reason.
 func (p Port) Cut(reason string, connections int) {
 	p.cut.WithLabelValues(reason).Add(float64(connections))
 }

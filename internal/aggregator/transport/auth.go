@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	grpcpeer "google.golang.org/grpc/peer"
 
@@ -46,7 +45,7 @@ func (a *authenticator) begin(ctx context.Context, method string) (context.Conte
 	if !ok {
 		return nil, nil, fault.Errorf(codes.Unauthenticated, "the connection has no peer")
 	}
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	info, ok := p.AuthInfo.(connInfo)
 	if !ok || len(info.State.PeerCertificates) == 0 {
 		return nil, nil, errNoCertificate
 	}

@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"bytes"
+	"context"
 	"net"
 	"time"
 
@@ -17,30 +19,44 @@ type conn struct {
 
 	received, sent frames // of one reader and one writer
 
+	later []byte // what was read and is not handed on yet; see Read
+
 	// Behind the lock of quota.
 	streams map[uint32]*unfinished // by HTTP/2's number, until this side ends them, or the peer does
+	opening *unfinished            // the newest of them
 	held    int                    // bytes
 	padding int                    // of the frame that is read, -1 until its length is there
-	update  uint32                 // of a window, as far as its frame was written
+	refused error                  // why no call is taken
 	ended   error                  // why the connection was cut
 }
 
-// Read reads what gRPC is to get. Nothing comes after the connection was cut.
-func (c *conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
+// Read reads what gRPC is to get, and nothing behind the headers of a call at the same time: gRPC
+// then knows the call when it reads on, and begin knows which stream it is. Nothing comes after the
+// connection was cut.
+func (c *conn) Read(p []byte) (n int, err error) {
+	fresh := len(c.later) == 0
+	if fresh {
+		n, err = c.Conn.Read(p)
+	} else {
+		n = copy(p, c.later)
+	}
 	c.quota.mu.Lock()
 	if c.ended != nil {
 		n, err = 0, c.ended
 	}
-	c.read(p[:n])
+	seen := c.read(p[:n])
 	cut := c.quota.keep()
 	c.quota.mu.Unlock()
 	c.from.tell(cut, overQuota, errQuota)
-	return n, err
+	if !fresh {
+		c.later = c.later[seen:]
+	} else if seen < n {
+		c.later, err = bytes.Clone(p[seen:n]), nil // an error comes again
+	}
+	return seen, err
 }
 
-// Write also sees the streams that gRPC ends, and what it gives back to a peer. It looks before
-// the peer can answer that.
+// Write also sees the streams that gRPC ends. It looks before the peer can answer that.
 func (c *conn) Write(p []byte) (int, error) {
 	c.quota.mu.Lock()
 	c.write(p)
@@ -54,17 +70,27 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-func (c *conn) read(p []byte) {
-	f, changed := &c.received, false
+// begin is for a call whose headers gRPC has just read: the context knows which stream it is.
+func (c *conn) begin(ctx context.Context) (context.Context, error) {
+	c.quota.mu.Lock()
+	defer c.quota.mu.Unlock()
+	return context.WithValue(ctx, callKey{}, &call{c, c.opening}), c.refused
+}
+
+// read follows the frames through p, up to the end of one that opens a stream. It returns how far.
+func (c *conn) read(p []byte) (seen int) {
+	f, all, changed := &c.received, len(p), false
 	now := c.from.now()
-	for len(p) > 0 {
+	for opened := false; len(p) > 0 && !opened; {
 		var payload []byte
 		var begins bool
 		payload, p, begins = f.next(p)
 		u := c.streams[f.stream()]
 		switch {
 		case begins && f.kind() == frameHeaders && u == nil:
-			c.streams[f.stream()] = new(unfinished)
+			c.opening = new(unfinished)
+			c.streams[f.stream()] = c.opening
+			changed = true
 		case begins && f.kind() == frameReset:
 			delete(c.streams, f.stream())
 			changed = true
@@ -76,20 +102,21 @@ func (c *conn) read(p []byte) {
 					c.padding = -1
 				}
 			}
-			u.take(c.unpadded(payload, u), f.length(), now)
+			u.take(c.unpadded(payload), f.length(), now)
 			changed = true
 		}
+		opened = f.ends() && (f.kind() == frameHeaders || f.kind() == frameContinued)
 	}
 	if changed {
 		c.sum()
 	}
+	return all - len(p)
 }
 
-// unpadded cuts padding off what comes of a frame. gRPC gives it back like all else.
-func (c *conn) unpadded(payload []byte, u *unfinished) []byte {
+// unpadded cuts padding off what comes of a frame. gRPC keeps none.
+func (c *conn) unpadded(payload []byte) []byte {
 	if c.padding < 0 && len(payload) > 0 {
 		c.padding, payload = int(payload[0]), payload[1:]
-		u.ahead += 1 + c.padding
 	}
 	return payload[:max(0, len(payload)-max(0, c.padding-c.received.rest))]
 }
@@ -97,20 +124,11 @@ func (c *conn) unpadded(payload []byte, u *unfinished) []byte {
 func (c *conn) write(p []byte) {
 	f := &c.sent
 	for len(p) > 0 {
-		var payload []byte
 		var begins bool
-		payload, p, begins = f.next(p)
-		switch {
-		case begins && (f.kind() == frameReset || f.kind() == frameHeaders && f.has(flagEndStream)):
+		_, p, begins = f.next(p)
+		if begins && (f.kind() == frameReset || f.kind() == frameHeaders && f.has(flagEndStream)) {
 			delete(c.streams, f.stream())
 			c.sum()
-		case f.kind() == frameWindow && len(payload) > 0:
-			for _, b := range payload {
-				c.update = c.update<<8 | uint32(b)
-			}
-			if u := c.streams[f.stream()]; f.rest == 0 && u != nil {
-				u.ahead -= int(c.update &^ (1 << 31))
-			}
 		}
 	}
 }
@@ -125,15 +143,13 @@ func (c *conn) late(now time.Time) bool {
 	return false
 }
 
-// sum adds up what the streams hold. A quarter of a window may be said to be held by a stream
-// whose messages were all taken: a connection, which has few streams, is let off one.
+// sum adds up what the streams hold.
 func (c *conn) sum() {
-	unfinished, ahead := 0, -streamWindow/4
+	held := max(0, len(c.streams)-freeCalls) * callCost
 	for _, u := range c.streams {
-		unfinished += u.cost
-		ahead += max(u.ahead, 0)
+		held += u.cost + u.untaken
 	}
-	c.count(unfinished + max(ahead, 0))
+	c.count(held)
 }
 
 func (c *conn) count(held int) {

@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // Of HTTP/2 (RFC 9113, section 6), what [conn] looks at.
 const (
-	frameData, frameHeaders, frameReset, frameWindow = 0x0, 0x1, 0x3, 0x8
+	frameData, frameHeaders, frameReset, frameContinued = 0x0, 0x1, 0x3, 0x9
 
 	flagEndStream, flagPadded = 0x1, 0x8
 
@@ -42,6 +42,9 @@ func (f *frames) next(p []byte) (payload, after []byte, begins bool) {
 	f.rest -= n
 	return p[:n], p[n:], begins
 }
+
+// ends says that all of a frame was there, and nothing of the next.
+func (f *frames) ends() bool { return f.preface == 0 && f.have == 0 && f.rest == 0 }
 
 func (f *frames) length() int {
 	return int(f.header[0])<<16 | int(f.header[1])<<8 | int(f.header[2])

@@ -1,11 +1,14 @@
 package transport
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	grpcpeer "google.golang.org/grpc/peer"
+	"google.golang.org/grpc/tap"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
@@ -45,7 +48,28 @@ func (g *gate) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, er
 	}
 	by := peer.Caller{}
 	by.Name, by.Certificate = certs.PeerName(state.State)
-	return g.sessions.Connect(g.quotas.connect(conn, by), state.State.PeerCertificates[0]), info, nil
+	counted, err := g.quotas.connect(conn, by)
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return g.sessions.Connect(counted, state.State.PeerCertificates[0]), connInfo{state, counted}, nil
+}
+
+// connInfo is what calls know of their connection.
+type connInfo struct {
+	credentials.TLSInfo
+	conn *conn
+}
+
+// begin is called by the reader of a connection for each new call, before it reads on.
+func (g *gate) begin(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	if p, ok := grpcpeer.FromContext(ctx); ok {
+		if info, ok := p.AuthInfo.(connInfo); ok {
+			return info.conn.begin(ctx)
+		}
+	}
+	return ctx, fault.Status(errNoCertificate)
 }
 
 // Clone returns the same gate: it counts for the whole port.

@@ -25,8 +25,7 @@ const (
 	minPeerPing = 5 * time.Second
 	// streamWindow is how many bytes may be under way to the aggregator on a stream before it
 	// knows that more follow: a part of a round or of a sum. For a longer message gRPC widens
-	// it by that message. A quarter of it is what a connection may hold that no quota sees; see
-	// conn.sum.
+	// it by that message.
 	streamWindow = 1 << 20
 	// connWindow is the same on a connection: a whole message. That both are fixed saves the
 	// pings by which gRPC measures what would be best, one for each answer.

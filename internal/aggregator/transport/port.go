@@ -20,10 +20,12 @@ type Port struct {
 }
 
 // NewPort returns a port that speaks TLS by config, and lets calls in as sessions of their
-// peers.
-func NewPort(config *tls.Config, sessions *peer.Sessions, metrics Metrics, audit peer.AuditLog) *Port {
+// peers. A certificate may have mostConns connections.
+func NewPort(
+	config *tls.Config, mostConns int, sessions *peer.Sessions, metrics Metrics, audit peer.AuditLog,
+) *Port {
 	refusals := newRefusals(metrics, audit)
-	gate := newGate(config, sessions, refusals, newQuotas(metrics, audit))
+	gate := newGate(config, sessions, refusals, newQuotas(mostConns, metrics, audit))
 	auth := &authenticator{sessions, audit}
 	count := callCounter{metrics}
 	return &Port{
@@ -31,6 +33,8 @@ func NewPort(config *tls.Config, sessions *peer.Sessions, metrics Metrics, audit
 		refusals: refusals,
 		Server: grpc.NewServer(append(Options(),
 			grpc.Creds(gate),
+			grpc.InTapHandle(gate.begin),
+			grpc.StatsHandler(takes{}),
 			grpc.ForceServerCodecV2(newCodec()),
 			grpc.ChainUnaryInterceptor(count.unary, auth.unary),
 			grpc.ChainStreamInterceptor(count.stream, auth.stream),

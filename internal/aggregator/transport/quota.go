@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
@@ -19,15 +20,23 @@ import (
 //
 // gRPC has no such bound. The window of a connection does not hold a peer up, as each byte is
 // given back when it comes; the window of a stream is widened for a message that is longer; and
-// a certificate may open many connections. Smaller windows and messages would bound a stream,
+// a certificate may open many connections, whose number has a bound of its own. Smaller windows and messages would bound a stream,
 // and not a certificate. To read no more while too much is held would end connections too, as
 // pings wait behind, and rather the honest ones.
 const mostHeld = 64 << 20
+
+const (
+	// mostRefused connections of a certificate above its bound are told why, and closed refusedFor
+	// later; more of them are closed at once.
+	mostRefused = 64
+	refusedFor  = time.Second
+)
 
 // Why a connection is closed, as metrics name it.
 const (
 	overQuota = "quota"
 	stopped   = "stopped"
+	tooMany   = "connections"
 )
 
 var (
@@ -39,6 +48,7 @@ var (
 
 // quotas are what peers hold of the port's memory, by certificate.
 type quotas struct {
+	most    int // connections of one certificate
 	metrics Metrics
 	audit   peer.AuditLog
 	now     func() time.Time
@@ -47,11 +57,11 @@ type quotas struct {
 	of map[peer.Caller]*quota // of those that are connected
 }
 
-func newQuotas(metrics Metrics, audit peer.AuditLog) *quotas {
-	for _, reason := range []string{overQuota, stopped} {
+func newQuotas(most int, metrics Metrics, audit peer.AuditLog) *quotas {
+	for _, reason := range []string{overQuota, stopped, tooMany} {
 		metrics.Cut(reason, 0)
 	}
-	return &quotas{metrics: metrics, audit: audit, now: time.Now, of: map[peer.Caller]*quota{}}
+	return &quotas{most: most, metrics: metrics, audit: audit, now: time.Now, of: map[peer.Caller]*quota{}}
 }
 
 // quota is that of one certificate. Its lock is for its connections too.
@@ -61,20 +71,42 @@ type quota struct {
 	held  int
 }
 
-// connect returns a connection of a peer that counts for its certificate until it is closed.
-func (q *quotas) connect(raw net.Conn, by peer.Caller) net.Conn {
+// connect returns a connection of a peer that counts for its certificate until it is closed. Of one
+// that has too many it refuses all calls, with words for the peer, and is closed soon.
+func (q *quotas) connect(raw net.Conn, by peer.Caller) (*conn, error) {
 	c := &conn{Conn: raw, from: q, by: by, streams: map[uint32]*unfinished{}}
 	c.received.preface = prefaceBytes
+	open := q.add(c)
+	if open <= q.most {
+		return c, nil
+	}
+	why := fault.TooManyf("the certificate of %s has %d connections to the aggregator, the most that one may "+
+		"have (max_connections); close some, use several certificates, or have an operator raise max_connections in "+
+		"the aggregator's configuration", by.Name, q.most)
+	q.tell([]*conn{c}, tooMany, why)
+	if open > q.most+mostRefused {
+		q.forget(c)
+		return nil, why
+	}
+	c.quota.mu.Lock()
+	c.refused = status.Error(codes.Unavailable, why.Error()) // a node, or a run, tries again and is not over
+	c.quota.mu.Unlock()
+	time.AfterFunc(refusedFor, func() { c.Close() })
+	return c, nil
+}
+
+// add counts a connection for its certificate, and returns how many that has.
+func (q *quotas) add(c *conn) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if c.quota = q.of[by]; c.quota == nil {
+	if c.quota = q.of[c.by]; c.quota == nil {
 		c.quota = &quota{conns: map[*conn]bool{}}
-		q.of[by] = c.quota
+		q.of[c.by] = c.quota
 	}
 	c.quota.mu.Lock()
 	defer c.quota.mu.Unlock()
 	c.quota.conns[c] = true
-	return c
+	return len(c.quota.conns)
 }
 
 // forget takes a connection that is closed out.
@@ -124,7 +156,7 @@ func (q *quota) keep() (cut []*conn) {
 	return cut
 }
 
-// tell writes down which connections were cut. No lock is held, as the disk may be slow.
+// tell writes down which connections were cut, or refused. No lock is held, as the disk may be slow.
 func (q *quotas) tell(cut []*conn, reason string, why error) {
 	for _, c := range cut {
 		q.metrics.Cut(reason, 1)

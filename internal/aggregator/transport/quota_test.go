@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,8 @@ func messageOf(length uint32, n int) []byte {
 func pipe(t *testing.T, q *quotas, certificate string) (c *conn, other net.Conn) {
 	t.Helper()
 	raw, other := net.Pipe()
-	c = q.connect(raw, peer.Caller{Certificate: certificate}).(*conn)
+	c, err := q.connect(raw, peer.Caller{Certificate: certificate})
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		c.Close()
 		other.Close()
@@ -51,46 +53,55 @@ func pipe(t *testing.T, q *quotas, certificate string) (c *conn, other net.Conn)
 
 // What a connection holds follows from its frames, however they are cut into pieces.
 func TestFramesTellWhatIsHeld(t *testing.T) {
-	open := frameOf(frameHeaders, 4, 1, 1, 2, 3)
+	openOf := func(stream uint32) []byte { return frameOf(frameHeaders, 4, stream, 1, 2, 3) }
+	open := openOf(1)
 	data := func(length uint32, n int) []byte { return frameOf(frameData, 0, 1, messageOf(length, n)...) }
 	half := data(900, 95)
-	window := func(n uint32) []byte { return frameOf(frameWindow, 0, 1, binary.BigEndian.AppendUint32(nil, n)...) }
 	padded := append(append([]byte{9}, messageOf(2, 2)...), make([]byte, 9)...)
+	two := frameOf(frameData, 0, 1, append(messageOf(2, 2), messageOf(2, 2)...)...)
 	reset := frameOf(frameReset, 0, 1, 0, 0, 0, 8)
-	const free = streamWindow / 4
 	all := func(frames ...[]byte) [][]byte { return frames }
 	for name, c := range map[string]struct {
 		received, sent [][]byte
 		held           int
+		taken          []int // messages, with their prefix
 	}{
-		"nothing":           {},
-		"a call":            {received: all(open)},
-		"half a message":    {all(open, half), nil, 100 + frameCost},
-		"half a prefix":     {all(open, frameOf(frameData, 0, 1, 0, 0)), nil, 2 + frameCost},
-		"in several frames": {all(open, half, frameOf(frameData, 0, 1, make([]byte, 700)...)), nil, 800 + 2*frameCost},
-		"in a long frame":   {all(open, data(9000, 1020)), nil, 2048 + frameCost},
-		"a whole message":   {received: all(open, data(95, 95))},
-		"an empty one":      {received: all(open, data(0, 0))},
-		"whole, and half": {all(open, frameOf(frameData, 0, 1, append(messageOf(2, 2), messageOf(9, 2)...)...)), nil,
-			14 + frameCost},
-		"whole, and not taken": {all(open, data(free, free)), nil, 5},
-		"whole, and taken":     {received: all(open, data(free, free)), sent: all(window(5))},
-		"taken in two steps":   {all(open, data(free, free)), all(window(2), window(2)), 1},
-		"widened before":       {all(open, half), all(window(9000)), 100 + frameCost},
-		"on no stream":         {received: all(frameOf(frameData, 0, 3, messageOf(900, 95)...))},
-		"padded":               {received: all(open, frameOf(frameData, flagPadded, 1, padded...))},
-		// gRPC gives padding back at once: it hides nothing that was not taken.
-		"padding given back": {all(open, frameOf(frameData, flagPadded, 1, padded...), data(free, free)),
-			all(window(10)), 12},
+		"nothing":        {},
+		"a call":         {received: all(open)},
+		"two calls":      {received: all(open, openOf(3))},
+		"three calls":    {received: all(open, openOf(3), openOf(5)), held: callCost},
+		"half a message": {received: all(open, half), held: 100 + frameCost},
+		"half a prefix":  {received: all(open, frameOf(frameData, 0, 1, 0, 0)), held: 2 + frameCost},
+		"in several frames": {received: all(open, half, frameOf(frameData, 0, 1, make([]byte, 700)...)),
+			held: 800 + 2*frameCost},
+		"in a long frame":     {received: all(open, data(9000, 1020)), held: 2048 + frameCost},
+		"whole":               {received: all(open, data(95, 95)), held: 100 + frameCost},
+		"an empty one":        {received: all(open, data(0, 0)), held: 5 + frameCost},
+		"taken":               {received: all(open, data(95, 95)), taken: []int{100}},
+		"an empty one, taken": {received: all(open, data(0, 0)), taken: []int{5}},
+		"one of two":          {received: all(open, data(95, 95), data(95, 95)), taken: []int{100}, held: 100 + frameCost},
+		"two of two":          {received: all(open, data(95, 95), data(5, 5)), taken: []int{100, 10}},
+		// The frame is there once, also where two messages share it.
+		"two in a frame": {received: all(open, two), held: 14 + frameCost + 7},
+		"one of two in a frame, and half": {received: all(open, frameOf(frameData, 0, 1,
+			append(messageOf(2, 2), messageOf(9, 2)...)...)), taken: []int{7}, held: 14 + frameCost},
+		"many short ones": {received: append(all(open), slices.Repeat(all(data(1, 1)), 100)...),
+			held: 100 * (6 + frameCost)},
+		"on no stream": {received: all(frameOf(frameData, 0, 3, messageOf(900, 95)...))},
+		"padded":       {received: all(open, frameOf(frameData, flagPadded, 1, padded...)), taken: []int{7}},
+		"padded, not taken": {received: all(open, frameOf(frameData, flagPadded, 1, padded...)),
+			held: 17 + frameCost},
 		"reset":              {received: all(open, half, reset)},
+		"reset, not taken":   {received: all(open, data(95, 95), reset)},
 		"reset by this side": {received: all(open, half), sent: all(reset)},
 		"answered":           {received: all(open, half), sent: all(frameOf(frameHeaders, flagEndStream|4, 1, 7))},
-		"answered in part":   {all(open, half), all(frameOf(frameHeaders, 4, 1, 7)), 100 + frameCost},
-		"with a reserved bit": {all(open, frameOf(frameData, 0, 1|1<<31, messageOf(900, 95)...)), nil,
-			100 + frameCost},
+		"answered in part": {received: all(open, half), sent: all(frameOf(frameHeaders, 4, 1, 7)),
+			held: 100 + frameCost},
+		"with a reserved bit": {received: all(open, frameOf(frameData, 0, 1|1<<31, messageOf(900, 95)...)),
+			held: 100 + frameCost},
 	} {
 		for _, piece := range []int{1, 7, 1 << 20} {
-			q := newQuotas(noMetrics{}, peer.AuditLog{})
+			q := newQuotas(8, noMetrics{}, peer.AuditLog{})
 			conn, _ := pipe(t, q, "a")
 			pass := func(frames [][]byte, see func([]byte)) {
 				for _, frame := range frames {
@@ -99,7 +110,14 @@ func TestFramesTellWhatIsHeld(t *testing.T) {
 					}
 				}
 			}
-			pass(c.received, conn.read)
+			pass(c.received, func(p []byte) {
+				if n := conn.read(p); n != len(p) {
+					t.Errorf("%s, in pieces of %d: %d of %d bytes were seen", name, piece, n, len(p))
+				}
+			})
+			for _, n := range c.taken {
+				(&call{conn, conn.streams[1]}).took(n)
+			}
 			pass(c.sent, conn.write)
 			conn.sum()
 			if conn.held != c.held || conn.quota.held != c.held {
@@ -120,7 +138,7 @@ func TestWhoStopsInAMessageIsClosed(t *testing.T) {
 	now, path := time.Now(), filepath.Join(t.TempDir(), "audit.log")
 	log, err := auditlog.Open(path, "aggregator", "agg", zap.NewNop())
 	testkit.Must(t, err)
-	q := newQuotas(noMetrics{}, peer.AuditLog{Log: log})
+	q := newQuotas(8, noMetrics{}, peer.AuditLog{Log: log})
 	q.now = func() time.Time { return now }
 	idle, _ := pipe(t, q, "a")
 	done, _ := pipe(t, q, "a")
@@ -172,32 +190,45 @@ func (taker) Ask(stream conclavev1.StudentService_AskServer) error {
 	}
 }
 
-// gRPC gives back what it takes as this package counts it: honest students, who send as fast as
-// they can, come to no bound, and nothing of them is left.
-func TestHonestStreamsAreNotCounted(t *testing.T) {
+// served is a port with takers, and dials it as a student.
+func served(t *testing.T, mostConns int) (port *Port, dial func(name string) *grpc.ClientConn) {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), "certs")
 	testkit.Must(t, authority.Create(dir))
 	testkit.Must(t, authority.Issue(dir, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
-	testkit.Must(t, authority.Issue(dir, certs.RoleStudent, "lab", nil, time.Hour))
+	for _, student := range []string{"lab", "eve"} {
+		testkit.Must(t, authority.Issue(dir, certs.RoleStudent, student, nil, time.Hour))
+	}
 	own, err := tlsconfig.NewServerCredentials(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
 	testkit.Must(t, err)
-	port := NewPort(own.ServerTLS(), peer.NewSessions(own), noMetrics{}, peer.AuditLog{})
+	port = NewPort(own.ServerTLS(), mostConns, peer.NewSessions(own), noMetrics{}, peer.AuditLog{})
 	conclavev1.RegisterStudentServiceServer(port, taker{})
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
-	served := make(chan error, 1)
-	go func() { served <- port.Serve(listener) }()
+	end := make(chan error, 1)
+	go func() { end <- port.Serve(listener) }()
 	t.Cleanup(func() {
 		port.Stop()
-		testkit.Must(t, testkit.Receive(t, served))
+		testkit.Must(t, testkit.Receive(t, end))
 	})
-	config, err := tlsconfig.Client(certs.IssuedFiles(dir, certs.RoleStudent, "lab"), "127.0.0.1")
-	testkit.Must(t, err)
-	dialled, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(config)))
-	testkit.Must(t, err)
-	defer dialled.Close()
+	return port, func(name string) *grpc.ClientConn {
+		t.Helper()
+		config, err := tlsconfig.Client(certs.IssuedFiles(dir, certs.RoleStudent, name), "127.0.0.1")
+		testkit.Must(t, err)
+		conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(config)))
+		testkit.Must(t, err)
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+}
 
-	// One stream stays open and idle: what it sent is taken, though not all of it is given back.
+// gRPC tells what it takes as this package counts what comes: honest students, who send as fast as
+// they can, come to no bound, and nothing of them is left.
+func TestHonestStreamsAreNotCounted(t *testing.T) {
+	port, dial := served(t, 8)
+	dialled := dial("lab")
+
+	// One stream stays open and idle: what it sent is taken, though its window does not tell yet.
 	student := conclavev1.NewStudentServiceClient(dialled)
 	idle, err := student.Ask(testkit.Within(t))
 	testkit.Must(t, err)

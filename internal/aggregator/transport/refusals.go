@@ -27,8 +27,8 @@ type Metrics interface {
 	Refused(reason string, connections int)
 	// Suppressed counts a refusal without a line of its own in the audit log.
 	Suppressed()
-	// Cut counts connections of peers that were closed for what they hold; with 0 it shows the
-	// reason.
+	// Cut counts connections of peers that were closed for what they hold, or because there are too
+	// many; with 0 it shows the reason.
 	Cut(reason string, connections int)
 	// Begin counts a call until the function that it returns is called with the outcome.
 	Begin(method string) (end func(error))

@@ -16,22 +16,22 @@ const (
 	frameCost = 128
 )
 
-// unfinished is what a stream has sent and gRPC keeps: a message until it is whole, and whole
-// ones until the handler takes them. gRPC tells neither, so both are seen in the frames.
+// unfinished is what a stream has sent and gRPC keeps: a message until it is whole, which the frames
+// tell, and whole ones until the handler takes them, which gRPC tells; see [call].
 type unfinished struct {
 	began  time.Time // when the first byte of the message came
 	prefix [prefix]byte
-	got    int // bytes of the message and of its prefix, 0 between two messages
-	cost   int // bytes of memory that they take
+	got    int  // bytes of the message and of its prefix, 0 between two messages
+	cost   int  // bytes of memory that they take
+	shared bool // another message was whole in the frame that is read, and has its cost
 
-	// ahead is how much longer the whole messages are than what their sender was given back
-	// by updates of its window: what the handler has not taken, and up to a quarter of a
-	// window that it has. While a long message is under way gRPC widens the window before.
-	ahead int
+	ahead   int // bytes of messages that are whole and that nobody took
+	untaken int // bytes of memory that they take
 }
 
 // begin is for the begin of a frame with data. A message that is under way goes on in it.
 func (u *unfinished) begin(frame int) {
+	u.shared = false
 	if u.got > 0 {
 		u.cost += costOf(frame)
 	}
@@ -52,10 +52,21 @@ func (u *unfinished) take(data []byte, frame int, now time.Time) {
 		u.got += n
 		data = data[n:]
 		if u.got >= prefix && u.got == u.size() {
-			u.ahead += u.got
+			if u.shared {
+				u.cost = u.got
+			}
+			u.ahead, u.untaken, u.shared = u.ahead+u.got, u.untaken+u.cost, true
 			u.got, u.cost = 0, 0
 		}
 	}
+}
+
+// took says that the handler took a message of so many bytes, with its prefix. What it took of
+// memory is the share of these bytes.
+func (u *unfinished) took(n int) {
+	left := max(0, u.ahead-n)
+	u.untaken = int(int64(u.untaken) * int64(left) / int64(max(1, u.ahead)))
+	u.ahead = left
 }
 
 // size is that of the message that is under way, once its prefix is there.

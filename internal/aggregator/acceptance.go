@@ -53,6 +53,7 @@ func (s *Server) watchCertificates() {
 		s.sessions.Sweep()
 		s.port.Sweep()
 		s.port.FlushRefusals(false)
+		s.audit.Flush(false)
 		select {
 		case <-tick.C:
 		case <-s.closing.begun:

@@ -117,7 +117,7 @@ func New(ctx context.Context, config Config, options Options) (*Server, error) {
 		s.log = zap.NewNop()
 	}
 	s.metrics.ShowState(s.shown)
-	s.audit.Lost = s.metrics.AuditFailure
+	s.audit.Lost, s.audit.Lines = s.metrics.AuditFailure, peer.NewLines(s.metrics.LeftOut)
 	if err := s.open(ctx); err != nil {
 		// What was opened so far is closed again.
 		return nil, errors.Join(err, s.Close())
@@ -316,6 +316,7 @@ func (s *Server) Close() error {
 		if s.port != nil {
 			s.port.FlushRefusals(true)
 		}
+		s.audit.Flush(true)
 		s.tracer.Close()
 		// Last, so that probes see the server stop and its audit log is whole.
 		errs = append(errs, s.monitor.Close(), s.audit.Log.Close())

@@ -28,8 +28,10 @@ const (
 	Released       = "release" // a round was answered and charged
 	Repeated       = "repeat"  // the stored answer of a round was handed out again, at no cost
 	Answered       = "answer"  // a node's teachers answered a round
-	Refused        = "refusal" // of a connection, a node, a run, a round or an answer
-	Stopped        = "stopped"
+	// LeftOut: how many lines of a certificate were left out, being too many.
+	LeftOut = "left-out"
+	Refused = "refusal" // of a connection, a node, a run, a round or an answer
+	Stopped = "stopped"
 )
 
 // Entry is one line. It holds no record, no value of one, no vote and no sum: only
@@ -47,7 +49,7 @@ type Entry struct {
 	Purpose  string  `json:"purpose,omitempty"`
 	Charge
 	// Remote is the address of a connection that was refused before anybody was known, and
-	// Suppressed how many of the kind came before it that have no line, being too many.
+	// Suppressed how many came before that have no line, being too many.
 	Remote     string `json:"remote,omitempty"`
 	Suppressed uint64 `json:"suppressed,omitempty"`
 	// Method is the call that was refused, Code gRPC's word for the kind of refusal, or the

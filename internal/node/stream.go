@@ -74,7 +74,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		if n.worked || time.Since(started) > 10*time.Second {
 			pauses.Reset()
 		}
-		pause := pauses.NextBackOff()
+		pause := max(dial.Again(err), pauses.NextBackOff())
 		n.log.Warn("not connected to the aggregator; trying again",
 			zap.String("aggregator", n.cfg.Aggregator), zap.Duration("pause", pause), zap.Error(err))
 		if dial.Wait(ctx, pause); ctx.Err() != nil {

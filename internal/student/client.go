@@ -147,8 +147,13 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 			return fmt.Errorf("%s: %w", what, ctx.Err())
 		}
 		message, trouble := status.Convert(err).Message(), "the aggregator does not answer; trying again"
+		rest := dial.Again(err)
 		switch status.Code(err) {
 		case codes.ResourceExhausted:
+			if rest > 0 {
+				c.met, failing, trouble = true, time.Time{}, "too many calls in a short time; trying again"
+				break
+			}
 			return fmt.Errorf("%s: %w: %s", what, ErrOverBudget, message)
 		case codes.Internal, codes.Unknown:
 			if failing.IsZero() {
@@ -190,7 +195,7 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 					what, ErrUnreachable, c.cfg.Aggregator, c.cfg.Patience, message)
 			}
 		}
-		pause := pauses.NextBackOff()
+		pause := max(rest, pauses.NextBackOff())
 		c.log.Warn(trouble, zap.String("to", what), zap.Duration("pause", pause), zap.String("reason", message))
 		dial.Wait(ctx, pause)
 	}

@@ -11,8 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/certstest"
@@ -33,6 +36,32 @@ func TestTroublesThatPassAreWaitedFor(t *testing.T) {
 				t.Errorf("got %v, error %v after %d calls; want the answer of the fourth", got, err, s.count())
 			}
 		})
+	}
+}
+
+// A student that called too often waits as long as it is told, and is not over budget.
+func TestTooManyCallsAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	const rest = 300 * time.Millisecond
+	tooOften, err := status.New(codes.ResourceExhausted, "too many calls").WithDetails(
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(rest)})
+	testkit.Must(t, err)
+	s := opens(tooOften.Err(), tooOften.Err(), nil)
+	client := connected(t, s)
+	core, logged := observer.New(zap.WarnLevel)
+	client.log = zap.New(core)
+	_, err = client.OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"})
+	if err != nil || s.count() != 3 {
+		t.Errorf("%d calls: %v", s.count(), err)
+	}
+	pauses := logged.FilterFieldKey("pause").All()
+	for _, entry := range pauses {
+		if pause := entry.ContextMap()["pause"].(time.Duration); pause < rest {
+			t.Errorf("a pause of %v, want %v at least", pause, rest)
+		}
+	}
+	if len(pauses) != 2 {
+		t.Errorf("%d pauses", len(pauses))
 	}
 }
 

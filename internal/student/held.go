@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -154,6 +155,11 @@ func (h *Held) newest() *conclavev1.RunProgress {
 	return h.progress
 }
 
+// passing are codes of troubles that pass by themselves.
+var passing = []codes.Code{
+	codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled, codes.Internal, codes.Unknown,
+}
+
 // keep holds the run until it is finished, given back or lost.
 func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 	pauses := dial.Pauses(h.queue.cfg.Retry)
@@ -176,10 +182,10 @@ func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 				return
 			default:
 			}
-			switch status.Code(err) {
-			case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled, codes.Internal,
-				codes.Unknown:
-			case codes.Unauthenticated:
+			rest, code := dial.Again(err), status.Code(err)
+			switch {
+			case rest > 0, slices.Contains(passing, code):
+			case code == codes.Unauthenticated:
 				if err := h.queue.renewable(h.stream); err != nil {
 					h.end(fmt.Errorf("hold the run: %w", err))
 					return
@@ -188,7 +194,7 @@ func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 				h.end(&LostError{Reason: status.Convert(err).Message()})
 				return
 			}
-			pause := pauses.NextBackOff()
+			pause := max(rest, pauses.NextBackOff())
 			h.queue.log.Warn("the aggregator does not answer; trying again",
 				zap.String("to", "hold the run"), zap.Duration("pause", pause), zap.Error(err))
 			dial.Wait(h.stream, pause)

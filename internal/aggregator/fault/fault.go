@@ -5,6 +5,7 @@ package fault
 
 import (
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc/codes"
 )
@@ -13,6 +14,7 @@ import (
 type Error struct {
 	code codes.Code
 	err  error
+	wait time.Duration // in which the peer may try again, 0 where none is known
 }
 
 func (e *Error) Error() string { return e.err.Error() }
@@ -43,6 +45,11 @@ func Deniedf(format string, args ...any) error {
 // TooManyf says that the peer has as much as it may have.
 func TooManyf(format string, args ...any) error {
 	return Errorf(codes.ResourceExhausted, format, args...)
+}
+
+// Laterf says that the peer does something too often, and in which time it may again.
+func Laterf(wait time.Duration, format string, args ...any) error {
+	return &Error{code: codes.ResourceExhausted, err: fmt.Errorf(format, args...), wait: wait}
 }
 
 // Unavailablef says that the same request may work later.

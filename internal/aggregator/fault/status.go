@@ -5,8 +5,10 @@ import (
 	"errors"
 	"strings"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/gnmax"
@@ -22,7 +24,15 @@ func Status(err error) error {
 	if err == nil {
 		return nil
 	}
-	return status.Error(Code(err), clip(strings.ReplaceAll(err.Error(), "\n", "; "), maxStatus))
+	s := status.New(Code(err), clip(strings.ReplaceAll(err.Error(), "\n", "; "), maxStatus))
+	var own *Error
+	if errors.As(err, &own) && own.wait > 0 {
+		again, failed := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(own.wait)})
+		if failed == nil { // else the words say it
+			s = again
+		}
+	}
+	return s.Err()
 }
 
 // Code is the gRPC code of an error of this package, of the packages behind it, or of gRPC

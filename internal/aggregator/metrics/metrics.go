@@ -27,6 +27,7 @@ type Metrics struct {
 	Port     Port
 
 	auditFailures prometheus.Counter
+	leftOut       *prometheus.CounterVec
 	etcd          *prometheus.HistogramVec
 }
 
@@ -93,6 +94,9 @@ func New() *Metrics {
 		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}, "method", "code")
 	m.auditFailures = counter("conclave_auditlog_failures_total",
 		"Lines of the audit log that were lost; each is named in the log.").WithLabelValues()
+	m.leftOut = counter("conclave_auditlog_left_out_total",
+		"Lines that the audit log does not have because one certificate caused too many: refusal, or passage (a node "+
+			"came or went).", "reason")
 	m.Port = Port{
 		tlsRefused: counter("conclave_tls_refused_total", "Connections refused in the handshake.", "reason"),
 		tlsSuppressed: counter("conclave_tls_refusals_suppressed_total",
@@ -111,6 +115,11 @@ func New() *Metrics {
 
 // AuditFailure counts a line of the audit log that was lost.
 func (m *Metrics) AuditFailure() { m.auditFailures.Inc() }
+
+// LeftOut counts lines of the audit log that were left out; with 0 it shows the reason.
+func (m *Metrics) LeftOut(reason string, lines int) {
+	m.leftOut.WithLabelValues(reason).Add(float64(lines))
+}
 
 // Etcd takes the time of a request to etcd.
 func (m *Metrics) Etcd(method string, took time.Duration, err error) {

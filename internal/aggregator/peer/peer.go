@@ -28,8 +28,9 @@ type Caller struct{ Name, Certificate string }
 
 // AuditLog writes lines about peers.
 type AuditLog struct {
-	Log  *auditlog.Log // nil writes nothing
-	Lost func()        // counts lines that could not be written
+	Log   *auditlog.Log // nil writes nothing
+	Lost  func()        // counts lines that could not be written
+	Lines *Lines        // of one certificate; nil bounds none
 }
 
 // Write writes a line about what a peer did; without a peer, what the server did.
@@ -42,13 +43,42 @@ func (l AuditLog) Write(by Caller, e auditlog.Entry) error {
 	return err
 }
 
-// Refusal writes why something was refused. What passes by itself is no refusal.
-func (l AuditLog) Refusal(by Caller, err error, e auditlog.Entry) {
+// Refusal writes why something was refused, unless the certificate had too many refusals: then it is
+// false, and other logs need no line either. What passes by itself is no refusal.
+func (l AuditLog) Refusal(by Caller, err error, e auditlog.Entry) bool {
 	if fault.Passing(err) {
-		return
+		return l.MayLog(by)
 	}
 	e.Event, e.Code, e.Reason = auditlog.Refused, fault.Code(err).String(), err.Error()
-	_ = l.Write(by, e) // lost lines are in the log
+	return l.some(by, refusals, e.Code, e)
+}
+
+// MayLog says whether a line about a certificate is worth writing to another log, which is not so where
+// its holder has caused too many.
+func (l AuditLog) MayLog(by Caller) bool { return l.Lines.take(by, refusals, "") }
+
+// Passage writes that a node came or went, unless the certificate's nodes did so too often: then it is
+// false.
+func (l AuditLog) Passage(by Caller, e auditlog.Entry) bool { return l.some(by, passages, e.Event, e) }
+
+func (l AuditLog) some(by Caller, why, kind string, e auditlog.Entry) bool {
+	if !l.Lines.take(by, why, kind) {
+		return false
+	}
+	for _, e := range append(l.Lines.told(source{by, why}), e) {
+		_ = l.Write(by, e) // lost lines are in the log
+	}
+	return true
+}
+
+// Flush writes how many lines were left out, of certificates that may have one again; at the end of
+// all.
+func (l AuditLog) Flush(end bool) {
+	for by, lines := range l.Lines.due(end) {
+		for _, e := range lines {
+			_ = l.Write(by, e)
+		}
+	}
 }
 
 // ErrAudit is what students get while the audit log cannot be written.

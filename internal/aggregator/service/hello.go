@@ -72,7 +72,7 @@ func (s *nodes) greet(ctx context.Context, n *peer.Node, in <-chan *conclavev1.W
 	s.Log.Info("node joined", zap.String("dataset", d.Record.Name), zap.Stringer("node", n.ID),
 		zap.Uint32("teachers", n.Teachers), zap.Uint32("teachers_live", d.Teachers()))
 	s.Metrics.Nodes.Joined(d.Record.Name)
-	_ = s.Audit.Write(n.Session.Caller, auditlog.Entry{
+	s.Audit.Passage(n.Session.Caller, auditlog.Entry{
 		Event: auditlog.Joined, Dataset: d.Record.Name, Node: n.ID.String(), Teachers: n.Teachers,
 	})
 	return d, nil
@@ -110,10 +110,11 @@ func (s *nodes) awaitHello(ctx context.Context, n *peer.Node, in <-chan *conclav
 func (s *nodes) noHello(ctx context.Context, err error) error {
 	if kind := fault.KindOf(err, ""); kind != "" {
 		session := peer.SessionOf(ctx)
-		s.Log.Warn("message rejected", zap.String("site", session.Identity.Name), zap.String("kind", string(kind)),
-			zap.Error(err))
 		s.Metrics.Nodes.Rejected(kind)
-		s.Audit.Refusal(session.Caller, err, auditlog.Entry{})
+		if s.Audit.Refusal(session.Caller, err, auditlog.Entry{}) {
+			s.Log.Warn("message rejected", zap.String("site", session.Identity.Name), zap.String("kind", string(kind)),
+				zap.Error(err))
+		}
 	}
 	return err
 }
@@ -137,9 +138,11 @@ func (s *nodes) turnedAway(ctx context.Context, hello *conclavev1.Hello, err err
 	if errors.Is(err, coordinator.ErrRollback) {
 		level = zapcore.ErrorLevel
 	}
-	s.Log.Log(level, "node refused", zap.String("site", session.Identity.Name),
-		zap.String("node", fault.Word(hello.GetNode())), zap.Error(err))
-	s.Audit.Refusal(session.Caller, err, auditlog.Entry{
+	told := s.Audit.Refusal(session.Caller, err, auditlog.Entry{
 		Dataset: hello.GetDataset(), Node: hello.GetSite() + "/" + hello.GetNode(), Teachers: hello.GetTeachers(),
 	})
+	if told || level == zapcore.ErrorLevel {
+		s.Log.Log(level, "node refused", zap.String("site", session.Identity.Name),
+			zap.String("node", fault.Word(hello.GetNode())), zap.Error(err))
+	}
 }

@@ -171,7 +171,9 @@ func (w *worker) take(m *conclavev1.WorkRequest, err error) error {
 		key = payload.Key{Run: a.Revealed.GetRun(), Number: a.Revealed.GetRound()}
 	case *conclavev1.WorkRequest_Ready:
 		if w.dataset.Ready(w.node, a.Ready.GetRun()) {
-			w.log.Info("node is ready for a run", zap.String("run", fault.Printable(a.Ready.GetRun())))
+			if w.Audit.MayLog(w.by) {
+				w.log.Info("node is ready for a run", zap.String("run", fault.Printable(a.Ready.GetRun())))
+			}
 		}
 		return nil
 	default:
@@ -207,9 +209,10 @@ func (w *worker) rejectAndEnd(err error) error {
 func (w *worker) reject(err error, entry auditlog.Entry) error {
 	kind := fault.KindOf(err, fault.Protocol)
 	entry.Dataset, entry.Node = w.dataset.Record.Name, w.node.ID.String()
-	w.log.Warn("message rejected", zap.String("kind", string(kind)), zap.String("run", entry.Run), zap.Error(err))
 	w.Metrics.Nodes.Rejected(kind)
-	w.Audit.Refusal(w.by, err, entry)
+	if w.Audit.Refusal(w.by, err, entry) {
+		w.log.Warn("message rejected", zap.String("kind", string(kind)), zap.String("run", entry.Run), zap.Error(err))
+	}
 	if !kind.Punishable() {
 		return nil
 	}
@@ -236,7 +239,7 @@ func (w *worker) depart(why error) {
 	if why != nil {
 		left.Reason = why.Error()
 	}
-	_ = w.Audit.Write(w.by, left)
+	w.Audit.Passage(w.by, left)
 	if !w.dataset.Leave(n) {
 		w.log.Info("node stream replaced")
 		return

@@ -42,7 +42,9 @@ type Options struct {
 func Register(server grpc.ServiceRegistrar, o Options) *health.Server {
 	o.pricing, o.listing = new(turns), new(turns)
 	conclavev1.RegisterTeacherServiceServer(server, &nodes{Options: o, bans: peer.NewBans()})
-	conclavev1.RegisterStudentServiceServer(server, &students{Options: o})
+	conclavev1.RegisterStudentServiceServer(server, &students{
+		Options: o, repeats: peer.NewRates(repeatBurst, repeatEvery),
+	})
 	conclavev1.RegisterRunServiceServer(server, &runs{Options: o})
 	return registerHealth(server, o.Lifetime.Draining())
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/parts"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -31,9 +32,16 @@ const (
 	ledgerRoom = ledgerPage * 16 << 10
 )
 
+// A student that begins anew without its checkpoint asks for all rounds of its run again.
+const (
+	repeatBurst = 10_000
+	repeatEvery = 500 * time.Millisecond
+)
+
 type students struct {
 	conclavev1.UnimplementedStudentServiceServer
 	Options
+	repeats *peer.Rates
 }
 
 // OpenRun registers a run or finds it again.
@@ -117,10 +125,12 @@ func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 	e, release, err := s.Rounds.Enter(ctx, p, claimOf(ctx))
 	s.Rounds.Room.Give(session.Identity.Name, p.Room)
 	if err != nil {
-		s.Log.Warn("round refused", zap.String("run", fault.Printable(key.Run)), zap.Uint64("round", key.Number),
-			zap.Error(err))
 		s.Metrics.Rounds.Refused(fault.Reason(err))
-		return s.refused(ctx, err, auditlog.Entry{Method: "Ask", Run: key.Run, Round: &key.Number})
+		if s.Audit.Refusal(session.Caller, err, auditlog.Entry{Method: "Ask", Run: key.Run, Round: &key.Number}) {
+			s.Log.Warn("round refused", zap.String("run", fault.Printable(key.Run)), zap.Uint64("round", key.Number),
+				zap.Error(err))
+		}
+		return err
 	}
 	if e != nil {
 		defer e.Leave()
@@ -132,11 +142,25 @@ func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 		}
 	}
 	if e == nil || e.Asker() != session.Caller { // the line of the release names another
+		if err := s.mayRepeat(session.Identity); err != nil {
+			return s.refused(ctx, err, auditlog.Entry{Method: "Ask", Run: key.Run, Round: &key.Number})
+		}
 		if err := s.Rounds.Repeated(session.Caller, key, release); err != nil {
 			return err
 		}
 	}
 	return s.sendRelease(stream, release)
+}
+
+// mayRepeat refuses a release that is handed out again to a student who has had too many of them: each
+// is a line of the audit log, and costs nothing.
+func (s *students) mayRepeat(student certs.Identity) error {
+	wait, ok := s.repeats.Take(student.String())
+	if ok {
+		return nil
+	}
+	return fault.Laterf(wait, "student %q asked for too many rounds that were released before in a short time; try "+
+		"again in %v", student.Name, wait.Round(time.Millisecond))
 }
 
 // sendRelease sends a release, which takes room of its student until that has read it.

@@ -36,10 +36,11 @@ var operators = map[string]bool{
 // authenticator lets calls in by the certificates of their connections.
 type authenticator struct {
 	sessions *peer.Sessions
+	changes  changes
 	audit    peer.AuditLog
 }
 
-// begin begins the session of a call, if its peer may call the method.
+// begin begins the session of a call, if its peer may call the method now.
 func (a *authenticator) begin(ctx context.Context, method string) (context.Context, *peer.Session, error) {
 	p, ok := grpcpeer.FromContext(ctx)
 	if !ok {
@@ -54,8 +55,8 @@ func (a *authenticator) begin(ctx context.Context, method string) (context.Conte
 	id, err := certs.PeerIdentity(info.State)
 	if err != nil {
 		err = fault.Errorf(codes.Unauthenticated, "peer certificate: %w", err)
-	} else {
-		err = authorize(id, method)
+	} else if err = authorize(id, method); err == nil {
+		err = a.changes.check(id, method)
 	}
 	if err != nil {
 		a.audit.Refusal(by, err, auditlog.Entry{Method: method})

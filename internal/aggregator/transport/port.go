@@ -26,7 +26,7 @@ func NewPort(
 ) *Port {
 	refusals := newRefusals(metrics, audit)
 	gate := newGate(config, sessions, refusals, newQuotas(mostConns, metrics, audit))
-	auth := &authenticator{sessions, audit}
+	auth := &authenticator{sessions, newChanges(), audit}
 	count := callCounter{metrics}
 	return &Port{
 		gate:     gate,

@@ -20,9 +20,9 @@ import (
 //
 // gRPC has no such bound. The window of a connection does not hold a peer up, as each byte is
 // given back when it comes; the window of a stream is widened for a message that is longer; and
-// a certificate may open many connections, whose number has a bound of its own. Smaller windows and messages would bound a stream,
-// and not a certificate. To read no more while too much is held would end connections too, as
-// pings wait behind, and rather the honest ones.
+// a certificate may open many connections, whose number has a bound of its own. Smaller windows
+// and messages would bound a stream, and not a certificate. To read no more while too much is held
+// would end connections too, as pings wait behind, and rather the honest ones.
 const mostHeld = 64 << 20
 
 const (

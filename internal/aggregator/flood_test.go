@@ -1,0 +1,89 @@
+package aggregator
+
+import (
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/dial"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// mostCalls is more than a student may make at once of calls that change runs; see package transport.
+const mostCalls = 5000
+
+// floods calls until the aggregator says that it was too often, or mostCalls times. It returns how
+// often it called, and the last error.
+func floods(call func() error) (calls int, err error) {
+	for calls < mostCalls {
+		calls++
+		if err = call(); status.Code(err) == codes.ResourceExhausted {
+			return calls, err
+		}
+	}
+	return calls, err
+}
+
+// Runs that are submitted and removed again without end, and calls that are refused without end, fill
+// neither etcd nor the audit log. What was done stands in the log, line by line, and what was left out
+// is counted there. Others are not held up.
+func TestFloodsOfCallsAreBounded(t *testing.T) {
+	t.Parallel()
+	path, change := observed(t)
+	c := newCluster(t, Options{}, small, change)
+	eve, lab := c.queue(t, "eve"), c.queue(t, "lab")
+	submit := roundtest.Submission("small", "loop")
+	submit.Overcommit = true
+	done := 0
+	for range 20 {
+		_, err := eve.SubmitRun(testkit.Within(t), submit)
+		testkit.Must(t, err)
+		_, err = eve.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "loop"})
+		testkit.Must(t, err)
+		_, err = eve.RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "loop"})
+		testkit.Must(t, err)
+		done++
+	}
+	refused, err := floods(func() error {
+		_, err := eve.RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "loop"})
+		return err
+	})
+	roundtest.WantStatus(t, err, codes.ResourceExhausted, `student "eve" made too many calls`, "try again in")
+	if dial.Again(err) <= 0 {
+		t.Errorf("%v does not say when to try again", err)
+	}
+	lab.submit(t, "small", "other")
+
+	count := func() (lines, submitted, removed int, left uint64) {
+		for _, e := range auditEntries(t, path) {
+			switch e.Event {
+			case auditlog.Refused:
+				lines++
+			case auditlog.LeftOut:
+				left += e.Suppressed
+			case auditlog.RunSubmitted:
+				submitted++
+			case auditlog.RunRemoved:
+				removed++
+			}
+		}
+		return lines, submitted, removed, left
+	}
+	const few = 400
+	if lines, submitted, removed, _ := count(); lines > few || submitted != done+1 || removed != done {
+		t.Errorf("%d refusals, %d submitted and %d removed runs have a line, of %d, %d and %d", lines, submitted, removed,
+			refused, done+1, done)
+	}
+	if n := scrape(t, c.server.MonitorAddr().String())[`conclave_auditlog_left_out_total{reason="refusal"}`]; int(n) <
+		refused-few {
+		t.Errorf("%v lines are said to be left out, of %d", n, refused)
+	}
+	testkit.Must(t, c.stop())
+	if lines, _, _, left := count(); lines+int(left) != refused {
+		t.Errorf("%d refusals have a line, and %d are said to have none, of %d", lines, left, refused)
+	}
+}

@@ -1,0 +1,51 @@
+package peer
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Rates let each of many do something in bursts, and then once in a while. They remember who has
+// not all of its burst, so no more than did it lately.
+type Rates struct {
+	burst int
+	every time.Duration
+	now   func() time.Time
+
+	mu sync.Mutex
+	of map[string]*rate.Limiter
+}
+
+// NewRates returns rates of a burst, which comes back by one in every such time.
+func NewRates(burst int, every time.Duration) *Rates {
+	return &Rates{burst: burst, every: every, now: time.Now, of: map[string]*rate.Limiter{}}
+}
+
+// Take uses up one of a name's; otherwise it returns in which time there is one again.
+func (r *Rates) Take(name string) (wait time.Duration, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	l := r.of[name]
+	if l == nil {
+		r.forget(now)
+		l = rate.NewLimiter(rate.Every(r.every), r.burst)
+		r.of[name] = l
+	}
+	taken := l.ReserveN(now, 1)
+	if wait = taken.DelayFrom(now); wait > 0 {
+		taken.CancelAt(now)
+	}
+	return wait, wait == 0
+}
+
+// forget drops those that have all of their burst: a new one is as good. Callers hold r.mu.
+func (r *Rates) forget(now time.Time) {
+	for name, l := range r.of {
+		if l.TokensAt(now) >= float64(r.burst) {
+			delete(r.of, name)
+		}
+	}
+}

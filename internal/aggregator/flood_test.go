@@ -87,3 +87,30 @@ func TestFloodsOfCallsAreBounded(t *testing.T) {
 		t.Errorf("%d refusals have a line, and %d are said to have none, of %d", lines, left, refused)
 	}
 }
+
+// Who asks for a released round again and again is told to wait at last.
+func TestRepeatedRoundsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{}, func(config *Config) { config.HTTP.Listen = "127.0.0.1:0" })
+	d := c.dataset()
+	lab := c.student(t)
+	run, _ := lab.open(t, d, nil)
+	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
+	round := roundtest.VoteRound(run.Name, 0, 5)
+	_, err := lab.ask(testkit.Within(t), round, nil)
+	testkit.Must(t, err)
+	const mostRepeats = 20_000 // more than may be repeated at once; see package service
+	repeated := 0
+	for err == nil && repeated < mostRepeats {
+		if _, err = lab.ask(testkit.Within(t), round, nil); err == nil {
+			repeated++
+		}
+	}
+	roundtest.WantStatus(t, err, codes.ResourceExhausted, `student "student" asked for too many rounds`, "try again in")
+	if dial.Again(err) <= 0 {
+		t.Errorf("%v does not say when to try again", err)
+	}
+	if n := scrape(t, c.server.MonitorAddr().String())["conclave_rounds_repeated_total"]; int(n) != repeated {
+		t.Errorf("%v rounds are said to be repeated, of %d", n, repeated)
+	}
+}

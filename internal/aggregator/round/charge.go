@@ -54,10 +54,11 @@ func (rs *Rounds) launch(r *run, e *Execution) (*Execution, error) {
 			rs.Log.Error("withdraw a round", zap.Error(werr))
 		}
 		if err != nil {
-			rs.Log.Warn("round ended without a release", zap.String("run", e.key.Run),
-				zap.Uint64("round", e.key.Number), zap.Error(err))
 			rs.Metrics.Ended(fault.Reason(err))
-			rs.Audit.Refusal(e.asker, err, e.entry(auditlog.Entry{Purpose: e.kind()}))
+			if rs.Audit.Refusal(e.asker, err, e.entry(auditlog.Entry{Purpose: e.kind()})) {
+				rs.Log.Warn("round ended without a release", zap.String("run", e.key.Run),
+					zap.Uint64("round", e.key.Number), zap.Error(err))
+			}
 		}
 		e.spans.end(release, err)
 		e.drop()

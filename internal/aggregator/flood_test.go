@@ -1,6 +1,9 @@
 package aggregator
 
 import (
+	"context"
+	"errors"
+	"io"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -113,4 +116,32 @@ func TestRepeatedRoundsAreBounded(t *testing.T) {
 	if n := scrape(t, c.server.MonitorAddr().String())["conclave_rounds_repeated_total"]; int(n) != repeated {
 		t.Errorf("%v rounds are said to be repeated, of %d", n, repeated)
 	}
+}
+
+// A worker that takes a run and gives it back again and again is told to wait at last; one that comes
+// back to its run is not.
+func TestClaimsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{}, small)
+	lab := c.queue(t, "lab")
+	lab.submit(t, "small", "a")
+	held := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).claimed()
+	claim := func(w *conclavev1.Worker) error {
+		ctx, leave := context.WithCancel(testkit.Within(t))
+		defer leave()
+		stream, err := lab.ClaimRun(ctx)
+		testkit.Must(t, err)
+		testkit.Must(t, stream.Send(&conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Worker{Worker: w}}))
+		testkit.Must(t, stream.CloseSend())
+		for {
+			if _, err := stream.Recv(); errors.Is(err, io.EOF) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	_, err := floods(func() error { return claim(&conclavev1.Worker{Dataset: "small", Name: "idle"}) })
+	roundtest.WantStatus(t, err, codes.ResourceExhausted, `student "lab" asked for too many runs`, "try again in")
+	testkit.Must(t, claim(&conclavev1.Worker{Dataset: "small", Name: "w", Run: held.GetName(), Claim: held.GetClaim()}))
 }

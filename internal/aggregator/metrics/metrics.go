@@ -163,7 +163,8 @@ func (p Port) Refused(reason string, connections int) {
 // Suppressed counts a refusal without a line of its own in the audit log.
 func (p Port) Suppressed() { p.tlsSuppressed.Inc() }
 
-// Cut counts connections that were closed for what they hold, or because there are too many; with 0 it shows the reason.
+// Cut counts connections that were closed for what they hold, or because there are too many; with 0 it
+// shows the reason.
 func (p Port) Cut(reason string, connections int) {
 	p.cut.WithLabelValues(reason).Add(float64(connections))
 }

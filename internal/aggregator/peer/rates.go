@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/certs"
 )
 
 // Rates let each of many do something in bursts, and then once in a while. They remember who has
@@ -39,6 +42,16 @@ func (r *Rates) Take(name string) (wait time.Duration, ok bool) {
 		taken.CancelAt(now)
 	}
 	return wait, wait == 0
+}
+
+// Check is nil, or refuses a peer that did something too often, in words.
+func (r *Rates) Check(id certs.Identity, did string) error {
+	wait, ok := r.Take(id.String())
+	if ok {
+		return nil
+	}
+	return fault.Laterf(wait, "%s %q %s in a short time; try again in %v", id.Role, id.Name, did,
+		wait.Round(time.Millisecond))
 }
 
 // forget drops those that have all of their burst: a new one is as good. Callers hold r.mu.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
@@ -11,6 +12,14 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// claimBurst runs are asked for by the workers of a certificate, and then one in claimEvery: to take a run
+// and to give it back is written to etcd and the audit log. A worker that comes back to its run writes
+// nothing, and has no rate: thousands may, at the same moment, or they lose their runs.
+const (
+	claimBurst = 2500
+	claimEvery = time.Second
 )
 
 // ClaimRun gives a worker a run, and holds it for the worker until either lets go.
@@ -32,6 +41,9 @@ func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 	if err == nil && !d.Workers.Has(session.Identity.Name) {
 		err = fault.Deniedf("%q may not take runs of dataset %q; the aggregator's configuration lists the workers "+
 			"that may (datasets, workers)", session.Identity.Name, w.GetDataset())
+	}
+	if err == nil && w.GetClaim() == "" {
+		err = s.claims.Check(session.Identity, "asked for too many runs to work on")
 	}
 	if err != nil {
 		return s.refused(ctx, err, auditlog.Entry{Method: "ClaimRun", Dataset: w.GetDataset()})

@@ -32,6 +32,7 @@ const (
 type runs struct {
 	conclavev1.UnimplementedRunServiceServer
 	Options
+	claims *peer.Rates
 }
 
 // SubmitRun queues a run.

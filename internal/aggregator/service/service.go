@@ -45,7 +45,7 @@ func Register(server grpc.ServiceRegistrar, o Options) *health.Server {
 	conclavev1.RegisterStudentServiceServer(server, &students{
 		Options: o, repeats: peer.NewRates(repeatBurst, repeatEvery),
 	})
-	conclavev1.RegisterRunServiceServer(server, &runs{Options: o})
+	conclavev1.RegisterRunServiceServer(server, &runs{Options: o, claims: peer.NewRates(claimBurst, claimEvery)})
 	return registerHealth(server, o.Lifetime.Draining())
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/auditlog"
-	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/parts"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -32,7 +31,9 @@ const (
 	ledgerRoom = ledgerPage * 16 << 10
 )
 
-// A student that begins anew without its checkpoint asks for all rounds of its run again.
+// repeatBurst released rounds are handed out again to a student, and then one in repeatEvery: each is a
+// line of the audit log, and costs nothing. A student that begins anew without its checkpoint asks for
+// all rounds of its run again.
 const (
 	repeatBurst = 10_000
 	repeatEvery = 500 * time.Millisecond
@@ -142,7 +143,7 @@ func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 		}
 	}
 	if e == nil || e.Asker() != session.Caller { // the line of the release names another
-		if err := s.mayRepeat(session.Identity); err != nil {
+		if err := s.repeats.Check(session.Identity, "asked for too many rounds that were released before"); err != nil {
 			return s.refused(ctx, err, auditlog.Entry{Method: "Ask", Run: key.Run, Round: &key.Number})
 		}
 		if err := s.Rounds.Repeated(session.Caller, key, release); err != nil {
@@ -150,17 +151,6 @@ func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 		}
 	}
 	return s.sendRelease(stream, release)
-}
-
-// mayRepeat refuses a release that is handed out again to a student who has had too many of them: each
-// is a line of the audit log, and costs nothing.
-func (s *students) mayRepeat(student certs.Identity) error {
-	wait, ok := s.repeats.Take(student.String())
-	if ok {
-		return nil
-	}
-	return fault.Laterf(wait, "student %q asked for too many rounds that were released before in a short time; try "+
-		"again in %v", student.Name, wait.Round(time.Millisecond))
 }
 
 // sendRelease sends a release, which takes room of its student until that has read it.

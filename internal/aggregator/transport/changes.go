@@ -3,7 +3,6 @@ package transport
 import (
 	"time"
 
-	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/certs"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -23,7 +22,8 @@ const (
 
 // changes bound the calls that are written to etcd or to the audit log, whatever they do: as what a
 // peer did is never left out of either, it may not do it without end. Rounds have a bound of their
-// own, the budget and max_questions.
+// own, the budget and max_questions. Of some calls package service knows alone whether they change
+// something.
 type changes map[string]*peer.Rates // by method
 
 func newChanges() changes {
@@ -34,7 +34,6 @@ func newChanges() changes {
 		conclavev1.RunService_SubmitRun_FullMethodName:    runs,
 		conclavev1.RunService_CancelRun_FullMethodName:    runs,
 		conclavev1.RunService_RemoveRun_FullMethodName:    runs,
-		conclavev1.RunService_ClaimRun_FullMethodName:     runs,
 		conclavev1.RunService_FinishRun_FullMethodName:    runs,
 		conclavev1.TeacherService_Work_FullMethodName:     peer.NewRates(joinBurst, joinEvery),
 	}
@@ -42,14 +41,8 @@ func newChanges() changes {
 
 // check refuses a call of a peer that made too many that change something.
 func (c changes) check(id certs.Identity, method string) error {
-	rates := c[method]
-	if rates == nil {
-		return nil
+	if rates := c[method]; rates != nil {
+		return rates.Check(id, "made too many calls that change something")
 	}
-	wait, ok := rates.Take(id.String())
-	if ok {
-		return nil
-	}
-	return fault.Laterf(wait, "%s %q made too many calls that change something in a short time; try again in %v", id.Role,
-		id.Name, wait.Round(time.Millisecond))
+	return nil
 }

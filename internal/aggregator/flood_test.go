@@ -78,8 +78,8 @@ func TestFloodsOfCallsAreBounded(t *testing.T) {
 	}
 	const few = 400
 	if lines, submitted, removed, _ := count(); lines > few || submitted != done+1 || removed != done {
-		t.Errorf("%d refusals, %d submitted and %d removed runs have a line, of %d, %d and %d", lines, submitted, removed,
-			refused, done+1, done)
+		t.Errorf("%d refusals, %d submitted and %d removed runs have a line, of %d, %d and %d", lines, submitted,
+			removed, refused, done+1, done)
 	}
 	if n := scrape(t, c.server.MonitorAddr().String())[`conclave_auditlog_left_out_total{reason="refusal"}`]; int(n) <
 		refused-few {
@@ -131,7 +131,8 @@ func TestClaimsAreBounded(t *testing.T) {
 		defer leave()
 		stream, err := lab.ClaimRun(ctx)
 		testkit.Must(t, err)
-		testkit.Must(t, stream.Send(&conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Worker{Worker: w}}))
+		first := &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Worker{Worker: w}}
+		testkit.Must(t, stream.Send(first))
 		testkit.Must(t, stream.CloseSend())
 		for {
 			if _, err := stream.Recv(); errors.Is(err, io.EOF) {

@@ -102,8 +102,8 @@ func New() *Metrics {
 		tlsSuppressed: counter("conclave_tls_refusals_suppressed_total",
 			"Of these, without a line of their own in the audit log because there were too many.").WithLabelValues(),
 		cut: counter("conclave_connections_cut_total",
-			"Connections of peers that were closed: quota (too many bytes of messages that are not whole or not taken), "+
-				"stopped (in a message) or connections (their certificate has too many).", "reason"),
+			"Connections of peers that were closed: quota (too many bytes of messages that are not whole or not "+
+				"taken), stopped (in a message) or connections (their certificate has too many).", "reason"),
 		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "conclave_grpc_inflight_calls", Help: "Calls being served; a node's stream is one.",
 		}, []string{"method"}),

@@ -16,8 +16,12 @@ func TestChangesHaveARate(t *testing.T) {
 	c := newChanges()
 	lab := certs.Identity{Role: certs.RoleStudent, Name: "lab"}
 	north := certs.Identity{Role: certs.RoleNode, Name: "north"}
-	const opens, submits = conclavev1.StudentService_OpenRun_FullMethodName, conclavev1.RunService_SubmitRun_FullMethodName
-	const joins, lists = conclavev1.TeacherService_Work_FullMethodName, conclavev1.RunService_ListRuns_FullMethodName
+	const (
+		opens   = conclavev1.StudentService_OpenRun_FullMethodName
+		submits = conclavev1.RunService_SubmitRun_FullMethodName
+		lists   = conclavev1.RunService_ListRuns_FullMethodName
+		joins   = conclavev1.TeacherService_Work_FullMethodName
+	)
 	for method, by := range map[string]certs.Identity{opens: lab, joins: north} {
 		burst := map[string]int{opens: runBurst, joins: joinBurst}[method]
 		calls := 0

@@ -79,8 +79,9 @@ func TestFramesTellWhatIsHeld(t *testing.T) {
 		"an empty one":        {received: all(open, data(0, 0)), held: 5 + frameCost},
 		"taken":               {received: all(open, data(95, 95)), taken: []int{100}},
 		"an empty one, taken": {received: all(open, data(0, 0)), taken: []int{5}},
-		"one of two":          {received: all(open, data(95, 95), data(95, 95)), taken: []int{100}, held: 100 + frameCost},
-		"two of two":          {received: all(open, data(95, 95), data(5, 5)), taken: []int{100, 10}},
+		"one of two": {received: all(open, data(95, 95), data(95, 95)), taken: []int{100},
+			held: 100 + frameCost},
+		"two of two": {received: all(open, data(95, 95), data(5, 5)), taken: []int{100, 10}},
 		// The frame is there once, also where two messages share it.
 		"two in a frame": {received: all(open, two), held: 14 + frameCost + 7},
 		"one of two in a frame, and half": {received: all(open, frameOf(frameData, 0, 1,

@@ -266,7 +266,7 @@ func askAll(ctx context.Context, student conclavev1.StudentServiceClient, part *
 			err = stream.Send(part)
 		}
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, io.EOF) { // then Recv has the reason
 		return err
 	}
 	if err := stream.CloseSend(); err != nil {

@@ -42,7 +42,10 @@ func pairSeed(own *ecdh.PrivateKey, other []byte, terms Digest, first, second st
 }
 
 // maskChunk is how many entries of a mask are made at a time.
-const maskChunk = 4096
+const maskChunk = 1024
+
+// zeros are what a mask is the encryption of.
+var zeros [8 * maskChunk]byte
 
 // addMask adds the mask of a seed to a vector modulo 2^64, or subtracts it: AES-256 in counter mode from zero, eight
 // bytes an entry, little-endian. A seed makes one mask, so a counter from zero repeats nothing.
@@ -52,18 +55,18 @@ func addMask(vector []int64, seed [seedBytes]byte, subtract bool) {
 		panic(err) // the seed has the size of a key
 	}
 	stream := cipher.NewCTR(block, make([]byte, aes.BlockSize))
+	sign := int64(1)
+	if subtract {
+		sign = -1
+	}
 	var buffer [8 * maskChunk]byte
 	for len(vector) > 0 {
 		n := min(len(vector), maskChunk)
 		chunk := buffer[:8*n]
-		clear(chunk)
-		stream.XORKeyStream(chunk, chunk)
-		for i := range n {
-			m := int64(binary.LittleEndian.Uint64(chunk[8*i:]))
-			if subtract {
-				m = -m
-			}
-			vector[i] += m // wraps around, which is what is meant
+		stream.XORKeyStream(chunk, zeros[:8*n])
+		for i := range vector[:n] {
+			// Sums wrap around, which is what is meant.
+			vector[i] += sign * int64(binary.LittleEndian.Uint64(chunk[8*i:]))
 		}
 		vector = vector[n:]
 	}

@@ -88,6 +88,8 @@ type Followed struct {
 	// Private marks a release that is given away, Real a run that names real rows at the
 	// student.
 	Private, Real bool
+	// Masked says that the aggregator sees sums with noise alone.
+	Masked bool
 	// Pipeline is that of the training, Kept the number of discriminators that it keeps, and
 	// ScoredWeights their size; 0 where they are small.
 	Pipeline            string

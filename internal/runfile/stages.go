@@ -15,6 +15,7 @@ func (s *Spec) Followed(schema *partition.Schema) pipeline.Followed {
 	f := pipeline.Followed{
 		Schema: schema, Post: s.Post, Weights: s.Weights, Rows: s.Release.Rows,
 		Private: s.Release.Private, Real: s.Evaluate.Train != "", Pipeline: s.Pipeline,
+		Masked: s.Aggregation.Masked,
 	}
 	f.Kept, _ = s.Kept()
 	if schema == nil {

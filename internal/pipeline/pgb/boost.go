@@ -53,7 +53,7 @@ func boost(ctx context.Context, of pipeline.Options, _ pipeline.Source, s *pipel
 	if err != nil {
 		return nil, failed(err)
 	}
-	selector, err := b.selector(o)
+	selector, err := b.selector(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -133,9 +133,14 @@ func (b *boosted) candidates(o *StageOptions) (err error) {
 }
 
 // selector is who selects discriminators.
-func (b *boosted) selector(o *StageOptions) (Selector, error) {
+func (b *boosted) selector(ctx context.Context, o *StageOptions) (Selector, error) {
 	if o.Private {
-		return newSelecting(b.s, o)
+		asks, err := newSelecting(b.s, o)
+		if err != nil || !b.s.Masked {
+			return asks, err
+		}
+		means, err := asks.noisyScores(ctx, o.Complements)
+		return BestResponse(means), err
 	}
 	b.s.Note("NOT PRIVATE: boosting took the best discriminator by the real rows of evaluate.train.")
 	return BestResponse(b.realScores(o.Complements)), nil

@@ -40,8 +40,8 @@ func (p *Plays) Mixed(scores [][]float64) []float64 {
 }
 
 // BestResponse always selects the discriminator of the largest U, the first of equal ones,
-// for the discriminators' mean scores of real records. It is NOT PRIVATE: it is for
-// comparison, and for real records that anybody may see.
+// for the discriminators' mean scores of real records. It is NOT PRIVATE where these are exact, which is for
+// comparison; where they were released with noise it is computed from that alone.
 func BestResponse(real []float64) Selector { return bestResponse(real) }
 
 type bestResponse []float64

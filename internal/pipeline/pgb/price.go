@@ -22,10 +22,22 @@ func share(o pipeline.Options, f pipeline.Followed) plan.Share {
 	return plan.Share{Field: "pgb.share", Value: of.Share}
 }
 
+// price is that of the selections, or of a masked run that of the sums of all scores with Gaussian noise, from which
+// the selections follow.
 func price(o pipeline.Options, f pipeline.Followed, budget privacy.Budget) (plan.Stages, error) {
 	share, rounds := share(o, f), o.(*StageOptions).Rounds
 	if share.Value == 0 {
 		return nil, nil
+	}
+	if f.Masked {
+		sigma, err := privacy.GaussianSigma(share.Alone(budget), 1, nil)
+		if err != nil {
+			return nil, fmt.Errorf("%s for the scores: %w", share.Of(budget), err)
+		}
+		return plan.Stages{{
+			Kind: runspec.Scores, Stage: runspec.Selections, Count: 1,
+			Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: sigma, Sensitivity: 1},
+		}}, nil
 	}
 	all := privacy.Event{Kind: privacy.Exponential, Epsilon: 1, Count: int64(rounds)}
 	one, err := privacy.Calibrate(all, share.Alone(budget))

@@ -34,8 +34,7 @@ func readScoreSum(p *question.Public, q *conclavev1.ScoreSum) (*question.Checked
 		}
 	}
 	return &question.Checked{
-		Shape: question.Shape{Sum: &question.Vector{Entries: n, Bound: int64(q.Bound), Norm: question.Each,
-			Rate: 1}},
+		Shape:    scoreShape(n, int64(q.Bound), q.Together),
 		Baseline: q.Nothing,
 		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
 			if q.Nothing {
@@ -44,6 +43,25 @@ func readScoreSum(p *question.Public, q *conclavev1.ScoreSum) (*question.Checked
 			return scoreSum(s, q)
 		},
 	}, nil
+}
+
+// scoreShape is the shape of the sums of so many scores. Each of a unit's scores is within the bound: so their
+// vector has an L2 norm of at most the bound times the square root of their number.
+func scoreShape(n int, bound int64, together bool) question.Shape {
+	v := &question.Vector{Entries: n, Bound: bound, Norm: question.Each, Rate: 1}
+	if together {
+		v.Norm, v.Bound = question.L2, int64(math.Ceil(float64(bound)*math.Sqrt(float64(n))))
+	}
+	return question.Shape{Sum: v}
+}
+
+// togetherBound is the fixed-point unit of so many scores whose sums get noise: the finest that is taken.
+func togetherBound(n int) uint64 {
+	bound := uint64(maxBound)
+	for bound > minBound && float64(bound)*math.Sqrt(float64(n)) > maxBound {
+		bound /= 2
+	}
+	return bound
 }
 
 // scored makes one discriminator of a question.

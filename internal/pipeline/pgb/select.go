@@ -52,7 +52,38 @@ func described(pairs []pipeline.Pair, width int) []*conclavev1.ScoreSum_Scored {
 func scoreRound(scored []*conclavev1.ScoreSum_Scored, nothing bool) *conclavev1.Round {
 	return question.Ask(runspec.Scores,
 		&conclavev1.ScoreSum{Discriminators: scored, Bound: ScoreBound, Nothing: nothing},
-		question.Shape{Sum: &question.Vector{Entries: len(scored), Bound: ScoreBound, Norm: question.Each, Rate: 1}})
+		scoreShape(len(scored), ScoreBound, false))
+}
+
+// noisyScores asks for the sums of the scores with noise on them, once, for all selections: those follow from them, and
+// cost nothing. It returns the discriminators' mean scores of real records, as far as they are known, and their
+// opposites'.
+func (a *selecting) noisyScores(ctx context.Context, complements bool) ([]float64, error) {
+	n := len(a.scored)
+	bound := togetherBound(n)
+	r := question.Ask(runspec.Scores, &conclavev1.ScoreSum{
+		Discriminators: a.scored, Bound: bound, Nothing: a.s.Ask.Baseline(), Together: true,
+	}, scoreShape(n, int64(bound), true))
+	r.Number = a.first
+	release, err := a.s.Ask.Ask(ctx, runspec.Selections, r)
+	if err != nil {
+		return nil, err
+	}
+	sums := release.GetSum().GetValues()
+	if len(sums) != n {
+		return nil, fmt.Errorf("the release of round %d is no sum of %d scores", release.GetRound(), n)
+	}
+	a.s.Learned.Took(pipeline.PaidBy(release))
+	means := make([]float64, n, 2*n)
+	for j, v := range sums {
+		means[j] = min(max(0.5+0.5*float64(v)/float64(bound)/float64(a.records), 0), 1)
+	}
+	if complements {
+		for _, m := range means {
+			means = append(means, 1-m)
+		}
+	}
+	return means, nil
 }
 
 // Select asks for the selection of round t, from 0: expected are the mean probabilities that
@@ -91,11 +122,16 @@ func messages(_ pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline
 	if !ok {
 		return nil
 	}
+	content := fmt.Sprintf("%d numbers: the sum over the site's privacy units of what each stored "+
+		"discriminator gives them; the aggregator keeps it in memory, and releases %d "+
+			"selections", f.Kept, planned.Count)
+	if f.Masked {
+		content = fmt.Sprintf("%d numbers: the sum over the site's privacy units of what each stored discriminator "+
+			"gives them, with noise and masks; the total is released with its noise", f.Kept)
+	}
 	return []pipeline.StageMessages{{
 		AnswerName: "score sums", Times: 1, Numbers: f.Kept, Largest: pipeline.MostUnits * ScoreBound,
-		AnswerContent: fmt.Sprintf("%d numbers: the sum over the site's privacy units of what each stored "+
-			"discriminator gives them; the aggregator keeps it in memory, and releases %d selections", f.Kept,
-			planned.Count),
+		AnswerContent: content,
 		Asked:        "discriminators",
 		AskedContent: fmt.Sprintf("the weights of %d stored discriminators, once; nobody's data", f.Kept),
 	}}

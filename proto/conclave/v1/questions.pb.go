@@ -635,7 +635,7 @@ func (x *Projection) GetClip() float32 {
 }
 
 // ScoreSum asks for the sums over all records of the scores of several
-// discriminators, to select among them.
+// discriminators, to select among them, or by their sums with noise.
 type ScoreSum struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Discriminators []*ScoreSum_Scored     `protobuf:"bytes,1,rep,name=discriminators,proto3" json:"discriminators,omitempty"`
@@ -644,7 +644,10 @@ type ScoreSum struct {
 	// score, that a record is real: a whole number between -bound and bound.
 	Bound uint64 `protobuf:"varint,2,opt,name=bound,proto3" json:"bound,omitempty"`
 	// nothing leaves out all records, the baseline; refused outside local runs.
-	Nothing       bool `protobuf:"varint,3,opt,name=nothing,proto3" json:"nothing,omitempty"`
+	Nothing bool `protobuf:"varint,3,opt,name=nothing,proto3" json:"nothing,omitempty"`
+	// together is for noise on the sums: the shape's bound is then that of the L2 norm of all
+	// scores of a unit, bound times the square root of their number, rounded up.
+	Together      bool `protobuf:"varint,4,opt,name=together,proto3" json:"together,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -696,6 +699,13 @@ func (x *ScoreSum) GetBound() uint64 {
 func (x *ScoreSum) GetNothing() bool {
 	if x != nil {
 		return x.Nothing
+	}
+	return false
+}
+
+func (x *ScoreSum) GetTogether() bool {
+	if x != nil {
+		return x.Together
 	}
 	return false
 }
@@ -1808,11 +1818,12 @@ const file_conclave_v1_questions_proto_rawDesc = "" +
 	"directions\x18\x01 \x01(\rR\n" +
 	"directions\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x12\n" +
-	"\x04clip\x18\x03 \x01(\x02R\x04clip\"\xbb\x02\n" +
+	"\x04clip\x18\x03 \x01(\x02R\x04clip\"\xd7\x02\n" +
 	"\bScoreSum\x12D\n" +
 	"\x0ediscriminators\x18\x01 \x03(\v2\x1c.conclave.v1.ScoreSum.ScoredR\x0ediscriminators\x12\x14\n" +
 	"\x05bound\x18\x02 \x01(\x04R\x05bound\x12\x18\n" +
-	"\anothing\x18\x03 \x01(\bR\anothing\x1a\xb8\x01\n" +
+	"\anothing\x18\x03 \x01(\bR\anothing\x12\x1a\n" +
+	"\btogether\x18\x04 \x01(\bR\btogether\x1a\xb8\x01\n" +
 	"\x06Scored\x12@\n" +
 	"\rdiscriminator\x18\x01 \x01(\v2\x1a.conclave.v1.DiscriminatorR\rdiscriminator\x12\x18\n" +
 	"\aweights\x18\x02 \x01(\fR\aweights\x12'\n" +

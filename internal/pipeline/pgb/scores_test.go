@@ -25,6 +25,12 @@ func scores(bound uint64, spread float64, changes ...discriminatortest.Change) *
 	return s
 }
 
+// together is a question whose sums get noise.
+func together(q *conclavev1.ScoreSum) *conclavev1.ScoreSum {
+	q.Together = true
+	return q
+}
+
 // scoredOf is a discriminator as it is asked for its gradients.
 func scoredOf(q *conclavev1.DiscriminatorSum) *conclavev1.ScoreSum_Scored {
 	return &conclavev1.ScoreSum_Scored{
@@ -52,6 +58,7 @@ func cases() questiontest.Cases {
 			"fine":      scores(1<<20, 0.7, scorable()...),
 			"two":       scores(1<<16, 0.5, two...),
 			"the first": scores(1<<16, 0.5, two[:1]...),
+			"together":  together(scores(1<<16, 0.7, scorable()...)),
 		},
 		Zeros:       map[string]proto.Message{},
 		Bad:         map[string]questiontest.Bad{},
@@ -84,7 +91,8 @@ func cases() questiontest.Cases {
 	}
 	for _, spread := range []float64{0, 1e-20, 0.5, 30, 1e6, 1e19, 3e37} {
 		for _, bound := range []uint64{1 << 8, 1 << 16, 1 << 20} {
-			c.Bounds = append(c.Bounds, scores(bound, spread, scorable()...))
+			c.Bounds = append(c.Bounds, scores(bound, spread, scorable()...),
+				together(scores(bound, spread, scorable()...)))
 		}
 	}
 	return c
@@ -99,7 +107,7 @@ func TestScoreSumIsAKind(t *testing.T) {
 		t.Fatalf("only %d questions are refused", len(c.Bad))
 	}
 	c.Moved = func(_ testing.TB, a questiontest.Adversary, params proto.Message, distance float64) {
-		if a.Records == 1 && params.(*conclavev1.ScoreSum).Bound == 1<<8 {
+		if q := params.(*conclavev1.ScoreSum); a.Records == 1 && q.Bound == 1<<8 && !q.Together {
 			farthest = max(farthest, distance)
 		}
 	}
@@ -173,6 +181,16 @@ func TestStepsOfAScore(t *testing.T) {
 	} {
 		if got := scoreSteps(c.score, c.most); got != c.want {
 			t.Errorf("scoreSteps(%v, %d) = %d, want %d", c.score, c.most, got, c.want)
+		}
+	}
+}
+
+// However many scores there are, aggregators take the bound of all together.
+func TestTogetherBound(t *testing.T) {
+	for n := 1; n <= maxScored; n++ {
+		bound := togetherBound(n)
+		if got := scoreShape(n, int64(bound), true).Sum.Bound; bound < minBound || got > maxBound {
+			t.Fatalf("%d scores: %d steps each, %d together", n, bound, got)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func TestRunsEndToEnd(t *testing.T) {
 		"rejection, rows drawn by weight": {votes + "post: [drs]\nweights: logreg-noised\n" +
 			"weighting: {noise: laplace, use: resample, pool: 3}\n", false,
 			map[string]int{"class-counts": 1, "votes": 8, "fit": 1}, false},
-		"masked votes, selections": {votes + "post: [pgb]\npgb: {rounds: 6, candidates: 400}\naggregation: "+
+		"masked votes, selections": {votes + "post: [pgb]\npgb: {rounds: 6, candidates: 400}\naggregation: " +
 			"{masked: true}\n",
 			false, map[string]int{"class-counts": 1, "votes": 8, "scores": 1}, false},
 		"masked steps, weights": {steps + "weights: dp-mlp\nweighting: {mlp: {steps: 5}}\n" +

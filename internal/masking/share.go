@@ -22,7 +22,7 @@ func CheckPlan(plan privacy.Plan) error {
 		}
 		return fmt.Errorf("plan, entry %d: %s is answered by %s, which a masked run cannot draw: it asks sums, and "+
 			"histograms of votes, with gaussian noise; choose gnmax for votes and leave out selections and fits, "+
-				"or ask "+
+			"or ask "+
 			"without masks", i, p.Kind, p.Mechanism.Kind)
 	}
 	return nil
@@ -41,7 +41,7 @@ func Asked(p privacy.Planned, r *conclavev1.Round, g Group) (entries int, share 
 	bound, multiplier := int64(VoteSteps), p.Mechanism.Sigma
 	switch v, votes := r.GetSum(), r.GetVotes(); {
 	case len(r.GetServes()) > 0 || r.GetSelection() != nil || v == nil && votes == nil:
-		return 0, share, errors.New("the run is masked, and the round asks for no sum that is released; ask "+
+		return 0, share, errors.New("the run is masked, and the round asks for no sum that is released; ask " +
 			"without masks")
 	case v != nil:
 		entries, bound = int(v.GetEntries()), int64(v.GetBound())

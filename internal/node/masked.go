@@ -95,7 +95,7 @@ func (m *masks) begin(t task, kinds question.Registry, p *question.Public) (*mas
 	case g == nil && t.masked == nil:
 		return nil, nil
 	case g == nil:
-		return nil, errors.New("the round is masked, and the run's spec names no members; install matching "+
+		return nil, errors.New("the round is masked, and the run's spec names no members; install matching " +
 			"versions of " +
 			"node and aggregator")
 	case t.masked == nil:

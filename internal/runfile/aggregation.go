@@ -46,7 +46,7 @@ func (s *Spec) validateAggregation() error {
 	a := s.Aggregation
 	if !a.Masked {
 		if len(a.Members) > 0 || a.Quorum != 0 {
-			return errors.New("aggregation: members and quorum are those of masked sums; set masked: true, or "+
+			return errors.New("aggregation: members and quorum are those of masked sums; set masked: true, or " +
 				"leave them out")
 		}
 		return nil

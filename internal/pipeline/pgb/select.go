@@ -124,7 +124,7 @@ func messages(_ pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline
 	}
 	content := fmt.Sprintf("%d numbers: the sum over the site's privacy units of what each stored "+
 		"discriminator gives them; the aggregator keeps it in memory, and releases %d "+
-			"selections", f.Kept, planned.Count)
+		"selections", f.Kept, planned.Count)
 	if f.Masked {
 		content = fmt.Sprintf("%d numbers: the sum over the site's privacy units of what each stored discriminator "+
 			"gives them, with noise and masks; the total is released with its noise", f.Kept)
@@ -132,7 +132,7 @@ func messages(_ pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline
 	return []pipeline.StageMessages{{
 		AnswerName: "score sums", Times: 1, Numbers: f.Kept, Largest: pipeline.MostUnits * ScoreBound,
 		AnswerContent: content,
-		Asked:        "discriminators",
-		AskedContent: fmt.Sprintf("the weights of %d stored discriminators, once; nobody's data", f.Kept),
+		Asked:         "discriminators",
+		AskedContent:  fmt.Sprintf("the weights of %d stored discriminators, once; nobody's data", f.Kept),
 	}}
 }

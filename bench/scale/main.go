@@ -4,6 +4,7 @@
 //
 //	go run ./bench/scale                                  # the whole table, some minutes
 //	go run ./bench/scale --sizes 1000x1 --blocks 4        # one line of it
+//	go run ./bench/scale masked                           # masked sums beside plain ones
 //	go run ./bench/scale --readme bench/scale/README.md   # writes the table there
 //
 // See README.md in this folder.
@@ -43,7 +44,7 @@ func command() *cobra.Command {
 		}
 		return nil
 	}
-	c.AddCommand(nodesCommand(), echoCommand())
+	c.AddCommand(maskedCommand(), nodesCommand(), echoCommand())
 	return c
 }
 

@@ -144,6 +144,7 @@ func TestFill(t *testing.T) {
 	write := func(text string) {
 		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
+	beginMark, endMark := marks("measured")
 	write(fmt.Sprintf("before\n%s\nold\n%s\nafter\n", beginMark, endMark))
 	for _, text := range []string{"new\n", "newer\n"} {
 		testkit.Must(t, fill(path, text))

@@ -36,7 +36,10 @@ func nodesCommand() *cobra.Command {
 	dir := c.Flags().String("certs", "", "")
 	nodes := c.Flags().Int("nodes", 1, "")
 	teachers := c.Flags().Int("teachers", 1, "")
-	c.RunE = func(c *cobra.Command, _ []string) error { return serveNodes(c.Context(), *dir, *nodes, *teachers) }
+	sums := c.Flags().Bool("sums", false, "")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		return serveNodes(c.Context(), crowd{*dir, *nodes, *teachers, *sums})
+	}
 	return c
 }
 
@@ -44,7 +47,7 @@ func nodesCommand() *cobra.Command {
 // train nothing: each takes rounds whole, and sends votes of the right size at once. It
 // reads lines from standard input: an address to join, with all nodes. It answers each
 // with a line when all of them are welcome, and ends at the end of its input.
-func serveNodes(ctx context.Context, dir string, nodes, teachers int) error {
+func serveNodes(ctx context.Context, all crowd) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wire := &traffic{}
@@ -75,7 +78,7 @@ func serveNodes(ctx context.Context, dir string, nodes, teachers int) error {
 		if wire.joined.Load() > 0 {
 			count = &wire.echo
 		}
-		if err := join(ctx, &group, count, dir, address, nodes, teachers, broken); err != nil {
+		if err := all.join(ctx, &group, count, address, broken); err != nil {
 			return err
 		}
 		wire.joined.Add(1)
@@ -88,8 +91,15 @@ func serveNodes(ctx context.Context, dir string, nodes, teachers int) error {
 	}
 }
 
+// crowd are the nodes of a process, with their certificates in dir. They answer votes, or sums.
+type crowd struct {
+	dir             string
+	nodes, teachers int
+	sums            bool
+}
+
 // join connects all nodes and leaves goroutines that answer rounds in the group.
-func join(ctx context.Context, group *errgroup.Group, count *direction, dir, address string, nodes, teachers int,
+func (c crowd) join(ctx context.Context, group *errgroup.Group, count *direction, address string,
 	broken chan<- error) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -97,9 +107,9 @@ func join(ctx context.Context, group *errgroup.Group, count *direction, dir, add
 	}
 	var dials errgroup.Group
 	dials.SetLimit(dialling)
-	for i := range nodes {
+	for i := range c.nodes {
 		dials.Go(func() error {
-			config, err := tlsconfig.Client(certs.IssuedFiles(dir, certs.RoleNode, siteName(i)), host)
+			config, err := tlsconfig.Client(certs.IssuedFiles(c.dir, certs.RoleNode, siteName(i)), host)
 			if err != nil {
 				return err
 			}
@@ -109,14 +119,19 @@ func join(ctx context.Context, group *errgroup.Group, count *direction, dir, add
 			if err != nil {
 				return err
 			}
-			n := &lightNode{index: i, teachers: teachers, packed: packedVotes(i, teachers)}
+			n := &lightNode{index: i, teachers: c.teachers, packed: packedVotes(i, c.teachers)}
+			if c.sums {
+				if n.summing, err = newSumming(c.dir, i); err != nil {
+					return err
+				}
+			}
 			if err := n.join(ctx, conn); err != nil {
 				return errors.Join(fmt.Errorf("node %d at %s: %w; with \"too many open files\" raise ulimit -n", i,
 					address, err), conn.Close())
 			}
 			group.Go(func() error {
 				defer conn.Close()
-				err := n.answer()
+				err := n.work()
 				if ctx.Err() == nil {
 					select {
 					case broken <- fmt.Errorf("node %d at %s: %w", i, address, err):
@@ -135,6 +150,7 @@ func join(ctx context.Context, group *errgroup.Group, count *direction, dir, add
 type lightNode struct {
 	index, teachers int
 	packed          []byte
+	summing         *summing // of a node that answers sums
 	stream          conclavev1.TeacherService_WorkClient
 }
 
@@ -167,7 +183,15 @@ func (n *lightNode) join(ctx context.Context, conn *grpc.ClientConn) (err error)
 	}
 }
 
-// answer answers rounds until the stream ends.
+// work answers rounds until the stream ends.
+func (n *lightNode) work() error {
+	if n.summing != nil {
+		return n.sums(n.summing)
+	}
+	return n.answer()
+}
+
+// answer answers rounds of votes until the stream ends.
 func (n *lightNode) answer() error {
 	for {
 		m, err := n.stream.Recv()

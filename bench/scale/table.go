@@ -9,7 +9,10 @@ import (
 )
 
 // The marks of the part of a file that [fill] replaces.
-const beginMark, endMark = "<!-- measured: begin -->", "<!-- measured: end -->"
+// marks are the lines between which a table of a name stands.
+func marks(name string) (begin, end string) {
+	return "<!-- " + name + ": begin -->", "<!-- " + name + ": end -->"
+}
 
 // markdown is the tables and the fits.
 func markdown(p plan, results []*result) string {
@@ -106,7 +109,11 @@ func withError(value, err float64, digits int) string {
 }
 
 // fill replaces what stands between the marks in a file.
-func fill(path, text string) error {
+func fill(path, text string) error { return fillBetween(path, "measured", text) }
+
+// fillBetween replaces what stands between the marks of a name.
+func fillBetween(path, name, text string) error {
+	beginMark, endMark := marks(name)
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return err

@@ -13,8 +13,8 @@
 //  1. The aggregator announces an attempt at a round ([Terms]): what is asked, the noise, and the members S that
 //     are there, with their signed keys. Each checks all of it, and answers with
 //     x + e + PRG(b) + sum over the others of +-PRG(s), where x is its vector, e its share of the noise
-//     ([gnmax.Share]), b 32 fresh random bytes, and s a seed that it shares with the other by
-//     their run keys and the hash of the terms. Of two the one whose site comes first adds, the other
+//     ([gnmax.Share]), b 32 fresh random bytes, and s a seed that it shares with the other: HKDF of what
+//     their run keys give them and of the hash of the terms. Of two the one whose site comes first adds, the other
 //     subtracts: in the sum over S all these masks cancel.
 //  2. The aggregator names U, those that answered. Each of them signs it ([Party.Agree]): one U of an attempt, with
 //     itself and a quorum in it.

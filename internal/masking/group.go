@@ -2,7 +2,9 @@ package masking
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/sha256"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math"
@@ -26,6 +28,15 @@ type Group struct {
 	Members   []Member // in the order of their sites
 	Quorum    int
 	Colluding int
+}
+
+// MemberOf is a site with the public key of its certificate.
+func MemberOf(site string, public crypto.PublicKey) (Member, error) {
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return Member{}, fmt.Errorf("read the key of site %q: %w", site, err)
+	}
+	return Member{site, sha256.Sum256(der)}, nil
 }
 
 // LeastQuorum is the smallest quorum of so many members of which some may collude: with less, two sums

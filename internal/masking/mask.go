@@ -9,6 +9,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // seedBytes is the size of a seed: the key of AES-256.
@@ -20,23 +22,32 @@ func newSeed() (seed [seedBytes]byte) {
 	return seed
 }
 
-// pairSeed is the seed that two members share in an attempt: HKDF of what X25519 gives them, over all that tells
-// it from other seeds. Both compute the same.
-func pairSeed(own *ecdh.PrivateKey, other []byte, terms Digest, first, second string) (
-	seed [seedBytes]byte, err error,
+// pairSecret is what two members share in a run: HKDF of what X25519 gives them, over the run's spec and both run
+// keys. Both compute the same. First is the one whose site comes first.
+func pairSecret(own *ecdh.PrivateKey, other []byte, spec Digest, first, second *conclavev1.RunKey) (
+	secret [seedBytes]byte, err error,
 ) {
 	public, err := ecdh.X25519().NewPublicKey(other)
 	if err != nil {
-		return seed, fmt.Errorf("the run key is no X25519 key: %w", err)
+		return secret, fmt.Errorf("it is no X25519 key: %w", err)
 	}
 	shared, err := own.ECDH(public) // refuses what gives zeros
 	if err != nil {
-		return seed, fmt.Errorf("the run key cannot be used: %w", err)
+		return secret, fmt.Errorf("it cannot be used: %w", err)
 	}
-	info := encode("pair").bytes(terms[:]).text(first).text(second)
-	raw, err := hkdf.Key(sha256.New, shared, nil, string(info), seedBytes)
+	return derive(shared, encode("pair").bytes(spec[:]).text(first.GetSite()).bytes(first.GetExchange()).
+		text(second.GetSite()).bytes(second.GetExchange()))
+}
+
+// roundSeed is the seed that two members share in an attempt, by its terms.
+func roundSeed(secret [seedBytes]byte, terms Digest) ([seedBytes]byte, error) {
+	return derive(secret[:], encode("round").bytes(terms[:]))
+}
+
+func derive(secret []byte, info encoding) (out [seedBytes]byte, err error) {
+	raw, err := hkdf.Key(sha256.New, secret, nil, string(info), seedBytes)
 	if err != nil {
-		return seed, fmt.Errorf("derive a mask's seed: %w", err)
+		return out, fmt.Errorf("derive a mask's seed: %w", err)
 	}
 	return [seedBytes]byte(raw), nil
 }

@@ -252,8 +252,8 @@ func TestPartiesRefuse(t *testing.T) {
 			"its signature is not"},
 		"no point":      {bad(func(t *Terms) { t.Members[2] = swapped(t.Members[2], zeros) }), "its signature is not"},
 		"no entries":    {bad(func(t *Terms) { t.Entries = 0 }), "no entries"},
-		"another spec":  {bad(func(t *Terms) { t.Spec[0]++ }), "its signature is not"},
-		"another run":   {bad(func(t *Terms) { t.Run = "q" }), "its signature is not"},
+		"another spec":  {bad(func(t *Terms) { t.Spec[0]++ }), "not among those"},
+		"another run":   {bad(func(t *Terms) { t.Run = "q" }), "not among those"},
 		"not among all": {bad(func(t *Terms) { t.Group.Quorum = 2; t.Members = t.Members[1:] }), "not among those"},
 	} {
 		if _, err := r.parties[0].Begin(c.terms); err == nil || !strings.Contains(err.Error(), c.want) {

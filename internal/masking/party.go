@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/conclave-dp/conclave/gnmax"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -38,6 +40,15 @@ type partyRun struct {
 	fence, counter, round uint64
 	attempts              int
 	attempt               *Attempt // the newest
+	// pairs has what the party shares with each other member by the run key that it showed last, which was
+	// verified: of a run most rounds have the same keys.
+	pairs map[string]pair
+}
+
+// pair is what two members share in a run.
+type pair struct {
+	key    *conclavev1.RunKey
+	secret [seedBytes]byte
 }
 
 // NewParty returns the party of a site, with the key of its certificate.
@@ -73,7 +84,7 @@ func (p *Party) Key(run string, spec Digest, g Group) (*conclavev1.RunKey, error
 	if k.Signature, err = sign(p.signer, signedKey(run, spec, k)); err != nil {
 		return nil, fmt.Errorf("sign a run key: %w", err)
 	}
-	p.runs[run] = &partyRun{spec: spec, key: key, wire: k}
+	p.runs[run] = &partyRun{spec: spec, key: key, wire: k, pairs: map[string]pair{}}
 	return k, nil
 }
 
@@ -100,7 +111,7 @@ type Attempt struct {
 
 // Begin checks an attempt at a round, and takes part in it. The attempt before it can no longer be agreed to.
 func (p *Party) Begin(t *Terms) (*Attempt, error) {
-	if err := t.Check(); err != nil {
+	if err := t.checkOrder(); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
@@ -133,15 +144,35 @@ func (p *Party) Begin(t *Terms) (*Attempt, error) {
 		if i == at {
 			continue
 		}
-		first, second := min(p.site, m.GetSite()), max(p.site, m.GetSite())
-		seed, err := pairSeed(r.key, m.GetExchange(), a.digest, first, second)
+		secret, err := r.shared(t, p.site, m)
 		if err != nil {
-			return nil, fmt.Errorf("the run key of %q: %w", m.GetSite(), err)
+			return nil, err
 		}
-		a.seeds[i] = seed
+		if a.seeds[i], err = roundSeed(secret, a.digest); err != nil {
+			return nil, err
+		}
 	}
 	r.fence, r.counter, r.round, r.attempts, r.attempt = t.Fence, t.Counter, t.Round, attempts, a
 	return a, nil
+}
+
+// shared is what the party of a site shares with a member in a run, whose key it verifies.
+func (r *partyRun) shared(t *Terms, site string, m *conclavev1.RunKey) (secret [seedBytes]byte, err error) {
+	if known, ok := r.pairs[m.GetSite()]; ok && proto.Equal(known.key, m) {
+		return known.secret, nil
+	}
+	if err := CheckKey(t.Run, t.Spec, t.Group, m); err != nil {
+		return secret, err
+	}
+	first, second := r.wire, m
+	if m.GetSite() < site {
+		first, second = m, r.wire
+	}
+	if secret, err = pairSecret(r.key, m.GetExchange(), t.Spec, first, second); err != nil {
+		return secret, fmt.Errorf("the run key of %q: %w", m.GetSite(), err)
+	}
+	r.pairs[m.GetSite()] = pair{m, secret}
+	return secret, nil
 }
 
 // Digest names the attempt.

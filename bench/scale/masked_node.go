@@ -1,0 +1,150 @@
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/masking"
+	"github.com/conclave-dp/conclave/internal/parts"
+	"github.com/conclave-dp/conclave/internal/runspec"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// summing is what a node without records does in rounds of sums: it sends ones, plainly or under masks.
+type summing struct {
+	party *masking.Party
+	data  []byte // of the round, so far
+	spec  *conclavev1.RunSpec
+	raw   []byte // the spec's bytes
+	asked *conclavev1.MaskedRound
+}
+
+func newSumming(dir string, index int) (*summing, error) {
+	key, err := pemfile.LoadKey(certs.IssuedFiles(dir, certs.RoleNode, siteName(index)).Key)
+	if err != nil {
+		return nil, err
+	}
+	party, err := masking.NewParty(siteName(index), key)
+	return &summing{party: party}, err
+}
+
+// group reads the spec of a round, and among whom it is masked; nil where it is not.
+func (s *summing) group(terms *conclavev1.RoundTerms) (g *masking.Group, err error) {
+	s.raw, s.spec = terms.GetSpec(), new(conclavev1.RunSpec)
+	if err := proto.Unmarshal(s.raw, s.spec); err != nil || s.spec.GetMasked() == nil {
+		return nil, err
+	}
+	parsed, err := masking.Parse(s.spec.GetMasked())
+	return &parsed, err
+}
+
+// permit is the node's key of a masked run.
+func (s *summing) permit(m *conclavev1.WorkResponse) (*conclavev1.RunKey, error) {
+	g, err := s.group(m.GetTerms())
+	if g == nil || err != nil {
+		return nil, err
+	}
+	return s.party.Key(m.GetPermit().GetRun(), sha256.Sum256(s.raw), *g)
+}
+
+// answer answers a round that is whole, and all that a masked one asks after that; nil where nothing is due.
+func (s *summing) answer(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, error) {
+	if u := m.GetSurvivors(); u != nil {
+		signature, err := s.party.Agree(u.GetRun(), u.GetRound(), u.GetSites())
+		return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Agreed{Agreed: &conclavev1.Agreed{
+			Run: u.GetRun(), Round: u.GetRound(), Signature: signature,
+		}}}, err
+	}
+	if a := m.GetAgreement(); a != nil {
+		revealed, err := s.party.Reveal(a.GetRun(), a.GetRound(), a.GetSignatures())
+		return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Revealed{Revealed: revealed}}, err
+	}
+	p := m.GetPart()
+	if p == nil {
+		return nil, nil
+	}
+	if p.GetPart() == 0 {
+		s.data, s.asked = nil, m.GetMasked()
+		if _, err := s.group(m.GetTerms()); err != nil {
+			return nil, err
+		}
+	}
+	s.data = append(s.data, p.GetData()...)
+	if p.GetPart()+1 < p.GetParts() {
+		return nil, nil
+	}
+	r := new(conclavev1.Round)
+	if err := proto.Unmarshal(s.data, r); err != nil {
+		return nil, err
+	}
+	values := make([]int64, r.GetSum().GetEntries())
+	for i := range values {
+		values[i] = 1
+	}
+	if s.asked != nil {
+		if err := s.mask(r, values); err != nil {
+			return nil, err
+		}
+	}
+	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
+		Run: r.GetRun(), Round: r.GetNumber(), Values: values,
+	}}}, nil
+}
+
+// mask does what a node does with its vector.
+func (s *summing) mask(r *conclavev1.Round, values []int64) error {
+	plan, err := runspec.Plan(s.spec)
+	if err != nil {
+		return err
+	}
+	g, err := masking.Parse(s.spec.GetMasked())
+	if err != nil {
+		return err
+	}
+	entries, share, err := masking.Asked(plan[r.GetPlanned()], r, g)
+	if err != nil {
+		return err
+	}
+	a, err := s.party.Begin(&masking.Terms{
+		Run: r.GetRun(), Spec: sha256.Sum256(s.raw), Group: g, Round: r.GetNumber(), Fence: s.asked.GetFence(),
+		Counter: s.asked.GetCounter(), Question: sha256.Sum256(s.data), Entries: entries, Share: share,
+		Members: s.asked.GetMembers(),
+	})
+	if err != nil {
+		return err
+	}
+	return a.Mask(values)
+}
+
+// sums answers rounds of sums until the stream ends.
+func (n *lightNode) sums(s *summing) error {
+	for {
+		m, err := n.stream.Recv()
+		if err != nil {
+			return err
+		}
+		var out *conclavev1.WorkRequest
+		if p := m.GetPermit(); p != nil {
+			permitted := &conclavev1.Permitted{Run: p.GetRun(), Round: p.GetRound()}
+			if permitted.Key, err = s.permit(m); err != nil {
+				return err
+			}
+			out = &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Permitted{Permitted: permitted}}
+		} else if out, err = s.answer(m); err != nil {
+			return err
+		}
+		if out == nil {
+			continue
+		}
+		out.Attempt = m.GetAttempt()
+		for _, part := range parts.OfSum(out) {
+			if err := n.stream.Send(part); err != nil {
+				return errors.Join(errors.New("send an answer"), err)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
@@ -41,6 +42,21 @@ func (r Result) Verdict() string {
 			r.LowerBound.Epsilon, r.Epsilon)
 	}
 	return "no violation seen"
+}
+
+// Violated is an error that names the cases whose bound passes the claim.
+func Violated(results []Result) error {
+	var names []string
+	for _, r := range results {
+		if r.Violation {
+			names = append(names, r.Case)
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return fmt.Errorf("the privacy claim does not hold for %s: the releases tell neighbouring datasets apart better "+
+		"than the ledger allows; release nothing with this program, and report it", strings.Join(names, ", "))
 }
 
 // judge compares what the trials prove with what the ledger's events claim.

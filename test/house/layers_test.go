@@ -231,7 +231,7 @@ func TestWhoImportsWhat(t *testing.T) {
 			regexp.MustCompile(`^google\.golang\.org/grpc`)},
 		{[]string{"internal/run", "internal/run/results", "internal/runfile", "internal/sitepolicy",
 			"internal/certificate", "internal/report", "internal/node", "internal/worker", "internal/cli/rows",
-			"internal/cli/training", "internal/cli/accounting"},
+			"internal/cli/training", "internal/cli/accounting", "internal/cli/auditing"},
 			regexp.MustCompile(`^internal/pipeline/([^p]|p[^l])`)}, // any but pipeline/plan
 		{[]string{"internal/nn", "internal/pipeline", "internal/pipeline/embed", "internal/pipeline/pategan",
 			"internal/pipeline/gpate", "internal/pipeline/dpgan", "internal/pipeline/pgb", "internal/pipeline/drs",

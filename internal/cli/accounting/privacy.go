@@ -1,5 +1,5 @@
 // Package accounting has the commands about what releases cost and claim:
-// ledger verify, audit, and the calculator privacy.
+// ledger verify and the calculator privacy.
 package accounting
 
 import (
@@ -14,7 +14,7 @@ import (
 
 // Commands are the commands of this package.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{ledgerCommand(), auditCommand(), privacyCommand()}
+	return []*cobra.Command{ledgerCommand(), privacyCommand()}
 }
 
 // privacyCommand is the calculator: what releases cost, which noise a budget

@@ -22,14 +22,11 @@ func demoCommand() *cobra.Command {
 	}
 	r := newRunFlags(c, "conclave-demo")
 	names := pipelines.Names(nil)
-	pipeline := cli.Choice(c, "pipeline", shippedPipeline, "the `pipeline` to train with: "+strings.Join(names, ", "),
+	pipeline := cli.Choice(c, "pipeline", flchain.Pipeline, "the `pipeline` to train with: "+strings.Join(names, ", "),
 		names...)
 	c.RunE = func(c *cobra.Command, _ []string) error { return demo(c.Context(), *pipeline, r) }
 	return c
 }
-
-// shippedPipeline is that of the example's run.yaml.
-const shippedPipeline = "pategan"
 
 func demo(ctx context.Context, pipeline string, r *runFlags) error {
 	if r.out == "" {
@@ -45,26 +42,13 @@ func demo(ctx context.Context, pipeline string, r *runFlags) error {
 		return fmt.Errorf("unpack the example: %w", err)
 	}
 	path := filepath.Join(example, "run.yaml")
-	if err := setPipeline(path, pipeline); err != nil {
+	if err := flchain.SetPipeline(path, pipeline); err != nil {
 		return err
 	}
 	if *r.format == "text" {
 		fmt.Fprintf(os.Stderr, "demo: two sites, an aggregator and a student on this machine train with %s\n", pipeline)
 	}
 	return cli.Interrupted(ctx, r.train(ctx, path), "interrupted; the same command starts the demo anew")
-}
-
-// setPipeline puts another pipeline into the example's run.yaml.
-func setPipeline(path, pipeline string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("read the example: %w", err)
-	}
-	if pipeline == shippedPipeline {
-		return nil
-	}
-	changed := strings.NewReplacer(shippedPipeline, pipeline, "PATE-GAN", pipeline).Replace(string(text))
-	return os.WriteFile(path, []byte(changed), 0o644)
 }
 
 var demoFiles = []string{

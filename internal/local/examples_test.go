@@ -1,4 +1,4 @@
-package run_test
+package local_test
 
 import (
 	"fmt"
@@ -34,6 +34,26 @@ func TestTheDemosRunIsValid(t *testing.T) {
 	}
 	if len(s.Data) != 2 {
 		t.Errorf("%d sites, want 2", len(s.Data))
+	}
+}
+
+// The example is a run of every pipeline, and can be paid for.
+func TestTheExampleIsARunOfEveryPipeline(t *testing.T) {
+	for _, name := range pipelines.Names(nil) {
+		dir := filepath.Join(t.TempDir(), "example")
+		testkit.Must(t, os.CopyFS(dir, flchain.Files))
+		path := filepath.Join(dir, "run.yaml")
+		testkit.Must(t, flchain.SetPipeline(path, name))
+		s, err := runfile.Load(path)
+		testkit.Must(t, err)
+		if s.Pipeline != name {
+			t.Errorf("%s: the run trains with %s", name, s.Pipeline)
+		}
+		schema, err := s.LoadSchema()
+		testkit.Must(t, err)
+		if _, err := run.NewPlan(s, schema); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -1,22 +1,20 @@
-package accounting
+package audit
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/conclave-dp/conclave/internal/audit"
 )
 
 // A violation is an error, which ends the command with exit code 1, and says
 // where and what to do.
 func TestViolationIsAnError(t *testing.T) {
-	results := []audit.Result{{Case: "gnmax-winner"}, {Case: "lnmax-winner", Violation: true}}
-	err := violated(results)
+	results := []Result{{Case: "gnmax-winner"}, {Case: "lnmax-winner", Violation: true}}
+	err := Violated(results)
 	if err == nil || !strings.Contains(err.Error(), "does not hold for lnmax-winner: ") ||
 		!strings.Contains(err.Error(), "release nothing") {
 		t.Errorf("got %v", err)
 	}
-	if err := violated(results[:1]); err != nil {
+	if err := Violated(results[:1]); err != nil {
 		t.Errorf("no violation is an error: %v", err)
 	}
 }

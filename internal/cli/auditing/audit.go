@@ -1,4 +1,6 @@
-package accounting
+// Package auditing has the command that tests the privacy claim. It needs a whole aggregator, which the
+// commands that only compute do without.
+package auditing
 
 import (
 	"context"
@@ -17,7 +19,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-func auditCommand() *cobra.Command {
+// Command is the command audit.
+func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit [flags]",
 		Short: "test the privacy claim against the releases of thousands of runs",
@@ -57,27 +60,13 @@ func auditClaim(ctx context.Context, o audit.Options, format string) error {
 	}
 	if format == "json" {
 		err = cli.PrintJSON(map[string]any{
-			"cases": results, "violation": violated(results) != nil, "wall_seconds": time.Since(started).Seconds(),
+			"cases": results, "violation": audit.Violated(results) != nil,
+			"wall_seconds": time.Since(started).Seconds(),
 		})
 	} else {
 		showAudit(results, o, time.Since(started))
 	}
-	return errors.Join(err, violated(results))
-}
-
-// violated is an error that names the cases whose bound passes the claim.
-func violated(results []audit.Result) error {
-	var names []string
-	for _, r := range results {
-		if r.Violation {
-			names = append(names, r.Case)
-		}
-	}
-	if names == nil {
-		return nil
-	}
-	return fmt.Errorf("the privacy claim does not hold for %s: the releases tell neighbouring datasets apart better "+
-		"than the ledger allows; release nothing with this program, and report it", strings.Join(names, ", "))
+	return errors.Join(err, audit.Violated(results))
 }
 
 func showAudit(results []audit.Result, o audit.Options, took time.Duration) {

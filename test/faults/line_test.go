@@ -1,4 +1,4 @@
-package clustertest
+package faults
 
 import (
 	"io"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // A proxy does what its faults say and loses nothing of what it passes on.
@@ -24,7 +25,7 @@ func TestProxy(t *testing.T) {
 			go func() { defer c.Close(); _, _ = io.Copy(c, c) }()
 		}
 	}()
-	p := NewProxy(t, "echo", "127.0.0.1:0", echo.Addr().String())
+	p := clustertest.NewProxy(t, "echo", "127.0.0.1:0", echo.Addr().String())
 	dial := func() net.Conn {
 		c, err := net.Dial("tcp", p.Addr())
 		testkit.Must(t, err)
@@ -44,7 +45,7 @@ func TestProxy(t *testing.T) {
 	if got := said(c, "hello", 5*time.Second); got != "hello" {
 		t.Errorf("an echo of hello is %q", got)
 	}
-	p.Set(func(p *Proxy) { p.Stalled[1] = true })
+	p.Set(func(p *clustertest.Proxy) { p.Stalled[1] = true })
 	if got := said(c, "held", 200*time.Millisecond); got != "" {
 		t.Errorf("a stalled connection says %q", got)
 	}
@@ -52,7 +53,7 @@ func TestProxy(t *testing.T) {
 	if got := said(c, "", 0) + said(c, "back", 5*time.Second); got != "held" {
 		t.Errorf("after a stall comes %q, want what was held back", got)
 	}
-	p.Set(func(p *Proxy) { p.Tear = true })
+	p.Set(func(p *clustertest.Proxy) { p.Tear = true })
 	// Four bytes are left of before, so that half of these are not enough.
 	if got := said(c, "torn-torn", 5*time.Second); len(got) == len("torn-torn") {
 		t.Errorf("a torn connection says %q", got)
@@ -61,7 +62,7 @@ func TestProxy(t *testing.T) {
 		t.Errorf("a torn connection lives: %q", got)
 	}
 	c.Close()
-	p.Set(func(p *Proxy) { p.Refuse = true })
+	p.Set(func(p *clustertest.Proxy) { p.Refuse = true })
 	if c = dial(); said(c, "x", 5*time.Second) == "x" {
 		t.Error("a refused connection answers")
 	}
@@ -69,7 +70,7 @@ func TestProxy(t *testing.T) {
 	p.Heal()
 	c = dial()
 	defer c.Close()
-	p.Set(func(p *Proxy) { p.Delay = 100 * time.Millisecond })
+	p.Set(func(p *clustertest.Proxy) { p.Delay = 100 * time.Millisecond })
 	began := time.Now()
 	if got := said(c, "late", 5*time.Second); got != "late" || time.Since(began) < 200*time.Millisecond {
 		t.Errorf("a delayed echo is %q after %v", got, time.Since(began))

@@ -4,12 +4,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas32"
-
+	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/projection"
@@ -23,22 +24,38 @@ type features struct {
 	width, count int
 	w            []float32 // [count, width]
 	b            []float32
-	// taps are the numbers in w that are not 0, of each feature.
+	// taps are the numbers in w that are not 0, of each feature, and then noTap.
 	taps  [][maxColumns]tap
 	heads []encode.Head
 	// touching lists, for each head, the features that change with it.
 	touching [][]int
-	// Scratch of a call, shape [records, count] each.
-	arg, slope, value []float32
+	scratch
+}
+
+// scratch is memory of a call.
+type scratch struct {
+	arg, sine, cosine, by, slope []float32 // [records, count] each; by is the derivative of the distance
+	columns, sums                []float32 // of mean
 }
 
 // maxColumns is the largest number of columns of a feature.
 const maxColumns = 3
 
-// tap is a column of a feature. One of weight 0 changes nothing.
+// tap is a column of a feature, with cosine and sine of its weight.
 type tap struct {
-	column int
-	weight float32
+	column               int
+	weight, cosine, sine float32
+}
+
+// noTap adds nothing to an angle, wherever it stands.
+var noTap = tap{cosine: 1}
+
+// turned is the cosine of an angle plus a tap's weight, of the angle's cosine and sine.
+func (t tap) turned(c, s float32) float32 { return c*t.cosine - s*t.sine }
+
+// back is cosine and sine of an angle less a tap's weight.
+func (t tap) back(c, s float32) (cosine, sine float32) {
+	return c*t.cosine + s*t.sine, s*t.cosine - c*t.sine
 }
 
 // lengthScales are the features' scales in units of a column's spread.
@@ -55,10 +72,12 @@ func newFeatures(rng *rand.Rand, count int, x []float32, width int, heads []enco
 			f.w[k*width+j] = float32(rng.NormFloat64() / (scale * spread[j]))
 		}
 		f.b[k] = float32(2 * math.Pi * rng.Float64())
+		f.taps[k] = [...]tap{noTap, noTap, noTap}
 		taps := 0
 		for j, v := range f.w[k*width : (k+1)*width] {
 			if v != 0 {
-				f.taps[k][taps] = tap{j, v}
+				sine, cosine := math.Sincos(float64(v))
+				f.taps[k][taps] = tap{j, v, float32(cosine), float32(sine)}
 				taps++
 			}
 		}
@@ -104,19 +123,56 @@ func spreads(x []float32, width int) []float64 {
 // mean adds the weighted features of the records of each class to out, shape
 // [classes, count]; weights of a class should add up to 1.
 func (f *features) mean(out, x []float32, classes []int, weights []float32) {
-	n := len(classes)
-	f.value = room(f.value, n*f.count)
+	n, classCount := len(classes), len(out)/f.count
+	f.cosine, f.columns = room(f.cosine, n*f.count), room(f.columns, (n+chunk-1)/chunk*chunk*(f.width+1+classCount))
+	f.sums = room(f.sums, (n+chunk-1)/chunk*len(out))
 	eachChunk(n, func(lo, hi int) {
-		value := f.value[lo*f.count : hi*f.count]
-		f.project(value, x[lo*f.width:hi*f.width])
-		for k, a := range value {
-			value[k] = projection.Cosine(a)
+		m, values, own := hi-lo, f.cosine[lo*f.count:hi*f.count], f.columns[lo*(f.width+1+classCount):]
+		columns, by := own[:m*(f.width+1)], own[m*(f.width+1):m*(f.width+1+classCount)]
+		f.transpose(columns, x[lo*f.width:hi*f.width], m)
+		f.projectColumns(values, columns, m)
+		vector.Cosine(values, values)
+		// A record's weight stands in the column of its class.
+		clear(by)
+		for i := range m {
+			by[i*classCount+classes[lo+i]] = weights[lo+i]
 		}
+		sums := f.sums[lo/chunk*len(out):][:len(out)]
+		gemm.Multiply(kernel.Of(sums, f.count, classCount), kernel.Of(values, f.count, m), kernel.Of(by, m, classCount),
+			gemm.Epilogue{})
 	})
-	for i, c := range classes {
-		row := out[c*f.count : (c+1)*f.count]
-		for k, v := range f.value[i*f.count : (i+1)*f.count] {
-			row[k] += weights[i] * v
+	for sums := f.sums; len(sums) > 0; sums = sums[len(out):] {
+		for k := range f.count {
+			for c := range classCount {
+				out[c*f.count+k] += sums[k*classCount+c]
+			}
+		}
+	}
+}
+
+// transpose writes the columns of m records, and one of ones after them, one after the other.
+func (f *features) transpose(columns, x []float32, m int) {
+	for j := range f.width {
+		for i := range m {
+			columns[j*m+i] = x[i*f.width+j]
+		}
+	}
+	ones := columns[f.width*m:]
+	for i := range ones {
+		ones[i] = 1
+	}
+}
+
+// projectColumns computes the arguments of m records, feature by feature, from their columns.
+func (f *features) projectColumns(arg, columns []float32, m int) {
+	clear(arg)
+	for k, taps := range f.taps {
+		to := arg[k*m : (k+1)*m]
+		vector.AddScaled(to, columns[f.width*m:], f.b[k])
+		for _, t := range taps {
+			if t.weight != 0 {
+				vector.AddScaled(to, columns[t.column*m:(t.column+1)*m], t.weight)
+			}
 		}
 	}
 }
@@ -138,10 +194,6 @@ func (f *features) project(arg, x []float32) {
 	}
 }
 
-func rows(x []float32, lo, hi, width int) blas32.General {
-	return blas32.General{Rows: hi - lo, Cols: width, Stride: width, Data: x[lo*width : hi*width]}
-}
-
 // pull writes to grad the gradient, with respect to the records x, of the
 // squared distance between the expectation of their features and target, by
 // class. numbers are the generator's [pipeline.Generator.Numbers].
@@ -152,47 +204,48 @@ func rows(x []float32, lo, hi, width int) blas32.General {
 // generator would narrow with each step.
 func (f *features) pull(grad, x, numbers []float32, classes []int, target []float32, classCount int) {
 	n := len(classes)
-	f.arg, f.slope, f.value = room(f.arg, n*f.count), room(f.slope, n*f.count), room(f.value, n*f.count)
+	for _, memory := range []*[]float32{&f.arg, &f.sine, &f.cosine, &f.by, &f.slope} {
+		*memory = room(*memory, n*f.count)
+	}
 	eachChunk(n, func(lo, hi int) {
-		f.project(f.arg[lo*f.count:hi*f.count], x[lo*f.width:hi*f.width])
-		for k, a := range f.arg[lo*f.count : hi*f.count] {
-			s, co := projection.Sincos(a)
-			f.slope[lo*f.count+k], f.value[lo*f.count+k] = -s, co
-		}
+		at, to := lo*f.count, hi*f.count
+		f.project(f.arg[at:to], x[lo*f.width:hi*f.width])
+		vector.Cosine(f.cosine[at:to], f.arg[at:to])
+		vector.Sine(f.sine[at:to], f.arg[at:to])
 	})
 	count, sum := make([]float32, classCount), make([]float32, classCount*f.count)
 	for i, c := range classes {
 		count[c]++
-		total := sum[c*f.count : (c+1)*f.count]
-		for k, v := range f.value[i*f.count : (i+1)*f.count] {
-			total[k] += v
-		}
+		vector.AddScaled(sum[c*f.count:(c+1)*f.count], f.cosine[i*f.count:(i+1)*f.count], 1)
 	}
 	eachChunk(n, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			c := classes[i]
-			scale, others := 2/(float32(f.count)*count[c]), max(1, count[c]-1)
-			// From here on value holds the derivative of the distance by each feature.
-			value, slope := f.value[i*f.count:(i+1)*f.count], f.slope[i*f.count:(i+1)*f.count]
-			for k, v := range value {
-				value[k] = scale * ((sum[c*f.count+k]-v)/others - target[c*f.count+k])
-				slope[k] *= value[k]
+			scale, others := 2/(float32(f.count)*count[c]), 1/max(1, count[c]-1)
+			at, to := i*f.count, (i+1)*f.count
+			sine, cosine, by, slope := f.sine[at:to], f.cosine[at:to], f.by[at:to], f.slope[at:to]
+			sum, target := sum[c*f.count:(c+1)*f.count], target[c*f.count:(c+1)*f.count]
+			for k, v := range cosine {
+				by[k] = scale * ((sum[k]-v)*others - target[k])
+				slope[k] = -sine[k] * by[k]
 			}
 		}
-		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, rows(f.slope, lo, hi, f.count), rows(f.w, 0, f.count, f.width), 0,
-			rows(grad, lo, hi, f.width))
+		gemm.Multiply(kernel.Of(grad[lo*f.width:hi*f.width], hi-lo, f.width),
+			kernel.Of(f.slope[lo*f.count:hi*f.count], hi-lo, f.count), kernel.Of(f.w, f.count, f.width),
+			gemm.Epilogue{})
 		for i := lo; i < hi; i++ {
 			at, to := i*f.width, (i+1)*f.width
-			f.choices(grad[at:to], x[at:to], numbers[at:to], f.arg[i*f.count:(i+1)*f.count],
-				f.value[i*f.count:(i+1)*f.count])
+			f.choices(i, grad[at:to], x[at:to], numbers[at:to])
 		}
 	})
 }
 
-// eachChunk runs do on all processors for ranges that cover n records. What do
-// computes of a record must not depend on the range it comes in.
+// chunk is how many records a processor takes at a time.
+const chunk = 64
+
+// eachChunk runs do on all processors for ranges that cover n records, each from a multiple of chunk.
+// What do computes of a record must not depend on who computes it.
 func eachChunk(n int, do func(lo, hi int)) {
-	const chunk = 64
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), (n+chunk-1)/chunk) {
@@ -209,36 +262,56 @@ func eachChunk(n int, do func(lo, hi int)) {
 	wg.Wait()
 }
 
-// choices writes to grad the loss of each choice of a record: pull's gradient
-// by feature times the feature's value if the choice were taken.
-func (f *features) choices(grad, x, numbers, arg, by []float32) {
+// choices writes to grad the loss of each choice of record i: pull's gradient by feature times the
+// feature's value if the choice were taken. Only numbers take new cosines: what a choice of 0 or 1
+// adds to an angle is a tap's weight.
+func (f *features) choices(i int, grad, x, numbers []float32) {
+	at, to := i*f.count, (i+1)*f.count
+	arg, sine, cosine, by := f.arg[at:to], f.sine[at:to], f.cosine[at:to], f.by[at:to]
 	for h, head := range f.heads {
-		lo, hi := head.Offset, head.Offset+head.Width
-		if head.Kind != encode.HeadNumber {
-			clear(grad[lo:hi])
+		lo := head.Offset
+		if head.Kind == encode.HeadNumber {
+			continue
 		}
-		for _, k := range f.touching[h] {
-			w := f.w[k*f.width : (k+1)*f.width]
-			switch head.Kind {
-			case encode.HeadBinary:
-				zero := arg[k] - w[lo]*x[lo]
-				grad[lo] += by[k] * (projection.Cosine(zero+w[lo]) - projection.Cosine(zero))
-			case encode.HeadMissing:
+		clear(grad[lo : lo+head.Width])
+		switch head.Kind {
+		case encode.HeadBinary:
+			for _, k := range f.touching[h] {
+				t := f.tapOf(k, lo)
+				if x[lo] == 1 {
+					zero, _ := t.back(cosine[k], sine[k])
+					grad[lo] += by[k] * (cosine[k] - zero)
+				} else {
+					grad[lo] += by[k] * (t.turned(cosine[k], sine[k]) - cosine[k])
+				}
+			}
+		case encode.HeadMissing:
+			for _, k := range f.touching[h] {
+				w := f.w[k*f.width : (k+1)*f.width]
 				zero := arg[k] - w[lo]*x[lo] - w[lo-1]*x[lo-1]
 				grad[lo] += by[k] * (projection.Cosine(zero+w[lo]+w[lo-1]*pipeline.EmptyNumber) -
 					projection.Cosine(zero+w[lo-1]*numbers[lo-1]))
-			case encode.HeadCategory:
-				zero := arg[k]
-				for j := lo; j < hi; j++ {
-					zero -= w[j] * x[j]
-				}
-				none := projection.Cosine(zero)
-				for j := lo; j < hi; j++ {
-					if w[j] != 0 { // else it is as if no category touched it
-						grad[j] += by[k] * (projection.Cosine(zero+w[j]) - none)
+			}
+		case encode.HeadCategory:
+			taken := lo + slices.Index(x[lo:lo+head.Width], 1)
+			for _, k := range f.touching[h] {
+				c, s := f.tapOf(k, taken).back(cosine[k], sine[k])
+				for _, t := range f.taps[k] {
+					if t.column >= lo && t.column < lo+head.Width { // else it is as if no category touched it
+						grad[t.column] += by[k] * (t.turned(c, s) - c)
 					}
 				}
 			}
 		}
 	}
+}
+
+// tapOf is what a column adds to a feature's angle, which may be nothing.
+func (f *features) tapOf(k, column int) tap {
+	for _, t := range f.taps[k] {
+		if t.column == column {
+			return t
+		}
+	}
+	return noTap
 }

@@ -13,7 +13,7 @@ type Mover struct {
 	of     *pipeline.NetworkStudent
 	steps  int // of a turn
 	heads  []encode.Head
-	values []float32 // memory for the features of a turn's records
+	memory scratch
 }
 
 // New makes the untrained generator of a student uniform over the public ranges, so that the
@@ -95,13 +95,13 @@ func (m *Mover) fit(ctx context.Context, x []float32, classes []int, weights []f
 		}
 		if step%25 == 0 {
 			f = newFeatures(m.of.Rand, count, x, w, m.heads)
-			f.value = m.values
+			f.scratch = m.memory
 			clear(target)
 			f.mean(target, x, classes, weights)
-			m.values = f.value
 		}
 		m.generator().Sample(now, of, m.of.Rand)
 		f.pull(grad, now, m.generator().Numbers(), of, target, m.of.Classes)
+		m.memory = f.scratch
 		m.of.Learner.Step(grad, now)
 		m.of.Hold()
 	}

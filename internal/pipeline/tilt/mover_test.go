@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
@@ -102,6 +103,82 @@ func TestFeatureGradient(t *testing.T) {
 		check(i, "category 2 less 0", g[5]-g[3],
 			with(map[int]float32{3: 0, 4: 0, 5: 1})-with(map[int]float32{3: 1, 4: 0, 5: 0}))
 		check(i, "flag", g[6], with(map[int]float32{6: 1})-with(map[int]float32{6: 0}))
+	}
+}
+
+// Choices that stand first in a record are measured like others, by features of one column and of several.
+func TestChoicesAreMeasured(t *testing.T) {
+	heads := []encode.Head{{Kind: encode.HeadCategory, Width: 3}, {Kind: encode.HeadBinary, Offset: 3, Width: 1}}
+	const w, count = 4, 60
+	rng := rand.New(rand.NewPCG(1, 1))
+	records := [][]float32{{1, 0, 0, 0}, {0, 1, 0, 1}, {0, 0, 1, 0}, {1, 0, 0, 1}}
+	x := slices.Concat(records...)
+	f := newFeatures(rng, count, x, w, heads)
+	target, grad := make([]float32, count), make([]float32, len(x))
+	f.pull(grad, x, x, make([]int, len(records)), target, 1)
+	feature := func(r []float32, k int) float64 {
+		a := float64(f.b[k])
+		for j, v := range r {
+			a += float64(f.w[k*w+j] * v)
+		}
+		return math.Cos(a)
+	}
+	loss := func(i int, r []float32) (sum float64) {
+		for k := range count {
+			others := 0.
+			for o, x := range records {
+				if o != i {
+					others += feature(x, k) / 3
+				}
+			}
+			sum += 2. / count / 4 * others * feature(r, k)
+		}
+		return sum
+	}
+	for i, r := range records {
+		with := func(category int, flag float32) float64 {
+			c := make([]float32, w)
+			c[category], c[3] = 1, flag
+			return loss(i, c)
+		}
+		taken, g := slices.Index(r[:3], 1), grad[i*w:]
+		for j := range 2 {
+			if got, want := float64(g[j+1]-g[j]), with(j+1, r[3])-with(j, r[3]); math.Abs(got-want) > 1e-5 {
+				t.Errorf("record %d: category %d less the one before it is %v, want %v", i, j+1, got, want)
+			}
+		}
+		if got, want := float64(g[3]), with(taken, 1)-with(taken, 0); math.Abs(got-want) > 1e-5 {
+			t.Errorf("record %d: the flag is %v, want %v", i, got, want)
+		}
+	}
+}
+
+// The mean is that of each class, of however many records.
+func TestMeanOfFeatures(t *testing.T) {
+	heads := testEncoder(t).Heads()
+	const w, count, n = 7, 30, 3*chunk + 5
+	rng := rand.New(rand.NewPCG(1, 1))
+	x, classes, weights := make([]float32, n*w), make([]int, n), make([]float32, n)
+	for i := range x {
+		x[i] = rng.Float32()
+	}
+	f := newFeatures(rng, count, x, w, heads)
+	got, want := make([]float32, 3*count), make([]float64, 3*count)
+	for i := range n {
+		classes[i], weights[i] = rng.IntN(3), rng.Float32()/n
+		for k := range count {
+			a := float64(f.b[k])
+			for j := range w {
+				a += float64(f.w[k*w+j] * x[i*w+j])
+			}
+			want[classes[i]*count+k] += float64(weights[i]) * math.Cos(a)
+		}
+	}
+	f.mean(got, x, classes, weights)
+	for i, v := range want {
+		if math.Abs(float64(got[i])-v) > 1e-5 {
+			t.Errorf("class %d, feature %d: %v, want %v", i/count, i%count, got[i], v)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ var vectorKernels = []struct {
 }{
 	{"sigmoid", "func(dst, x *float32, n int)", (*vectorGen).sigmoidKernel},
 	{"tanh", "func(dst, x *float32, n int)", (*vectorGen).tanhKernel},
+	{"wave", "func(dst, x *float32, n int, phase float32)", (*vectorGen).waveKernel},
 	{"softplus", "func(dst, x *float32, n int)", (*vectorGen).softplusKernel},
 	{"softmax", "func(x *float32, rows, cols, stride int)", (*vectorGen).softmaxKernel},
 	{"leaky", "func(dst, x *float32, n int, slope float32, keep uint32)", (*vectorGen).leakyKernel},

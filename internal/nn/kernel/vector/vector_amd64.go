@@ -33,6 +33,17 @@ func tanh(dst, x []float32) {
 	}
 }
 
+func wave(dst, x []float32, phase float32) {
+	switch kernel.Active() {
+	case kernel.AVX512:
+		wave512(start(dst), start(x), len(dst), phase)
+	case kernel.AVX2:
+		wave256(start(dst), start(x), len(dst), phase)
+	default:
+		wavePortable(dst, x, phase)
+	}
+}
+
 func softplus(dst, x []float32) {
 	switch kernel.Active() {
 	case kernel.AVX512:

@@ -172,11 +172,75 @@ done3:
 	VZEROUPPER
 	RET
 
+// func wave512(dst *float32, x *float32, n int, phase float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·wave512(SB), NOSPLIT, $0-28
+	VBROADCASTSS phase+24(FP), Z0
+	VBROADCASTSS vectorConstants<>+608(SB), Z1
+	VBROADCASTSS vectorConstants<>+832(SB), Z2
+	VBROADCASTSS vectorConstants<>+864(SB), Z3
+	VBROADCASTSS vectorConstants<>+896(SB), Z4
+	VBROADCASTSS vectorConstants<>+928(SB), Z5
+	VBROADCASTSS vectorConstants<>+960(SB), Z6
+	VBROADCASTSS vectorConstants<>+992(SB), Z7
+	VBROADCASTSS vectorConstants<>+1024(SB), Z8
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	XORL         BX, BX
+	MOVQ         DX, SI
+	ANDQ         $-16, SI
+	JZ           tail2
+
+loop1:
+	VMOVUPS     (CX)(BX*4), Z9
+	VFMADD213PS Z0, Z2, Z9
+	VRNDSCALEPS $0x00, Z9, Z10
+	VSUBPS      Z10, Z9, Z9
+	VORPS       Z1, Z9, Z9
+	VADDPS      Z3, Z9, Z9
+	VMULPS      Z9, Z9, Z10
+	VMOVAPS     Z4, Z11
+	VFMADD213PS Z8, Z10, Z11
+	VFMADD213PS Z7, Z10, Z11
+	VFMADD213PS Z6, Z10, Z11
+	VFMADD213PS Z5, Z10, Z11
+	VMULPS      Z9, Z11, Z11
+	VMOVUPS     Z11, (AX)(BX*4)
+	ADDQ        $0x10, BX
+	CMPQ        BX, SI
+	JB          loop1
+
+tail2:
+	SUBQ        BX, DX
+	JZ          done3
+	MOVL        $0xffffffff, SI
+	BZHIL       DX, SI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (CX)(BX*4), K1, Z9
+	VFMADD213PS Z0, Z2, Z9
+	VRNDSCALEPS $0x00, Z9, Z0
+	VSUBPS      Z0, Z9, Z9
+	VORPS       Z1, Z9, Z9
+	VADDPS      Z3, Z9, Z9
+	VMULPS      Z9, Z9, Z0
+	VMOVAPS     Z4, Z1
+	VFMADD213PS Z8, Z0, Z1
+	VFMADD213PS Z7, Z0, Z1
+	VFMADD213PS Z6, Z0, Z1
+	VFMADD213PS Z5, Z0, Z1
+	VMULPS      Z9, Z1, Z1
+	VMOVUPS     Z1, K1, (AX)(BX*4)
+
+done3:
+	VZEROUPPER
+	RET
+
 // func softplus512(dst *float32, x *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·softplus512(SB), NOSPLIT, $0-24
 	VBROADCASTSS vectorConstants<>+608(SB), Z0
-	VBROADCASTSS vectorConstants<>+832(SB), Z1
+	VBROADCASTSS vectorConstants<>+1056(SB), Z1
 	VBROADCASTSS vectorConstants<>+192(SB), Z2
 	VBROADCASTSS vectorConstants<>+224(SB), Z3
 	VBROADCASTSS vectorConstants<>+256(SB), Z4
@@ -188,15 +252,15 @@ TEXT ·softplus512(SB), NOSPLIT, $0-24
 	VBROADCASTSS vectorConstants<>+448(SB), Z10
 	VBROADCASTSS vectorConstants<>+480(SB), Z11
 	VBROADCASTSS vectorConstants<>+512(SB), Z12
-	VBROADCASTSS vectorConstants<>+864(SB), Z13
-	VBROADCASTSS vectorConstants<>+896(SB), Z14
-	VBROADCASTSS vectorConstants<>+928(SB), Z15
-	VBROADCASTSS vectorConstants<>+960(SB), Z16
-	VBROADCASTSS vectorConstants<>+992(SB), Z17
-	VBROADCASTSS vectorConstants<>+1024(SB), Z18
-	VBROADCASTSS vectorConstants<>+1056(SB), Z19
-	VBROADCASTSS vectorConstants<>+1088(SB), Z20
-	VBROADCASTSS vectorConstants<>+1120(SB), Z21
+	VBROADCASTSS vectorConstants<>+1088(SB), Z13
+	VBROADCASTSS vectorConstants<>+1120(SB), Z14
+	VBROADCASTSS vectorConstants<>+1152(SB), Z15
+	VBROADCASTSS vectorConstants<>+1184(SB), Z16
+	VBROADCASTSS vectorConstants<>+1216(SB), Z17
+	VBROADCASTSS vectorConstants<>+1248(SB), Z18
+	VBROADCASTSS vectorConstants<>+1280(SB), Z19
+	VBROADCASTSS vectorConstants<>+1312(SB), Z20
+	VBROADCASTSS vectorConstants<>+1344(SB), Z21
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -302,7 +366,7 @@ TEXT ·softmax512(SB), NOSPLIT, $0-32
 	VBROADCASTSS vectorConstants<>+480(SB), Z9
 	VBROADCASTSS vectorConstants<>+512(SB), Z10
 	VBROADCASTSS vectorConstants<>+544(SB), Z11
-	VBROADCASTSS vectorConstants<>+1152(SB), Z12
+	VBROADCASTSS vectorConstants<>+1376(SB), Z12
 	SHLQ         $0x02, BX
 	XORL         SI, SI
 	TESTQ        CX, CX
@@ -485,7 +549,7 @@ end1:
 TEXT ·leaky512(SB), NOSPLIT, $0-32
 	VBROADCASTSS slope+24(FP), Z0
 	VBROADCASTSS keep+28(FP), Z1
-	VBROADCASTSS vectorConstants<>+832(SB), Z2
+	VBROADCASTSS vectorConstants<>+1056(SB), Z2
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -531,7 +595,7 @@ TEXT ·leakyGrad512(SB), NOSPLIT, $0-40
 	MOVQ         n+24(FP), BX
 	VBROADCASTSS slope+32(FP), Z0
 	VBROADCASTSS keep+36(FP), Z1
-	VBROADCASTSS vectorConstants<>+832(SB), Z2
+	VBROADCASTSS vectorConstants<>+1056(SB), Z2
 	XORL         SI, SI
 	MOVQ         BX, DI
 	ANDQ         $-16, DI
@@ -1103,7 +1167,7 @@ done3:
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unitGrad512(SB), NOSPLIT, $0-68
 	VBROADCASTSS slope+64(FP), Z0
-	VBROADCASTSS vectorConstants<>+832(SB), Z1
+	VBROADCASTSS vectorConstants<>+1056(SB), Z1
 	MOVQ         cols+56(FP), AX
 	XORL         CX, CX
 	MOVQ         AX, DX
@@ -1499,7 +1563,7 @@ TEXT ·adam512(SB), NOSPLIT, $0-48
 	VBROADCASTSS 20(DI), Z5
 	VBROADCASTSS 24(DI), Z6
 	VBROADCASTSS 28(DI), Z7
-	VBROADCASTSS vectorConstants<>+1184(SB), Z8
+	VBROADCASTSS vectorConstants<>+1408(SB), Z8
 	XORL         DI, DI
 	MOVQ         SI, R8
 	ANDQ         $-16, R8
@@ -1809,18 +1873,81 @@ done3:
 	VZEROUPPER
 	RET
 
+// func wave256(dst *float32, x *float32, n int, phase float32)
+// Requires: AVX, FMA3
+TEXT ·wave256(SB), NOSPLIT, $0-28
+	VBROADCASTSS phase+24(FP), Y0
+	VBROADCASTSS vectorConstants<>+608(SB), Y1
+	VBROADCASTSS vectorConstants<>+832(SB), Y2
+	VBROADCASTSS vectorConstants<>+864(SB), Y3
+	VBROADCASTSS vectorConstants<>+896(SB), Y4
+	VBROADCASTSS vectorConstants<>+928(SB), Y5
+	VBROADCASTSS vectorConstants<>+960(SB), Y6
+	VBROADCASTSS vectorConstants<>+992(SB), Y7
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	XORL         BX, BX
+	MOVQ         DX, SI
+	ANDQ         $-8, SI
+	JZ           tail2
+
+loop1:
+	VMOVUPS     (CX)(BX*4), Y8
+	VFMADD213PS Y0, Y2, Y8
+	VROUNDPS    $0x00, Y8, Y9
+	VSUBPS      Y9, Y8, Y8
+	VORPS       Y1, Y8, Y8
+	VADDPS      Y3, Y8, Y8
+	VMULPS      Y8, Y8, Y9
+	VMOVAPS     Y4, Y10
+	VFMADD213PS vectorConstants<>+1024(SB), Y9, Y10
+	VFMADD213PS Y7, Y9, Y10
+	VFMADD213PS Y6, Y9, Y10
+	VFMADD213PS Y5, Y9, Y10
+	VMULPS      Y8, Y10, Y10
+	VMOVUPS     Y10, (AX)(BX*4)
+	ADDQ        $0x08, BX
+	CMPQ        BX, SI
+	JB          loop1
+
+tail2:
+	SUBQ        BX, DX
+	JZ          done3
+	LEAQ        vectorConstants<>+32(SB), SI
+	NEGQ        DX
+	VMOVUPS     (SI)(DX*4), Y8
+	VMASKMOVPS  (CX)(BX*4), Y8, Y9
+	VFMADD213PS Y0, Y2, Y9
+	VROUNDPS    $0x00, Y9, Y0
+	VSUBPS      Y0, Y9, Y9
+	VORPS       Y1, Y9, Y9
+	VADDPS      Y3, Y9, Y9
+	VMULPS      Y9, Y9, Y0
+	VMOVAPS     Y4, Y1
+	VFMADD213PS vectorConstants<>+1024(SB), Y0, Y1
+	VFMADD213PS Y7, Y0, Y1
+	VFMADD213PS Y6, Y0, Y1
+	VFMADD213PS Y5, Y0, Y1
+	VMULPS      Y9, Y1, Y1
+	VMASKMOVPS  Y1, Y8, (AX)(BX*4)
+
+done3:
+	VZEROUPPER
+	RET
+
 // func softplus256(dst *float32, x *float32, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softplus256(SB), NOSPLIT, $0-24
 	VBROADCASTSS vectorConstants<>+608(SB), Y0
-	VBROADCASTSS vectorConstants<>+832(SB), Y1
+	VBROADCASTSS vectorConstants<>+1056(SB), Y1
 	VBROADCASTSS vectorConstants<>+192(SB), Y2
 	VBROADCASTSS vectorConstants<>+224(SB), Y3
 	VBROADCASTSS vectorConstants<>+256(SB), Y4
 	VBROADCASTSS vectorConstants<>+288(SB), Y5
 	VBROADCASTSS vectorConstants<>+320(SB), Y6
 	VBROADCASTSS vectorConstants<>+352(SB), Y7
-	VBROADCASTSS vectorConstants<>+864(SB), Y8
+	VBROADCASTSS vectorConstants<>+1088(SB), Y8
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -1850,14 +1977,14 @@ loop1:
 	VMULPS       Y12, Y13, Y13
 	VANDPS       Y11, Y13, Y13
 	VMOVAPS      Y8, Y11
+	VFMADD213PS  vectorConstants<>+1344(SB), Y13, Y11
+	VFMADD213PS  vectorConstants<>+1312(SB), Y13, Y11
+	VFMADD213PS  vectorConstants<>+1280(SB), Y13, Y11
+	VFMADD213PS  vectorConstants<>+1248(SB), Y13, Y11
+	VFMADD213PS  vectorConstants<>+1216(SB), Y13, Y11
+	VFMADD213PS  vectorConstants<>+1184(SB), Y13, Y11
+	VFMADD213PS  vectorConstants<>+1152(SB), Y13, Y11
 	VFMADD213PS  vectorConstants<>+1120(SB), Y13, Y11
-	VFMADD213PS  vectorConstants<>+1088(SB), Y13, Y11
-	VFMADD213PS  vectorConstants<>+1056(SB), Y13, Y11
-	VFMADD213PS  vectorConstants<>+1024(SB), Y13, Y11
-	VFMADD213PS  vectorConstants<>+992(SB), Y13, Y11
-	VFMADD213PS  vectorConstants<>+960(SB), Y13, Y11
-	VFMADD213PS  vectorConstants<>+928(SB), Y13, Y11
-	VFMADD213PS  vectorConstants<>+896(SB), Y13, Y11
 	VMULPS       Y13, Y13, Y9
 	VFMADD213PS  Y13, Y9, Y11
 	VADDPS       Y10, Y11, Y11
@@ -1892,14 +2019,14 @@ tail2:
 	VMULPS       Y10, Y2, Y2
 	VANDPS       Y6, Y2, Y2
 	VMOVAPS      Y8, Y3
+	VFMADD213PS  vectorConstants<>+1344(SB), Y2, Y3
+	VFMADD213PS  vectorConstants<>+1312(SB), Y2, Y3
+	VFMADD213PS  vectorConstants<>+1280(SB), Y2, Y3
+	VFMADD213PS  vectorConstants<>+1248(SB), Y2, Y3
+	VFMADD213PS  vectorConstants<>+1216(SB), Y2, Y3
+	VFMADD213PS  vectorConstants<>+1184(SB), Y2, Y3
+	VFMADD213PS  vectorConstants<>+1152(SB), Y2, Y3
 	VFMADD213PS  vectorConstants<>+1120(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+1088(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+1056(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+1024(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+992(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+960(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+928(SB), Y2, Y3
-	VFMADD213PS  vectorConstants<>+896(SB), Y2, Y3
 	VMULPS       Y2, Y2, Y0
 	VFMADD213PS  Y2, Y0, Y3
 	VADDPS       Y1, Y3, Y3
@@ -1924,7 +2051,7 @@ TEXT ·softmax256(SB), NOSPLIT, $0-32
 	VBROADCASTSS vectorConstants<>+352(SB), Y5
 	VBROADCASTSS vectorConstants<>+384(SB), Y6
 	VBROADCASTSS vectorConstants<>+544(SB), Y7
-	VBROADCASTSS vectorConstants<>+1152(SB), Y8
+	VBROADCASTSS vectorConstants<>+1376(SB), Y8
 	SHLQ         $0x02, BX
 	XORL         SI, SI
 	TESTQ        CX, CX
@@ -2096,7 +2223,7 @@ end1:
 TEXT ·leaky256(SB), NOSPLIT, $0-32
 	VBROADCASTSS slope+24(FP), Y0
 	VBROADCASTSS keep+28(FP), Y1
-	VBROADCASTSS vectorConstants<>+832(SB), Y2
+	VBROADCASTSS vectorConstants<>+1056(SB), Y2
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -2142,7 +2269,7 @@ TEXT ·leakyGrad256(SB), NOSPLIT, $0-40
 	MOVQ         n+24(FP), BX
 	VBROADCASTSS slope+32(FP), Y0
 	VBROADCASTSS keep+36(FP), Y1
-	VBROADCASTSS vectorConstants<>+832(SB), Y2
+	VBROADCASTSS vectorConstants<>+1056(SB), Y2
 	XORL         SI, SI
 	MOVQ         BX, DI
 	ANDQ         $-8, DI
@@ -2704,7 +2831,7 @@ done3:
 // Requires: AVX, FMA3
 TEXT ·unitGrad256(SB), NOSPLIT, $0-68
 	VBROADCASTSS slope+64(FP), Y0
-	VBROADCASTSS vectorConstants<>+832(SB), Y1
+	VBROADCASTSS vectorConstants<>+1056(SB), Y1
 	MOVQ         cols+56(FP), AX
 	XORL         CX, CX
 	MOVQ         AX, DX
@@ -3116,7 +3243,7 @@ TEXT ·adam256(SB), NOSPLIT, $0-48
 	VBROADCASTSS 20(DI), Y5
 	VBROADCASTSS 24(DI), Y6
 	VBROADCASTSS 28(DI), Y7
-	VBROADCASTSS vectorConstants<>+1184(SB), Y8
+	VBROADCASTSS vectorConstants<>+1408(SB), Y8
 	XORL         DI, DI
 	MOVQ         SI, R8
 	ANDQ         $-8, R8
@@ -3466,100 +3593,156 @@ DATA vectorConstants<>+816(SB)/4, $0x3c091dcd
 DATA vectorConstants<>+820(SB)/4, $0x3c091dcd
 DATA vectorConstants<>+824(SB)/4, $0x3c091dcd
 DATA vectorConstants<>+828(SB)/4, $0x3c091dcd
-DATA vectorConstants<>+832(SB)/4, $0x00000000
-DATA vectorConstants<>+836(SB)/4, $0x00000000
-DATA vectorConstants<>+840(SB)/4, $0x00000000
-DATA vectorConstants<>+844(SB)/4, $0x00000000
-DATA vectorConstants<>+848(SB)/4, $0x00000000
-DATA vectorConstants<>+852(SB)/4, $0x00000000
-DATA vectorConstants<>+856(SB)/4, $0x00000000
-DATA vectorConstants<>+860(SB)/4, $0x00000000
-DATA vectorConstants<>+864(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+868(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+872(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+876(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+880(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+884(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+888(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+892(SB)/4, $0xbb597ac7
-DATA vectorConstants<>+896(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+900(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+904(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+908(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+912(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+916(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+920(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+924(SB)/4, $0xbeffffe9
-DATA vectorConstants<>+928(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+932(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+936(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+940(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+944(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+948(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+952(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+956(SB)/4, $0x3eaaa6f8
-DATA vectorConstants<>+960(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+964(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+968(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+972(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+976(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+980(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+984(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+988(SB)/4, $0xbe7f9371
-DATA vectorConstants<>+992(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+996(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1000(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1004(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1008(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1012(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1016(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1020(SB)/4, $0x3e49ae50
-DATA vectorConstants<>+1024(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1028(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1032(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1036(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1040(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1044(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1048(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1052(SB)/4, $0xbe1d3d41
-DATA vectorConstants<>+1056(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1060(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1064(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1068(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1072(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1076(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1080(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1084(SB)/4, $0x3ddabce3
-DATA vectorConstants<>+1088(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1092(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1096(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1100(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1104(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1108(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1112(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1116(SB)/4, $0xbd6c3194
-DATA vectorConstants<>+1120(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1124(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1128(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1132(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1136(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1140(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1144(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1148(SB)/4, $0x3ca5841d
-DATA vectorConstants<>+1152(SB)/4, $0xff800000
-DATA vectorConstants<>+1156(SB)/4, $0xff800000
-DATA vectorConstants<>+1160(SB)/4, $0xff800000
-DATA vectorConstants<>+1164(SB)/4, $0xff800000
-DATA vectorConstants<>+1168(SB)/4, $0xff800000
-DATA vectorConstants<>+1172(SB)/4, $0xff800000
-DATA vectorConstants<>+1176(SB)/4, $0xff800000
-DATA vectorConstants<>+1180(SB)/4, $0xff800000
-DATA vectorConstants<>+1184(SB)/4, $0x7f800000
-DATA vectorConstants<>+1188(SB)/4, $0x7f800000
-DATA vectorConstants<>+1192(SB)/4, $0x7f800000
-DATA vectorConstants<>+1196(SB)/4, $0x7f800000
-DATA vectorConstants<>+1200(SB)/4, $0x7f800000
-DATA vectorConstants<>+1204(SB)/4, $0x7f800000
-DATA vectorConstants<>+1208(SB)/4, $0x7f800000
-DATA vectorConstants<>+1212(SB)/4, $0x7f800000
-GLOBL vectorConstants<>(SB), RODATA|NOPTR, $1216
+DATA vectorConstants<>+832(SB)/4, $0x3e22f983
+DATA vectorConstants<>+836(SB)/4, $0x3e22f983
+DATA vectorConstants<>+840(SB)/4, $0x3e22f983
+DATA vectorConstants<>+844(SB)/4, $0x3e22f983
+DATA vectorConstants<>+848(SB)/4, $0x3e22f983
+DATA vectorConstants<>+852(SB)/4, $0x3e22f983
+DATA vectorConstants<>+856(SB)/4, $0x3e22f983
+DATA vectorConstants<>+860(SB)/4, $0x3e22f983
+DATA vectorConstants<>+864(SB)/4, $0x3e800000
+DATA vectorConstants<>+868(SB)/4, $0x3e800000
+DATA vectorConstants<>+872(SB)/4, $0x3e800000
+DATA vectorConstants<>+876(SB)/4, $0x3e800000
+DATA vectorConstants<>+880(SB)/4, $0x3e800000
+DATA vectorConstants<>+884(SB)/4, $0x3e800000
+DATA vectorConstants<>+888(SB)/4, $0x3e800000
+DATA vectorConstants<>+892(SB)/4, $0x3e800000
+DATA vectorConstants<>+896(SB)/4, $0x421f0a10
+DATA vectorConstants<>+900(SB)/4, $0x421f0a10
+DATA vectorConstants<>+904(SB)/4, $0x421f0a10
+DATA vectorConstants<>+908(SB)/4, $0x421f0a10
+DATA vectorConstants<>+912(SB)/4, $0x421f0a10
+DATA vectorConstants<>+916(SB)/4, $0x421f0a10
+DATA vectorConstants<>+920(SB)/4, $0x421f0a10
+DATA vectorConstants<>+924(SB)/4, $0x421f0a10
+DATA vectorConstants<>+928(SB)/4, $0x40c90fdb
+DATA vectorConstants<>+932(SB)/4, $0x40c90fdb
+DATA vectorConstants<>+936(SB)/4, $0x40c90fdb
+DATA vectorConstants<>+940(SB)/4, $0x40c90fdb
+DATA vectorConstants<>+944(SB)/4, $0x40c90fdb
+DATA vectorConstants<>+948(SB)/4, $0x40c90fdb
+DATA vectorConstants<>+952(SB)/4, $0x40c90fdb
+DATA vectorConstants<>+956(SB)/4, $0x40c90fdb
+DATA vectorConstants<>+960(SB)/4, $0xc2255de2
+DATA vectorConstants<>+964(SB)/4, $0xc2255de2
+DATA vectorConstants<>+968(SB)/4, $0xc2255de2
+DATA vectorConstants<>+972(SB)/4, $0xc2255de2
+DATA vectorConstants<>+976(SB)/4, $0xc2255de2
+DATA vectorConstants<>+980(SB)/4, $0xc2255de2
+DATA vectorConstants<>+984(SB)/4, $0xc2255de2
+DATA vectorConstants<>+988(SB)/4, $0xc2255de2
+DATA vectorConstants<>+992(SB)/4, $0x42a33478
+DATA vectorConstants<>+996(SB)/4, $0x42a33478
+DATA vectorConstants<>+1000(SB)/4, $0x42a33478
+DATA vectorConstants<>+1004(SB)/4, $0x42a33478
+DATA vectorConstants<>+1008(SB)/4, $0x42a33478
+DATA vectorConstants<>+1012(SB)/4, $0x42a33478
+DATA vectorConstants<>+1016(SB)/4, $0x42a33478
+DATA vectorConstants<>+1020(SB)/4, $0x42a33478
+DATA vectorConstants<>+1024(SB)/4, $0xc299298f
+DATA vectorConstants<>+1028(SB)/4, $0xc299298f
+DATA vectorConstants<>+1032(SB)/4, $0xc299298f
+DATA vectorConstants<>+1036(SB)/4, $0xc299298f
+DATA vectorConstants<>+1040(SB)/4, $0xc299298f
+DATA vectorConstants<>+1044(SB)/4, $0xc299298f
+DATA vectorConstants<>+1048(SB)/4, $0xc299298f
+DATA vectorConstants<>+1052(SB)/4, $0xc299298f
+DATA vectorConstants<>+1056(SB)/4, $0x00000000
+DATA vectorConstants<>+1060(SB)/4, $0x00000000
+DATA vectorConstants<>+1064(SB)/4, $0x00000000
+DATA vectorConstants<>+1068(SB)/4, $0x00000000
+DATA vectorConstants<>+1072(SB)/4, $0x00000000
+DATA vectorConstants<>+1076(SB)/4, $0x00000000
+DATA vectorConstants<>+1080(SB)/4, $0x00000000
+DATA vectorConstants<>+1084(SB)/4, $0x00000000
+DATA vectorConstants<>+1088(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+1092(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+1096(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+1100(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+1104(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+1108(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+1112(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+1116(SB)/4, $0xbb597ac7
+DATA vectorConstants<>+1120(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+1124(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+1128(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+1132(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+1136(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+1140(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+1144(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+1148(SB)/4, $0xbeffffe9
+DATA vectorConstants<>+1152(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+1156(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+1160(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+1164(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+1168(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+1172(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+1176(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+1180(SB)/4, $0x3eaaa6f8
+DATA vectorConstants<>+1184(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+1188(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+1192(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+1196(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+1200(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+1204(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+1208(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+1212(SB)/4, $0xbe7f9371
+DATA vectorConstants<>+1216(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1220(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1224(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1228(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1232(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1236(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1240(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1244(SB)/4, $0x3e49ae50
+DATA vectorConstants<>+1248(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1252(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1256(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1260(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1264(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1268(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1272(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1276(SB)/4, $0xbe1d3d41
+DATA vectorConstants<>+1280(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1284(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1288(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1292(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1296(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1300(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1304(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1308(SB)/4, $0x3ddabce3
+DATA vectorConstants<>+1312(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1316(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1320(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1324(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1328(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1332(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1336(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1340(SB)/4, $0xbd6c3194
+DATA vectorConstants<>+1344(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1348(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1352(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1356(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1360(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1364(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1368(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1372(SB)/4, $0x3ca5841d
+DATA vectorConstants<>+1376(SB)/4, $0xff800000
+DATA vectorConstants<>+1380(SB)/4, $0xff800000
+DATA vectorConstants<>+1384(SB)/4, $0xff800000
+DATA vectorConstants<>+1388(SB)/4, $0xff800000
+DATA vectorConstants<>+1392(SB)/4, $0xff800000
+DATA vectorConstants<>+1396(SB)/4, $0xff800000
+DATA vectorConstants<>+1400(SB)/4, $0xff800000
+DATA vectorConstants<>+1404(SB)/4, $0xff800000
+DATA vectorConstants<>+1408(SB)/4, $0x7f800000
+DATA vectorConstants<>+1412(SB)/4, $0x7f800000
+DATA vectorConstants<>+1416(SB)/4, $0x7f800000
+DATA vectorConstants<>+1420(SB)/4, $0x7f800000
+DATA vectorConstants<>+1424(SB)/4, $0x7f800000
+DATA vectorConstants<>+1428(SB)/4, $0x7f800000
+DATA vectorConstants<>+1432(SB)/4, $0x7f800000
+DATA vectorConstants<>+1436(SB)/4, $0x7f800000
+GLOBL vectorConstants<>(SB), RODATA|NOPTR, $1440

@@ -6,6 +6,8 @@ func sigmoid(dst, x []float32) { sigmoidPortable(dst, x) }
 
 func tanh(dst, x []float32) { tanhPortable(dst, x) }
 
+func wave(dst, x []float32, phase float32) { wavePortable(dst, x, phase) }
+
 func softplus(dst, x []float32) { softplusPortable(dst, x) }
 
 func softmax(x []float32, rows, cols, stride int) { softmaxPortable(x, rows, cols, stride) }

@@ -14,6 +14,11 @@ func sigmoid512(dst *float32, x *float32, n int)
 //go:noescape
 func tanh512(dst *float32, x *float32, n int)
 
+// wave512 is wave with vectors of 512 bits, see ../gen/vector.go.
+//
+//go:noescape
+func wave512(dst *float32, x *float32, n int, phase float32)
+
 // softplus512 is softplus with vectors of 512 bits, see ../gen/vector.go.
 //
 //go:noescape
@@ -108,6 +113,11 @@ func sigmoid256(dst *float32, x *float32, n int)
 //
 //go:noescape
 func tanh256(dst *float32, x *float32, n int)
+
+// wave256 is wave with vectors of 256 bits, see ../gen/vector.go.
+//
+//go:noescape
+func wave256(dst *float32, x *float32, n int, phase float32)
 
 // softplus256 is softplus with vectors of 256 bits, see ../gen/vector.go.
 //

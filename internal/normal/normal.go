@@ -24,6 +24,21 @@ func Density(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi)
 // Tail is P[N(0,1) > x].
 func Tail(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
 
+// Tails is Tail(-x) and Tail(x), to the last bit, for the price of one but where both are large.
+func Tails(x float64) (below, above float64) {
+	z := x / math.Sqrt2
+	// Beyond this math.Erfc is 2 less itself on the other side.
+	const far = 1.25
+	if math.Abs(z) < far || math.IsNaN(z) {
+		return math.Erfc(-z) / 2, math.Erfc(z) / 2
+	}
+	small := math.Erfc(math.Abs(z))
+	if below, above = (2-small)/2, small/2; z < 0 {
+		below, above = above, below
+	}
+	return below, above
+}
+
 // LogTail is the logarithm of P[N(0,1) > x] for x >= 0.
 func LogTail(x float64) float64 {
 	return -x*x/2 - math.Log(2*math.Pi)/2 + math.Log(Mills(x))

@@ -30,7 +30,10 @@ type gaussianPair struct{ mu float64 }
 
 func (g gaussianPair) tails(loss float64) lossTails {
 	p, q := loss/g.mu-g.mu/2, loss/g.mu+g.mu/2
-	return lossTails{normal.Tail(-p), normal.Tail(p), normal.Tail(-q), normal.Tail(q)}
+	var t lossTails
+	t.pBelow, t.pAbove = normal.Tails(p)
+	t.qBelow, t.qAbove = normal.Tails(q)
+	return t
 }
 
 func (g gaussianPair) span(mass float64) (lo, hi float64) {
@@ -123,8 +126,8 @@ func (s sampledPair) outcome(loss float64) float64 {
 func (s sampledPair) tails(loss float64) lossTails {
 	x := s.outcome(loss)
 	// Tails of N(0, sigma²) and N(1, sigma²) at x.
-	below, above := normal.Tail(-x/s.sigma), normal.Tail(x/s.sigma)
-	below1, above1 := normal.Tail((1-x)/s.sigma), normal.Tail((x-1)/s.sigma)
+	below, above := normal.Tails(x / s.sigma)
+	below1, above1 := normal.Tails((x - 1) / s.sigma)
 	return lossTails{
 		pBelow: (1-s.rate)*below + s.rate*below1,
 		pAbove: (1-s.rate)*above + s.rate*above1,

@@ -28,7 +28,7 @@ type features struct {
 	taps  [][maxColumns]tap
 	heads []encode.Head
 	// touching lists, for each head, the features that change with it.
-	touching [][]int
+	touching [][]touch
 	scratch
 }
 
@@ -47,14 +47,30 @@ type tap struct {
 	weight, cosine, sine float32
 }
 
+// touch is a feature that changes with a head, and its taps there.
+type touch struct {
+	feature int
+	taps    []tap
+}
+
+// tap is what a column adds to the feature's angle, which may be nothing.
+func (t touch) tap(column int) tap {
+	for _, tap := range t.taps {
+		if tap.column == column {
+			return tap
+		}
+	}
+	return noTap
+}
+
 // noTap adds nothing to an angle, wherever it stands.
 var noTap = tap{cosine: 1}
 
 // turned is the cosine of an angle plus a tap's weight, of the angle's cosine and sine.
-func (t tap) turned(c, s float32) float32 { return c*t.cosine - s*t.sine }
+func (t *tap) turned(c, s float32) float32 { return c*t.cosine - s*t.sine }
 
 // back is cosine and sine of an angle less a tap's weight.
-func (t tap) back(c, s float32) (cosine, sine float32) {
+func (t *tap) back(c, s float32) (cosine, sine float32) {
 	return c*t.cosine + s*t.sine, s*t.cosine - c*t.sine
 }
 
@@ -82,7 +98,7 @@ func newFeatures(rng *rand.Rand, count int, x []float32, width int, heads []enco
 			}
 		}
 	}
-	f.touching = make([][]int, len(heads))
+	f.touching = make([][]touch, len(heads))
 	for h, head := range heads {
 		lo, hi := head.Offset, head.Offset+head.Width
 		switch head.Kind {
@@ -91,12 +107,15 @@ func newFeatures(rng *rand.Rand, count int, x []float32, width int, heads []enco
 		case encode.HeadMissing:
 			lo-- // empties the number before it
 		}
-		for k := range count {
-			for _, v := range f.w[k*width+lo : k*width+hi] {
-				if v != 0 {
-					f.touching[h] = append(f.touching[h], k)
-					break
+		for k := range f.taps {
+			t := touch{feature: k}
+			for _, tap := range f.taps[k] {
+				if tap != noTap && tap.column >= lo && tap.column < hi {
+					t.taps = append(t.taps, tap)
 				}
+			}
+			if t.taps != nil {
+				f.touching[h] = append(f.touching[h], t)
 			}
 		}
 	}
@@ -276,8 +295,8 @@ func (f *features) choices(i int, grad, x, numbers []float32) {
 		clear(grad[lo : lo+head.Width])
 		switch head.Kind {
 		case encode.HeadBinary:
-			for _, k := range f.touching[h] {
-				t := f.tapOf(k, lo)
+			for _, touch := range f.touching[h] {
+				k, t := touch.feature, &touch.taps[0]
 				if x[lo] == 1 {
 					zero, _ := t.back(cosine[k], sine[k])
 					grad[lo] += by[k] * (cosine[k] - zero)
@@ -286,32 +305,29 @@ func (f *features) choices(i int, grad, x, numbers []float32) {
 				}
 			}
 		case encode.HeadMissing:
-			for _, k := range f.touching[h] {
-				w := f.w[k*f.width : (k+1)*f.width]
-				zero := arg[k] - w[lo]*x[lo] - w[lo-1]*x[lo-1]
-				grad[lo] += by[k] * (projection.Cosine(zero+w[lo]+w[lo-1]*pipeline.EmptyNumber) -
-					projection.Cosine(zero+w[lo-1]*numbers[lo-1]))
+			for _, touch := range f.touching[h] {
+				k, number, empty := touch.feature, touch.tap(lo-1).weight, touch.tap(lo).weight
+				zero := arg[k] - empty*x[lo] - number*x[lo-1]
+				grad[lo] += by[k] * (projection.Cosine(zero+empty+number*pipeline.EmptyNumber) -
+					projection.Cosine(zero+number*numbers[lo-1]))
 			}
 		case encode.HeadCategory:
 			taken := lo + slices.Index(x[lo:lo+head.Width], 1)
-			for _, k := range f.touching[h] {
-				c, s := f.tapOf(k, taken).back(cosine[k], sine[k])
-				for _, t := range f.taps[k] {
-					if t.column >= lo && t.column < lo+head.Width { // else it is as if no category touched it
-						grad[t.column] += by[k] * (t.turned(c, s) - c)
+			for _, touch := range f.touching[h] {
+				// Without the category that was taken.
+				k := touch.feature
+				c, s := cosine[k], sine[k]
+				for i := range touch.taps {
+					if t := &touch.taps[i]; t.column == taken {
+						c, s = t.back(c, s)
+						break
 					}
+				}
+				for i := range touch.taps { // others are as if no category touched the feature
+					t := &touch.taps[i]
+					grad[t.column] += by[k] * (t.turned(c, s) - c)
 				}
 			}
 		}
 	}
-}
-
-// tapOf is what a column adds to a feature's angle, which may be nothing.
-func (f *features) tapOf(k, column int) tap {
-	for _, t := range f.taps[k] {
-		if t.column == column {
-			return t
-		}
-	}
-	return noTap
 }

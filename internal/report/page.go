@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
@@ -83,15 +84,18 @@ var templateFiles embed.FS
 //go:embed page.css
 var pageStyle string
 
-var pageTemplate = template.Must(template.New("page.tmpl").Funcs(template.FuncMap{
-	"figure":      text.Figure,
-	"percent":     text.Percent,
-	"score":       text.Score,
-	"correlation": text.Correlation,
-	"grouped":     func(n int) string { return text.Grouped(n) },
-	"known":       func(v float64) bool { return !math.IsNaN(v) },
-	"purpose":     purpose,
-}).ParseFS(templateFiles, "templates/*.tmpl"))
+// pageTemplate is parsed when the first page is written: most programs that can write one do not.
+var pageTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page.tmpl").Funcs(template.FuncMap{
+		"figure":      text.Figure,
+		"percent":     text.Percent,
+		"score":       text.Score,
+		"correlation": text.Correlation,
+		"grouped":     func(n int) string { return text.Grouped(n) },
+		"known":       func(v float64) bool { return !math.IsNaN(v) },
+		"purpose":     purpose,
+	}).ParseFS(templateFiles, "templates/*.tmpl"))
+})
 
 type view struct {
 	Page
@@ -142,7 +146,7 @@ func WriteHTML(w io.Writer, p Page) error {
 		v.Cards = append(v.Cards, picture.NewCard(c))
 	}
 	var page bytes.Buffer
-	if err := pageTemplate.Execute(&page, v); err != nil {
+	if err := pageTemplate().Execute(&page, v); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	if _, err := page.WriteTo(w); err != nil {

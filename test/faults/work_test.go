@@ -44,12 +44,13 @@ var rows = [][]kind{
 		{name: "readers", readers: true},
 		{name: "sums", pipeline: "pipeline: gpate\n" +
 			"gpate: {rounds: 8, records: 16, teacher: {steps: 2, training: 16}, " + small + "}}\n"},
-		{name: "embedding", pipeline: "pipeline: embed\nembed: {quorum: 0.5, deadline: 1.5, fit: {steps: 20}, " +
+		{name: "embedding", pipeline: "pipeline: embed\nembed: {quorum: 0.5, deadline: 1.5, fit: {steps: 20, batch: 32}, " +
 			"student: {hidden: 8}}\n"},
 	},
 }
 
-const steps = "dpgan: {steps: 12, quorum: 0.5, deadline: 1.5}\n"
+const steps = "dpgan: {steps: 12, quorum: 0.5, deadline: 1.5, discriminator: {layers: 1, hidden: 6, loss: logistic, " +
+	"fourier: 0, generated: 40, reuse: 1}, student: {hidden: 8, batch: 20, steps: 1}}\n"
 
 // overdrawn is what runs on the tight dataset, until its budget is used up.
 var overdrawn = kind{name: "tight", dataset: tight, epsilon: 3, pipeline: rows[0][0].pipeline}

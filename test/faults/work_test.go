@@ -44,8 +44,8 @@ var rows = [][]kind{
 		{name: "readers", readers: true},
 		{name: "sums", pipeline: "pipeline: gpate\n" +
 			"gpate: {rounds: 8, records: 16, teacher: {steps: 2, training: 16}, " + small + "}}\n"},
-		{name: "embedding", pipeline: "pipeline: embed\nembed: {quorum: 0.5, deadline: 1.5, fit: {steps: 20, batch: 32}, " +
-			"student: {hidden: 8}}\n"},
+		{name: "embedding", pipeline: "pipeline: embed\nembed: {quorum: 0.5, deadline: 1.5, " +
+			"fit: {steps: 20, batch: 32}, student: {hidden: 8}}\n"},
 	},
 }
 

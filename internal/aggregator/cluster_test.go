@@ -105,7 +105,7 @@ func openCluster(t testing.TB, options Options, changes ...func(*Config)) *clust
 	testkit.Must(t, authority.Create(c.certs))
 	testkit.Must(t, authority.Issue(c.certs, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
 	testkit.Must(t, authority.Issue(c.certs, certs.RoleStudent, "student", nil, time.Hour))
-	for _, site := range []string{"north", "south", "east"} {
+	for _, site := range []string{"north", "south", "east", "west"} {
 		testkit.Must(t, authority.Issue(c.certs, certs.RoleNode, site, nil, time.Hour))
 	}
 	c.config = DefaultConfig()

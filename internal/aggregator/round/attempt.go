@@ -110,6 +110,9 @@ func (a *attempt) take(n *peer.Node, m *conclavev1.WorkRequest) (fault.Kind, err
 	if r := m.GetRefusal(); r != nil {
 		why := fault.Printable(r.GetReason())
 		a.lose(n, "refused: "+why)
+		if a.due != answers { // it would stop every attempt
+			a.spoiled = append(a.spoiled, n)
+		}
 		kind := fault.Refusal
 		if r.GetWaiting() {
 			kind = fault.Waiting

@@ -82,9 +82,15 @@ func (e *Execution) members(ps *permits, left map[*peer.Node]bool) (nodes []*pee
 		missing[m.Site] = true
 	}
 	for _, n := range e.dataset.Live() {
-		if waits, member := missing[n.ID.Site]; !member || left[n] {
+		waits, member := missing[n.ID.Site]
+		switch {
+		case !member:
 			continue
-		} else if !waits {
+		case left[n]:
+			missing[n.ID.Site] = false
+			denied = append(denied, n.ID.String()+" spoiled an attempt at this round")
+			continue
+		case !waits:
 			return nil, 0, fault.Refusedf("run %q is masked and site %q has two nodes, of which one is %v; a site "+
 				"has one in "+
 				"a masked run: stop the others", e.key.Run, n.ID.Site, n.ID)

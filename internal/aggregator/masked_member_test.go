@@ -1,0 +1,302 @@
+package aggregator
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/masking"
+	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// maskedRun is a masked run of sums of units on a cluster, with a member for each of its sites.
+type maskedRun struct {
+	t       testing.TB
+	c       *cluster
+	student *testStudent
+	spec    *conclavev1.RunSpec
+	group   masking.Group
+	members map[string]*member
+}
+
+const (
+	maskedEntries = 400
+	maskedSigma   = 2 // of a bound of 1 << 16 steps, see roundtest.OfUnits
+)
+
+// maskedRun opens a run among sites, whose names are in order, with a deadline for each step of its rounds. No member
+// is connected yet.
+func (c *cluster) maskedRun(t testing.TB, seconds float64, quorum, colluding int, sites ...string) *maskedRun {
+	t.Helper()
+	r := &maskedRun{t: t, c: c, student: c.student(t), members: map[string]*member{}}
+	r.group = masking.Group{Quorum: quorum, Colluding: colluding}
+	for i, site := range sites {
+		key := testkit.Value(pemfile.LoadKey(certs.IssuedFiles(c.certs, certs.RoleNode, site).Key))
+		der := testkit.Value(x509.MarshalPKIXPublicKey(key.Public()))
+		r.group.Members = append(r.group.Members, masking.Member{Site: site, Key: sha256.Sum256(der)})
+		vector := make([]int64, maskedEntries)
+		for entry := range vector { // each member's are of a size of their own, so that the total tells who is in it
+			vector[entry] = int64(math.Pow(32, float64(i))*1e6) * int64(1-entry%3)
+		}
+		r.members[site] = &member{
+			t: t, site: site, party: testkit.Value(masking.NewParty(site, key)), vector: vector, at: honest,
+		}
+	}
+	r.spec, _ = r.student.open(t, c.dataset(), func(s *conclavev1.RunSpec) {
+		roundtest.EmbeddingOf(maskedSigma)(s)
+		s.Teachers, s.Quorum, s.Masked = uint32(len(sites)), 0.1, r.group.Wire()
+		s.DeadlineSeconds = seconds
+	})
+	return r
+}
+
+// join connects all members of sites.
+func (r *maskedRun) join(sites ...string) {
+	r.t.Helper()
+	for _, site := range sites {
+		m := r.members[site]
+		m.life = r.c.live(r.t, hello(r.spec.Dataset, site, "n", 1), m)
+		testkit.Receive(r.t, m.life.welcomed)
+	}
+}
+
+func (r *maskedRun) round(number uint64) *conclavev1.Round {
+	return roundtest.EmbeddingRound(r.spec.Name, number, maskedEntries, nil)
+}
+
+// opened checks that a release is the sum of what sites have, with a share of noise of each: within 8 of its
+// standard deviations, which chance passes with a probability below 1e-12.
+func (r *maskedRun) opened(release *conclavev1.Release, sites ...string) {
+	r.t.Helper()
+	share := testkit.Value(testkit.Value(gnmax.NewGaussianSum(1<<16, maskedSigma)).Share(r.group.Honest()))
+	deviation := share.Sigma() * math.Sqrt(float64(len(sites)))
+	values, squares := release.GetSum().GetValues(), 0.0
+	if len(values) != maskedEntries {
+		r.t.Fatalf("released %d numbers", len(values))
+	}
+	for entry, v := range values {
+		for _, site := range sites {
+			v -= r.members[site].vector[entry]
+		}
+		if math.Abs(float64(v)) > 8*deviation {
+			r.t.Fatalf("entry %d is off by %d, %.1f standard deviations", entry, v, float64(v)/deviation)
+		}
+		squares += float64(v) * float64(v)
+	}
+	// Twelve standard deviations of a chi-squared of 400 degrees of freedom.
+	if ratio := squares / maskedEntries / (deviation * deviation); math.Abs(ratio-1) > 12*math.Sqrt(2./maskedEntries) {
+		r.t.Errorf("the noise has %.2f times the variance that %d shares have", ratio, len(sites))
+	}
+}
+
+// What a member of a masked run is asked for, one after the other.
+const (
+	atAnswer    = "answer"
+	atAgreement = "agreement"
+	atSeeds     = "seeds"
+)
+
+// member is a node of a masked run, written by hand over [masking.Party]: it can leave, lie and be late
+// at each step.
+type member struct {
+	t      testing.TB
+	site   string
+	party  *masking.Party // it outlives streams, as a process does
+	vector []int64
+	at     step
+	life   *life
+}
+
+// step is shown what a member is about to send when it is asked for something, and returns what it sends: nil
+// for nothing.
+type step func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest
+
+// life is one stream of a member.
+type life struct {
+	stream          conclavev1.TeacherService_WorkClient
+	end             context.CancelFunc
+	welcomed, ended chan struct{}
+
+	mu   sync.Mutex
+	sent []*conclavev1.WorkRequest
+	got  []*conclavev1.WorkResponse
+}
+
+func honest(_ string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest { return m }
+
+// live connects a node that answers as a member does.
+func (c *cluster) live(t testing.TB, h *conclavev1.Hello, m *member) *life {
+	t.Helper()
+	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, h.GetSite()))
+	ctx, cancel := context.WithCancel(context.Background())
+	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
+	testkit.Must(t, err)
+	l := &life{stream: stream, end: cancel, welcomed: make(chan struct{}), ended: make(chan struct{})}
+	mustSend(t, stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}})
+	go l.work(m)
+	t.Cleanup(func() { l.leave(t) })
+	return l
+}
+
+// leave ends the stream as a process that dies does.
+func (l *life) leave(t testing.TB) {
+	l.end()
+	testkit.Receive(t, l.ended)
+}
+
+// count is how many messages of a sort came.
+func (l *life) count(of func(*conclavev1.WorkResponse) bool) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.got {
+		if of(m) {
+			n++
+		}
+	}
+	return n
+}
+
+// attempts is how many attempts came.
+func (l *life) attempts() int {
+	return l.count(func(m *conclavev1.WorkResponse) bool { return m.GetMasked() != nil })
+}
+
+func (l *life) work(m *member) {
+	defer close(l.ended)
+	var round assembled
+	for {
+		in, err := l.stream.Recv()
+		if err != nil {
+			return
+		}
+		l.mu.Lock()
+		l.got = append(l.got, in)
+		l.mu.Unlock()
+		if in.GetWelcome() != nil {
+			close(l.welcomed)
+		}
+		stage, out, err := m.reply(in, &round)
+		if err != nil { // it has no part in it, and says so as a node does
+			out = &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{
+				Run: round.run, Round: round.number, Reason: err.Error()}}}
+		}
+		if out != nil && stage != "" {
+			out = m.at(stage, out)
+		}
+		if out == nil {
+			continue
+		}
+		out.Attempt = in.GetAttempt()
+		l.mu.Lock()
+		l.sent = append(l.sent, out)
+		l.mu.Unlock()
+		_ = l.stream.Send(out) // what reads says why the stream ended
+	}
+}
+
+// assembled is a round as far as it came.
+type assembled struct {
+	run    string
+	number uint64
+	raw    []byte
+	terms  *conclavev1.RoundTerms
+	masked *conclavev1.MaskedRound
+}
+
+// reply is what an honest member says to a message: nil where nothing is to be said.
+func (m *member) reply(in *conclavev1.WorkResponse, round *assembled) (
+	stage string, out *conclavev1.WorkRequest, err error,
+) {
+	switch {
+	case in.GetPermit() != nil:
+		p := in.GetPermit()
+		*round = assembled{run: p.GetRun(), number: p.GetRound()}
+		spec, g, err := groupIn(in.GetTerms())
+		if err != nil {
+			return "", nil, err
+		}
+		key, err := m.party.Key(spec.GetName(), sha256.Sum256(in.GetTerms().GetSpec()), g)
+		return "", &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Permitted{
+			Permitted: &conclavev1.Permitted{Run: p.GetRun(), Round: p.GetRound(), Key: key}}}, err
+	case in.GetPart() != nil:
+		p := in.GetPart()
+		if p.GetPart() == 0 {
+			*round = assembled{run: p.GetRun(), number: p.GetRound(), terms: in.GetTerms(), masked: in.GetMasked()}
+		}
+		if round.raw = append(round.raw, p.GetData()...); p.GetPart()+1 < p.GetParts() {
+			return "", nil, nil
+		}
+		out, err := m.answer(round)
+		return atAnswer, out, err
+	case in.GetSurvivors() != nil:
+		s := in.GetSurvivors()
+		*round = assembled{run: s.GetRun(), number: s.GetRound()}
+		signature, err := m.party.Agree(s.GetRun(), s.GetRound(), s.GetSites())
+		return atAgreement, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Agreed{
+			Agreed: &conclavev1.Agreed{Run: s.GetRun(), Round: s.GetRound(), Signature: signature}}}, err
+	case in.GetAgreement() != nil:
+		a := in.GetAgreement()
+		*round = assembled{run: a.GetRun(), number: a.GetRound()}
+		revealed, err := m.party.Reveal(a.GetRun(), a.GetRound(), a.GetSignatures())
+		return atSeeds, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Revealed{Revealed: revealed}}, err
+	}
+	return "", nil, nil
+}
+
+func groupIn(terms *conclavev1.RoundTerms) (*conclavev1.RunSpec, masking.Group, error) {
+	spec := new(conclavev1.RunSpec)
+	if err := proto.Unmarshal(terms.GetSpec(), spec); err != nil {
+		return nil, masking.Group{}, err
+	}
+	g, err := masking.Parse(spec.GetMasked())
+	return spec, g, err
+}
+
+func (m *member) answer(r *assembled) (*conclavev1.WorkRequest, error) {
+	spec, g, err := groupIn(r.terms)
+	if err != nil {
+		return nil, err
+	}
+	if r.masked == nil {
+		return nil, fmt.Errorf("round %d came without masks", r.number)
+	}
+	round := new(conclavev1.Round)
+	if err := proto.Unmarshal(r.raw, round); err != nil {
+		return nil, err
+	}
+	plan, err := runspec.Plan(spec)
+	if err != nil {
+		return nil, err
+	}
+	share, err := masking.ShareOf(plan[round.GetPlanned()], round.GetSum(), g)
+	if err != nil {
+		return nil, err
+	}
+	a, err := m.party.Begin(&masking.Terms{
+		Run: r.run, Spec: sha256.Sum256(r.terms.GetSpec()), Group: g, Round: r.number, Fence: r.masked.GetFence(),
+		Counter: r.masked.GetCounter(), Question: sha256.Sum256(r.raw), Entries: int(round.GetSum().GetEntries()),
+		Share: share, Members: r.masked.GetMembers(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	values := slices.Clone(m.vector)
+	if err := a.Mask(values); err != nil {
+		return nil, err
+	}
+	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
+		Run: r.run, Round: r.number, Values: values}}}, nil
+}

@@ -1,0 +1,306 @@
+package aggregator
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// four are the sites of most tests: a quorum of three, of which one may collude, so that two shares are enough.
+var four = []string{"east", "north", "south", "west"}
+
+// Whatever one of four members does at a step, the sum of the others opens, with a share of noise of each.
+func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{}, roomy)
+	type lie func(r *maskedRun, m *conclavev1.WorkRequest) *conclavev1.WorkRequest
+	changed := func(change func(*conclavev1.WorkRequest)) lie {
+		return func(_ *maskedRun, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+			m = proto.Clone(m).(*conclavev1.WorkRequest) // a party keeps what it said
+			change(m)
+			return m
+		}
+	}
+	leaves := func(r *maskedRun, _ *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+		r.members["south"].life.end()
+		return nil
+	}
+	silent := func(*maskedRun, *conclavev1.WorkRequest) *conclavev1.WorkRequest { return nil }
+	refuses := func(r *maskedRun, _ *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+		return roundtest.Refusing("no")(r.round(0))[0]
+	}
+	for name, bad := range map[string]struct {
+		stage string
+		lie   lie
+		// attempts is how often the others are asked.
+		attempts int
+	}{
+		"leaves before its answer":   {atAnswer, leaves, 1},
+		"leaves before it agrees":    {atAgreement, leaves, 2},
+		"leaves before its seeds":    {atSeeds, leaves, 2},
+		"does not answer in time":    {atAnswer, silent, 1},
+		"does not agree in time":     {atAgreement, silent, 2},
+		"does not reveal in time":    {atSeeds, silent, 2},
+		"refuses to answer":          {atAnswer, refuses, 1},
+		"refuses to agree":           {atAgreement, refuses, 2},
+		"refuses to reveal":          {atSeeds, refuses, 2},
+		"sends too few numbers":      {atAnswer, changed(func(m *conclavev1.WorkRequest) { resize(m, -1) }), 1},
+		"sends too many numbers":     {atAnswer, changed(func(m *conclavev1.WorkRequest) { resize(m, 1) }), 1},
+		"sends no numbers":           {atAnswer, changed(func(m *conclavev1.WorkRequest) { resize(m, -maskedEntries) }), 1},
+		"signs with other bytes":     {atAgreement, changed(func(m *conclavev1.WorkRequest) { m.GetAgreed().Signature[9]++ }), 2},
+		"signs with none":            {atAgreement, changed(func(m *conclavev1.WorkRequest) { m.GetAgreed().Signature = nil }), 2},
+		"reveals a short seed":       {atSeeds, changed(func(m *conclavev1.WorkRequest) { m.GetRevealed().Own = []byte{1} }), 2},
+		"reveals a long seed":        {atSeeds, changed(func(m *conclavev1.WorkRequest) { m.GetRevealed().Own = make([]byte, 1<<20) }), 2},
+		"reveals a seed of nobody":   {atSeeds, changed(func(m *conclavev1.WorkRequest) { m.GetRevealed().Lost = make([][]byte, 1) }), 2},
+		"sends numbers for a name":   {atAgreement, numbers, 2},
+		"sends numbers for its seed": {atSeeds, numbers, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seconds := 60.
+			if name[:4] == "does" {
+				seconds = 3 // all that is waited for is its end
+			}
+			r := c.maskedRun(t, seconds, 3, 1, four...)
+			r.members["south"].at = func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+				if stage == bad.stage {
+					m = bad.lie(r, m)
+				}
+				return m
+			}
+			r.join(four...)
+			r.opened(r.student.mustAsk(t, r.round(0)), "east", "north", "west")
+			for _, site := range []string{"east", "north", "west"} {
+				if n := r.members[site].life.attempts(); n != bad.attempts {
+					t.Errorf("%s was asked %d times, want %d", site, n, bad.attempts)
+				}
+			}
+			if entries := r.student.ledger(t, r.spec.Name); len(entries) != 1 {
+				t.Errorf("the ledger has %d releases", len(entries))
+			}
+		})
+	}
+}
+
+// numbers are a vector where something else is due.
+func numbers(r *maskedRun, _ *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+	return roundtest.Sums(make([]int64, maskedEntries))(r.round(0))[0]
+}
+
+// resize gives a sum so many entries more.
+func resize(m *conclavev1.WorkRequest, more int) {
+	sum := m.GetSum()
+	values := make([]int64, len(sum.GetValues())+more)
+	copy(values, sum.GetValues())
+	sum.Values = values
+}
+
+// A run whose quorum is all of its sites ends where one of them spoils each attempt: nobody waits for it.
+func TestAMaskedRunEndsWithoutItsQuorum(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{})
+	r := c.maskedRun(t, 60, 2, 1, "east", "north")
+	r.members["north"].at = func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+		if stage == atSeeds {
+			m = numbers(r, m)
+		}
+		return m
+	}
+	r.join("east", "north")
+	r.student.refused(t, r.round(0), codes.FailedPrecondition, "2 of its 2 sites", "north/n spoiled an attempt")
+	if n := r.members["east"].life.attempts(); n != 1 {
+		t.Errorf("the other one was asked %d times", n)
+	}
+	if entries := r.student.ledger(t, r.spec.Name); len(entries) != 0 {
+		t.Errorf("the ledger has %d releases", len(entries))
+	}
+}
+
+// A seed that is none of a member's own spoils the total, and stops nobody: it is charged as ever.
+func TestASeedThatIsAnother(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{})
+	r := c.maskedRun(t, 60, 3, 1, four...)
+	r.members["north"].at = func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+		if stage == atSeeds {
+			m = proto.Clone(m).(*conclavev1.WorkRequest)
+			m.GetRevealed().Own[0]++
+		}
+		return m
+	}
+	r.join(four...)
+	release := r.student.mustAsk(t, r.round(0))
+	off := 0
+	for entry, v := range release.GetSum().GetValues() {
+		want := int64(0)
+		for _, m := range r.members {
+			want += m.vector[entry]
+		}
+		if math.Abs(float64(v-want)) > 1<<40 {
+			off++
+		}
+	}
+	if off < maskedEntries/2 || len(r.student.ledger(t, r.spec.Name)) != 1 {
+		t.Errorf("%d entries are random, and the ledger has %v", off, r.student.ledger(t, r.spec.Name))
+	}
+}
+
+// A round waits for a quorum of sites, and opens when it is there.
+func TestAMaskedRoundWaitsForItsQuorum(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{})
+	r := c.maskedRun(t, 60, 3, 1, four...)
+	r.join("east", "north")
+	progress := make(chan *conclavev1.Progress, 1000)
+	released := make(chan *conclavev1.Release, 1)
+	go func() {
+		release, err := r.student.ask(testkit.Within(t), r.round(0), func(p *conclavev1.Progress) { progress <- p })
+		if err != nil {
+			t.Error(err)
+		}
+		released <- release
+	}()
+	for p := testkit.Receive(t, progress); !p.GetWaitingForQuorum() || !slices.Contains(p.GetWaitingFor(),
+		"site south, which is not connected"); p = testkit.Receive(t, progress) {
+	}
+	if r.members["east"].life.attempts() != 0 {
+		t.Error("a member was asked for an answer without a quorum")
+	}
+	r.join("west")
+	r.opened(testkit.Receive(t, released), "east", "north", "west")
+}
+
+// Who is no member is asked nothing in a masked run, and what it sends is rejected. A second node of a site
+// stops the run.
+func TestStrangersAndSecondNodes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{})
+	r := c.maskedRun(t, 60, 2, 1, "east", "north")
+	stranger := c.node(t, hello(r.spec.Dataset, "south", "n", 1), roundtest.Silent)
+	r.join("east", "north")
+	for _, m := range []*conclavev1.WorkRequest{
+		{Message: &conclavev1.WorkRequest_Agreed{Agreed: &conclavev1.Agreed{Run: r.spec.Name}}, Attempt: 3},
+		{Message: &conclavev1.WorkRequest_Revealed{Revealed: &conclavev1.Revealed{Run: r.spec.Name}}, Attempt: 4},
+		roundtest.Sums(make([]int64, maskedEntries))(r.round(0))[0],
+	} {
+		mustSend(t, stranger.stream, m)
+	}
+	r.opened(r.student.mustAsk(t, r.round(0)), "east", "north")
+	if len(stranger.permits)+len(stranger.rounds) != 0 {
+		t.Error("a stranger was asked")
+	}
+	second := c.node(t, hello(r.spec.Dataset, "north", "second", 1), roundtest.Silent)
+	r.student.refused(t, r.round(1), codes.FailedPrecondition, `site "north" has two nodes`, "north/second")
+	second.leave()
+	testkit.Eventually(t, "the second node is gone", func() bool {
+		return len(c.server.rounds.Datasets[r.spec.Dataset].Live()) == 3
+	})
+	r.opened(r.student.mustAsk(t, r.round(1)), "east", "north")
+}
+
+// What was released is repeated, byte by byte, and no member is asked again. A round that its student gave up
+// is asked anew with another question: nothing that was sent for the first one counts.
+func TestMaskedRoundsAreAskedAgain(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{})
+	r := c.maskedRun(t, 60, 3, 1, four...)
+	for _, stage := range []string{atAnswer, atAgreement, atSeeds} {
+		held, late := make(chan struct{}), make(chan *conclavev1.WorkRequest, 1)
+		r.members["west"].at = func(at string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+			if at != stage || len(late) > 0 {
+				return m
+			}
+			late <- m
+			close(held)
+			return nil
+		}
+		number := uint64(len(r.student.ledger(t, r.spec.Name)))
+		r.join(four...)
+		asking, giveUp := context.WithCancel(testkit.Within(t))
+		gone := make(chan error, 1)
+		go func() {
+			_, err := r.student.ask(asking, r.round(number), nil)
+			gone <- err
+		}()
+		testkit.Receive(t, held)
+		giveUp()
+		roundtest.WantStatus(t, testkit.Receive(t, gone), codes.Canceled)
+		testkit.Eventually(t, "a round that nobody waits for", func() bool {
+			return c.server.rounds.Waiting(t.Context(), r.spec.Name) == 0
+		})
+		other := r.round(number)
+		other.Params = []byte("another question")
+		first := r.student.mustAsk(t, other)
+		r.opened(first, four...)
+		m := <-late
+		m.Attempt = r.members["west"].life.attemptOf(stage)
+		mustSend(t, r.members["west"].life.stream, m)
+		asked := r.members["west"].life.attempts()
+		if again := r.student.mustAsk(t, other); !proto.Equal(again, first) {
+			t.Errorf("%s: released is %v, asked again %v", stage, first, again)
+		}
+		if n := r.members["west"].life.attempts(); n != asked || asked != 2 {
+			t.Errorf("%s: a member was asked %d times, and again %d", stage, asked, n)
+		}
+	}
+}
+
+// attemptOf is the first attempt by which the member was asked for what is due at a stage.
+func (l *life) attemptOf(stage string) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.got {
+		if stage == atAnswer && m.GetMasked() != nil || stage == atAgreement && m.GetSurvivors() != nil ||
+			stage == atSeeds && m.GetAgreement() != nil {
+			return m.GetAttempt()
+		}
+	}
+	return 0
+}
+
+// An aggregator that goes in the middle of an attempt leaves nothing that another one could open: the next one
+// begins an attempt of its own, which is as right as any. Members keep their keys meanwhile.
+func TestAMaskedRoundOutlivesItsLeader(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{})
+	r := c.maskedRun(t, 60, 3, 1, four...)
+	for number, stage := range []string{atAnswer, atAgreement, atSeeds} {
+		held, goOn := make(chan struct{}), make(chan struct{})
+		first := true
+		r.members["west"].at = func(at string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+			if at == stage && first {
+				first = false
+				close(held)
+				<-goOn
+			}
+			return m
+		}
+		r.join(four...)
+		outcome := inBackground(t, r.student, r.round(uint64(number)))
+		testkit.Receive(t, held)
+		stopped := c.stop
+		ended := make(chan error, 1)
+		go func() { ended <- stopped() }()
+		if err := testkit.Receive(t, outcome); err == nil {
+			t.Fatalf("%s: released without a member", stage)
+		}
+		close(goOn)
+		testkit.Must(t, testkit.Receive(t, ended))
+		c.start(Options{})
+		r.student = c.student(t)
+		r.join(four...)
+		release := r.student.mustAsk(t, r.round(uint64(number)))
+		r.opened(release, four...)
+		if entries := r.student.ledger(t, r.spec.Name); len(entries) != number+1 {
+			t.Errorf("%s: the ledger has %d releases", stage, len(entries))
+		}
+	}
+}

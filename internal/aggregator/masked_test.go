@@ -29,6 +29,13 @@ func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 			return m
 		}
 	}
+	resized := func(more int) lie { return changed(func(m *conclavev1.WorkRequest) { resize(m, more) }) }
+	signing := func(change func(*conclavev1.Agreed)) lie {
+		return changed(func(m *conclavev1.WorkRequest) { change(m.GetAgreed()) })
+	}
+	revealing := func(change func(*conclavev1.Revealed)) lie {
+		return changed(func(m *conclavev1.WorkRequest) { change(m.GetRevealed()) })
+	}
 	leaves := func(r *maskedRun, _ *conclavev1.WorkRequest) *conclavev1.WorkRequest {
 		r.members["south"].life.end()
 		return nil
@@ -52,14 +59,14 @@ func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 		"refuses to answer":          {atAnswer, refuses, 1},
 		"refuses to agree":           {atAgreement, refuses, 2},
 		"refuses to reveal":          {atSeeds, refuses, 2},
-		"sends too few numbers":      {atAnswer, changed(func(m *conclavev1.WorkRequest) { resize(m, -1) }), 1},
-		"sends too many numbers":     {atAnswer, changed(func(m *conclavev1.WorkRequest) { resize(m, 1) }), 1},
-		"sends no numbers":           {atAnswer, changed(func(m *conclavev1.WorkRequest) { resize(m, -maskedEntries) }), 1},
-		"signs with other bytes":     {atAgreement, changed(func(m *conclavev1.WorkRequest) { m.GetAgreed().Signature[9]++ }), 2},
-		"signs with none":            {atAgreement, changed(func(m *conclavev1.WorkRequest) { m.GetAgreed().Signature = nil }), 2},
-		"reveals a short seed":       {atSeeds, changed(func(m *conclavev1.WorkRequest) { m.GetRevealed().Own = []byte{1} }), 2},
-		"reveals a long seed":        {atSeeds, changed(func(m *conclavev1.WorkRequest) { m.GetRevealed().Own = make([]byte, 1<<20) }), 2},
-		"reveals a seed of nobody":   {atSeeds, changed(func(m *conclavev1.WorkRequest) { m.GetRevealed().Lost = make([][]byte, 1) }), 2},
+		"sends too few numbers":      {atAnswer, resized(-1), 1},
+		"sends too many numbers":     {atAnswer, resized(1), 1},
+		"sends no numbers":           {atAnswer, resized(-maskedEntries), 1},
+		"signs with other bytes":     {atAgreement, signing(func(m *conclavev1.Agreed) { m.Signature[9]++ }), 2},
+		"signs with none":            {atAgreement, signing(func(m *conclavev1.Agreed) { m.Signature = nil }), 2},
+		"reveals a short seed":       {atSeeds, revealing(func(m *conclavev1.Revealed) { m.Own = []byte{1} }), 2},
+		"reveals a long seed":        {atSeeds, revealing(func(m *conclavev1.Revealed) { m.Own = make([]byte, 1<<20) }), 2},
+		"reveals a seed of nobody":   {atSeeds, revealing(func(m *conclavev1.Revealed) { m.Lost = make([][]byte, 1) }), 2},
 		"sends numbers for a name":   {atAgreement, numbers, 2},
 		"sends numbers for its seed": {atSeeds, numbers, 2},
 	} {

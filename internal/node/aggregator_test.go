@@ -36,7 +36,7 @@ func startAggregator(t *testing.T, schemaSHA256 string) (address, folder string)
 	testkit.Must(t, authority.Create(folder))
 	testkit.Must(t, authority.Issue(folder, certs.RoleAggregator, "a", []string{"127.0.0.1"}, time.Hour))
 	testkit.Must(t, authority.Issue(folder, certs.RoleStudent, "student", nil, time.Hour))
-	for _, site := range []string{"north", "south"} {
+	for _, site := range []string{"east", "north", "south"} {
 		testkit.Must(t, authority.Issue(folder, certs.RoleNode, site, nil, time.Hour))
 	}
 	c := aggregator.DefaultConfig()

@@ -1,0 +1,61 @@
+package masking
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+var tryMutants = flag.Bool("mutants", false, "build the package with each of the mistakes that its tests must find")
+
+// mutants are mistakes that would end the privacy of sums, each one change of one file.
+var mutants = map[string]struct{ file, right, wrong string }{
+	"no noise": {"party.go", "\tAddUp(vector, noise)\n", ""},
+	"half the share": {"party.go", "\tAddUp(vector, noise)\n",
+		"\tfor i := range noise {\n\t\tnoise[i] /= 2\n\t}\n\tAddUp(vector, noise)\n"},
+	"an own seed for all attempts":    {"party.go", "own: newSeed(),", "own: [seedBytes]byte{1},"},
+	"a pair's seed for all attempts":  {"mask.go", `encode("pair").bytes(terms[:])`, `encode("pair")`},
+	"the attempt is not in the terms": {"terms.go", ".number(t.Fence).number(t.Counter)", ""},
+	"a mask left out":                 {"party.go", "\taddMask(vector, a.own, false)\n", ""},
+	"seeds of survivors":              {"party.go", "!slices.Contains(a.survivors, m.GetSite())", `m.GetSite() != ""`},
+	"two lists of survivors":          {"party.go", "!slices.Equal(a.survivors, survivors)", "false"},
+	"signatures unread": {"party.go", "err := a.terms.CheckAgreed(a.survivors, site, signatures[i]); err != nil",
+		"err := error(nil); err != nil || site == string(signatures[i])"},
+}
+
+// The tests of this package fail with each mistake:
+//
+//	go test ./internal/masking -run Mutants -mutants
+//
+// The mistakes are made in copies of the files, which take their places in a build by -overlay.
+func TestMutants(t *testing.T) {
+	for name, m := range mutants {
+		t.Run(name, func(t *testing.T) {
+			raw := string(testkit.Read(t, m.file))
+			if strings.Count(raw, m.right) != 1 {
+				t.Fatalf("%s has %d times %q; name what is to be wrong now", m.file, strings.Count(raw, m.right), m.right)
+			}
+			if !*tryMutants {
+				return
+			}
+			dir := t.TempDir()
+			mutant := filepath.Join(dir, m.file)
+			testkit.Must(t, os.WriteFile(mutant, []byte(strings.Replace(raw, m.right, m.wrong, 1)), 0o600))
+			overlay := filepath.Join(dir, "overlay.json")
+			whole := testkit.Value(filepath.Abs(m.file))
+			testkit.Must(t, os.WriteFile(overlay, testkit.Value(json.Marshal(
+				map[string]map[string]string{"Replace": {whole: mutant}})), 0o600))
+			c := exec.CommandContext(testkit.Within(t), "go", "test", "-overlay", overlay, "-skip", "Mutants", ".")
+			said, err := c.CombinedOutput()
+			if err == nil || !strings.Contains(string(said), "--- FAIL") {
+				t.Errorf("no test fails: %v\n%s", err, said)
+			}
+		})
+	}
+}

@@ -33,6 +33,7 @@ func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 	signing := func(change func(*conclavev1.Agreed)) lie {
 		return changed(func(m *conclavev1.WorkRequest) { change(m.GetAgreed()) })
 	}
+	type revealed = conclavev1.Revealed
 	revealing := func(change func(*conclavev1.Revealed)) lie {
 		return changed(func(m *conclavev1.WorkRequest) { change(m.GetRevealed()) })
 	}
@@ -64,9 +65,9 @@ func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 		"sends no numbers":           {atAnswer, resized(-maskedEntries), 1},
 		"signs with other bytes":     {atAgreement, signing(func(m *conclavev1.Agreed) { m.Signature[9]++ }), 2},
 		"signs with none":            {atAgreement, signing(func(m *conclavev1.Agreed) { m.Signature = nil }), 2},
-		"reveals a short seed":       {atSeeds, revealing(func(m *conclavev1.Revealed) { m.Own = []byte{1} }), 2},
-		"reveals a long seed":        {atSeeds, revealing(func(m *conclavev1.Revealed) { m.Own = make([]byte, 1<<20) }), 2},
-		"reveals a seed of nobody":   {atSeeds, revealing(func(m *conclavev1.Revealed) { m.Lost = make([][]byte, 1) }), 2},
+		"reveals a short seed":       {atSeeds, revealing(func(m *revealed) { m.Own = []byte{1} }), 2},
+		"reveals a long seed":        {atSeeds, revealing(func(m *revealed) { m.Own = make([]byte, 1<<20) }), 2},
+		"reveals a seed of nobody":   {atSeeds, revealing(func(m *revealed) { m.Lost = make([][]byte, 1) }), 2},
 		"sends numbers for a name":   {atAgreement, numbers, 2},
 		"sends numbers for its seed": {atSeeds, numbers, 2},
 	} {

@@ -3,8 +3,10 @@ package masking
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -219,6 +221,36 @@ func TestTranscriptsHaveNoSecrets(t *testing.T) {
 			if i < 3 && other != i && has(a.seeds[other][:]) {
 				t.Errorf("the seed that %s and %s share is in it", p.site, r.parties[other].site)
 			}
+		}
+	}
+}
+
+// A member that colludes may sign any run key. Points whose shared secret is known to all, and keys of another
+// length, are refused.
+func TestPointsOfLowOrderAreRefused(t *testing.T) {
+	points := map[string]string{
+		"0":               "0000000000000000000000000000000000000000000000000000000000000000",
+		"1":               "0100000000000000000000000000000000000000000000000000000000000000",
+		"of order 8":      "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+		"of order 8, too": "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+		"p - 1":           "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+		"p":               "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+		"p + 1":           "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+		"nothing":         "", "a byte short": "09", "a byte long": "09" + strings.Repeat("00", 32),
+	}
+	for name, point := range points {
+		r := newRun(t, 3, 3, 2)
+		colluder := r.parties[2]
+		terms := r.terms(0, 8, 0, 1, 2)
+		k := &conclavev1.RunKey{Site: "c", Identity: colluder.identity,
+			Exchange: testkit.Value(hex.DecodeString(point))}
+		k.Signature = testkit.Value(sign(colluder.signer, signedKey(terms.Run, terms.Spec, k)))
+		terms.Members[2] = k
+		if _, err := r.parties[0].Begin(terms); err == nil || !strings.Contains(err.Error(), `the run key of "c"`) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := r.parties[0].Agree(terms.Run, 0, sites(0, 1, 2)); err == nil {
+			t.Errorf("%s: it agrees to an attempt that it refused", name)
 		}
 	}
 }

@@ -39,7 +39,8 @@ func TestMutants(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			raw := string(testkit.Read(t, m.file))
 			if strings.Count(raw, m.right) != 1 {
-				t.Fatalf("%s has %d times %q; name what is to be wrong now", m.file, strings.Count(raw, m.right), m.right)
+				t.Fatalf("%s has %d times %q; name what is to be wrong now", m.file, strings.Count(raw, m.right),
+					m.right)
 			}
 			if !*tryMutants {
 				return

@@ -88,6 +88,13 @@ func (p *Party) Key(run string, spec Digest, g Group) (*conclavev1.RunKey, error
 	return k, nil
 }
 
+// Takes says whether the party has a key of a run, so that it is masked.
+func (p *Party) Takes(run string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.runs[run] != nil
+}
+
 // Over forgets a run's keys and attempts.
 func (p *Party) Over(run string) {
 	p.mu.Lock()

@@ -67,6 +67,13 @@ func (m *masks) key(s announced) (*conclavev1.RunKey, error) {
 	return party.Key(s.GetName(), s.digest(), *g)
 }
 
+// takes says whether the node gave a masked run a key.
+func (m *masks) takes(run string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.made != nil && m.made.Takes(run)
+}
+
 // over forgets a run.
 func (m *masks) over(run string) {
 	m.mu.Lock()
@@ -92,6 +99,9 @@ func (m *masks) begin(t task, kinds question.Registry, p *question.Public) (*mas
 	switch {
 	case err != nil:
 		return nil, err
+	case g == nil && t.masked == nil && m.takes(t.run):
+		return nil, fmt.Errorf("run %q is masked, by the spec for which this node gave it a key; the aggregator asks "+
+			"it under another one now: open a run of another name", t.run)
 	case g == nil && t.masked == nil:
 		return nil, nil
 	case g == nil:

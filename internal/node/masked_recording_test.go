@@ -34,7 +34,8 @@ type recorder struct {
 }
 
 func (r *recorder) intercept(
-	ctx context.Context, d *grpc.StreamDesc, c *grpc.ClientConn, method string, open grpc.Streamer, o ...grpc.CallOption,
+	ctx context.Context, d *grpc.StreamDesc, c *grpc.ClientConn, method string, open grpc.Streamer,
+	o ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
 	s, err := open(ctx, d, c, method, o...)
 	return recorded{s, r}, err
@@ -98,8 +99,8 @@ func wantUniform(t *testing.T, what string, values []int64) {
 		statistic += (n - expected) * (n - expected) / expected
 	}
 	if limit := (distuv.ChiSquared{K: 255}).Quantile(1 - perCheck); statistic > limit || expected < 20 {
-		t.Errorf("%s: chi-squared %.0f of %d numbers, above %.0f with a probability of %g", what, statistic, len(values),
-			limit, perCheck)
+		t.Errorf("%s: chi-squared %.0f of %d numbers, above %.0f with a probability of %g", what, statistic,
+			len(values), limit, perCheck)
 	}
 }
 

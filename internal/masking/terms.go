@@ -32,7 +32,9 @@ type Terms struct {
 }
 
 // Digest names the attempt: two that differ in anything have different ones.
-func (t *Terms) Digest() Digest {
+func (t *Terms) Digest() Digest { return t.encoding().digest() }
+
+func (t *Terms) encoding() encoding {
 	e := encode("terms").text(t.Run).bytes(t.Spec[:]).number(t.Round).number(t.Fence).number(t.Counter).
 		bytes(t.Question[:]).number(uint64(t.Entries))
 	tt, w, q := t.Share.Parameters()
@@ -41,7 +43,7 @@ func (t *Terms) Digest() Digest {
 	for _, m := range t.Members {
 		e = e.text(m.GetSite()).bytes(m.GetExchange()).bytes(m.GetIdentity()).bytes(m.GetSignature())
 	}
-	return e.digest()
+	return e
 }
 
 // checkOrder says whether a quorum of members, each once and in order, is to take part. Their keys are verified

@@ -102,6 +102,7 @@ func (r *maskedRun) opened(release *conclavev1.Release, sites ...string) {
 
 // What a member of a masked run is asked for, one after the other.
 const (
+	atPermit    = "permit"
 	atAnswer    = "answer"
 	atAgreement = "agreement"
 	atSeeds     = "seeds"
@@ -227,7 +228,7 @@ func (m *member) reply(in *conclavev1.WorkResponse, round *assembled) (
 			return "", nil, err
 		}
 		key, err := m.party.Key(spec.GetName(), sha256.Sum256(in.GetTerms().GetSpec()), g)
-		return "", &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Permitted{
+		return atPermit, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Permitted{
 			Permitted: &conclavev1.Permitted{Run: p.GetRun(), Round: p.GetRound(), Key: key}}}, err
 	case in.GetPart() != nil:
 		p := in.GetPart()

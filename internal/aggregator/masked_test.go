@@ -37,6 +37,9 @@ func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 	revealing := func(change func(*conclavev1.Revealed)) lie {
 		return changed(func(m *conclavev1.WorkRequest) { change(m.GetRevealed()) })
 	}
+	permitting := func(change func(*conclavev1.RunKey)) lie {
+		return changed(func(m *conclavev1.WorkRequest) { change(m.GetPermitted().GetKey()) })
+	}
 	leaves := func(r *maskedRun, _ *conclavev1.WorkRequest) *conclavev1.WorkRequest {
 		r.members["south"].life.end()
 		return nil
@@ -51,6 +54,9 @@ func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 		// attempts is how often the others are asked.
 		attempts int
 	}{
+		"shows a large key":          {atPermit, permitting(func(k *conclavev1.RunKey) { k.Identity = make([]byte, 1<<20) }), 1},
+		"shows another key":          {atPermit, permitting(func(k *conclavev1.RunKey) { k.Exchange[0]++ }), 1},
+		"shows no key":               {atPermit, permitting(func(k *conclavev1.RunKey) { proto.Reset(k) }), 1},
 		"leaves before its answer":   {atAnswer, leaves, 1},
 		"leaves before it agrees":    {atAgreement, leaves, 2},
 		"leaves before its seeds":    {atSeeds, leaves, 2},

@@ -2,6 +2,10 @@ package masking
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -246,11 +250,40 @@ func TestPointsOfLowOrderAreRefused(t *testing.T) {
 			Exchange: testkit.Value(hex.DecodeString(point))}
 		k.Signature = testkit.Value(sign(colluder.signer, signedKey(terms.Run, terms.Spec, k)))
 		terms.Members[2] = k
-		if _, err := r.parties[0].Begin(terms); err == nil || !strings.Contains(err.Error(), `the run key of "c"`) {
+		if _, err := r.parties[0].Begin(terms); err == nil || !strings.Contains(err.Error(), `the run key of "c"`) &&
+			!strings.Contains(err.Error(), "a run key of 33, ") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := r.parties[0].Agree(terms.Run, 0, sites(0, 1, 2)); err == nil {
 			t.Errorf("%s: it agrees to an attempt that it refused", name)
 		}
+	}
+}
+
+// A run key is refused that is larger than any can be, whoever signed it: peers keep keys.
+func TestLargeKeysAreRefused(t *testing.T) {
+	r := newRun(t, 3, 3, 2)
+	colluder := r.parties[2]
+	for name, change := range map[string]func(*conclavev1.RunKey){
+		"a name":      func(k *conclavev1.RunKey) { k.Site = strings.Repeat("c", maxSite+1) },
+		"a point":     func(k *conclavev1.RunKey) { k.Exchange = make([]byte, 1<<20) },
+		"an identity": func(k *conclavev1.RunKey) { k.Identity = append(k.Identity, make([]byte, maxIdentity)...) },
+		"a signature": func(k *conclavev1.RunKey) { k.Signature = append(k.Signature, make([]byte, maxSignature)...) },
+	} {
+		terms := r.terms(0, 8, 0, 1, 2)
+		k := proto.Clone(testkit.Value(colluder.Key(terms.Run, terms.Spec, r.group))).(*conclavev1.RunKey)
+		change(k)
+		terms.Members[2] = k
+		if _, err := r.parties[0].Begin(terms); err == nil || !strings.Contains(err.Error(), "are the most") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// The largest that there can be fit: on P-521, with a name of the longest.
+	key := testkit.Value(ecdsa.GenerateKey(elliptic.P521(), rand.Reader))
+	p := testkit.Value(NewParty(strings.Repeat("s", maxSite), key))
+	g := Group{Quorum: 2, Members: []Member{r.group.Members[0], {p.site, sha256.Sum256(p.identity)}}}
+	for i := range 20 { // signatures differ in length
+		k := testkit.Value(p.Key(fmt.Sprint(i), r.spec, g))
+		testkit.Must(t, CheckKey(fmt.Sprint(i), r.spec, g, k))
 	}
 }

@@ -70,8 +70,29 @@ func signedKey(run string, spec Digest, k *conclavev1.RunKey) encoding {
 	return encode("run key").text(run).bytes(spec[:]).text(k.GetSite()).bytes(k.GetExchange())
 }
 
+// The largest parts that a run key can have: a name of a site, and an ECDSA key on P-521 with a signature of it.
+const (
+	maxSite      = 128
+	maxIdentity  = 160
+	maxSignature = 144
+)
+
+// Fits refuses a run key that is larger than any can be, before it is kept.
+func Fits(k *conclavev1.RunKey) error {
+	if len(k.GetSite()) > maxSite || len(k.GetExchange()) > seedBytes || len(k.GetIdentity()) > maxIdentity ||
+		len(k.GetSignature()) > maxSignature {
+		return fmt.Errorf("a run key of %d, %d and %d bytes for a site whose name has %d; %d, %d, %d and %d are the "+
+			"most", len(k.GetExchange()), len(k.GetIdentity()), len(k.GetSignature()), len(k.GetSite()), seedBytes,
+			maxIdentity, maxSignature, maxSite)
+	}
+	return nil
+}
+
 // CheckKey says whether a run key is that of a member.
 func CheckKey(run string, spec Digest, g Group, k *conclavev1.RunKey) error {
+	if err := Fits(k); err != nil {
+		return err
+	}
 	if !g.Has(k.GetSite(), k.GetIdentity()) {
 		return fmt.Errorf("%q with the key that it shows is no member of run %q; members stand in the run's spec, "+
 			"with "+

@@ -178,7 +178,8 @@ func TestVectors(t *testing.T) {
 		AddUp(sum, masked)
 		AddUp(v.Total, answer.Vector)
 		AddUp(v.Total, answer.Noise)
-		v.Agreed.Signatures = append(v.Agreed.Signatures, testkit.Value(p.Agree(v.Run, terms.Round, v.Agreed.Survivors)))
+		signature := testkit.Value(p.Agree(v.Run, terms.Round, v.Agreed.Survivors))
+		v.Agreed.Signatures = append(v.Agreed.Signatures, signature)
 	}
 	var signatures [][]byte
 	for _, s := range v.Agreed.Signatures {

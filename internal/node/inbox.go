@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"google.golang.org/protobuf/proto"
+
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -35,9 +37,13 @@ type task struct {
 	wanted   context.Context // of a round, until it is withdrawn; nil of others
 }
 
-// bytes are those that came down the stream for it.
+// longestRun is the longest name of a run; see runRule.
+const longestRun = 128
+
+// bytes are those that came down the stream for it. A name is counted where it can be none: it is kept to be refused.
 func (t task) bytes() int {
-	n := len(t.spec.raw)
+	n := len(t.spec.raw) + max(0, len(t.run)-longestRun) + proto.Size(t.masked) + proto.Size(t.permit) +
+		proto.Size(t.opens)
 	if t.question != nil {
 		n += t.question.bytes
 	}
@@ -81,7 +87,7 @@ func (b *inbox) put(t task) error {
 	if b.add(t) {
 		return nil
 	}
-	t.question, t.spec, t.refusal = nil, announced{}, errFull
+	t.question, t.masked, t.spec, t.refusal = nil, nil, announced{}, errFull
 	return b.putBeside(t)
 }
 

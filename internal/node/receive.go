@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"go.uber.org/zap"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/question"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -75,6 +77,10 @@ func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) 
 		p := m.GetPart()
 		if p.Part == 0 {
 			parts.terms, parts.masked = m.GetTerms(), m.GetMasked()
+			if err := fewMembers(len(parts.masked.GetMembers())); err != nil {
+				*parts = assembly{run: p.Run, round: p.Round, broken: true}
+				return in.put(task{run: p.Run, round: p.Round, attempt: m.Attempt, refusal: err})
+			}
 		}
 		q, err := parts.add(p)
 		if q == nil && err == nil {
@@ -86,10 +92,10 @@ func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) 
 		})
 	case m.GetSurvivors() != nil:
 		s := m.GetSurvivors()
-		return in.putBeside(task{run: s.Run, round: s.Round, attempt: m.Attempt, opens: m})
+		return in.putBeside(opening(s.Run, s.Round, m, len(s.Sites)))
 	case m.GetAgreement() != nil:
 		a := m.GetAgreement()
-		return in.putBeside(task{run: a.Run, round: a.Round, attempt: m.Attempt, opens: m})
+		return in.putBeside(opening(a.Run, a.Round, m, len(a.Signatures)))
 	case m.GetWithdraw() != nil:
 		w := m.GetWithdraw()
 		if w.Over {
@@ -106,4 +112,21 @@ func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) 
 		n.log.Warn("the aggregator sent a message that this node does not know; update the node")
 	}
 	return nil
+}
+
+// fewMembers refuses what names more members than a masked run has.
+func fewMembers(n int) error {
+	if n > masking.MaxMembers {
+		return fmt.Errorf("a masked round of %d members; %d are the most", n, masking.MaxMembers)
+	}
+	return nil
+}
+
+// opening is what follows the answers to a masked round, about so many members.
+func opening(run string, round uint64, m *conclavev1.WorkResponse, members int) task {
+	t := task{run: run, round: round, attempt: m.Attempt, opens: m}
+	if t.refusal = fewMembers(members); t.refusal != nil {
+		t.opens = nil
+	}
+	return t
 }

@@ -5,15 +5,21 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/messages"
 	"github.com/conclave-dp/conclave/internal/parts"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // protocol is the version of the wire contract this node speaks.
 const protocol = 5
+
+// mostMessages bounds the messages and texts within a message of the aggregator, each of which may take two
+// bytes on the wire and a hundred in memory. A page of the ledger has the most of them, one for each entry in 4 MiB.
+const mostMessages = 1 << 15
 
 type workStream = conclavev1.TeacherService_WorkClient
 
@@ -32,7 +38,7 @@ func (n *Node) work(stopping context.Context, client conclavev1.TeacherServiceCl
 	}()
 	others.Go(func() { n.drain(ctx, stopping, cancel) })
 	others.Go(func() { n.ledger.saveOften(ctx, n.log) })
-	stream, err := client.Work(ctx)
+	stream, err := client.Work(ctx, grpc.ForceCodecV2(messages.NewCodec(mostMessages)))
 	if err != nil {
 		return err
 	}

@@ -62,8 +62,10 @@ type Execution struct {
 	// that collects uses them.
 	asking, noted bool
 
-	// masked is the attempt at a masked round that is under way, nil where there is none.
-	masked *attempt
+	// masked is the attempt at a masked round that is under way, nil where there is none; runKeys says which run
+	// keys of nodes are those of members.
+	masked  *attempt
+	runKeys map[*conclavev1.RunKey]bool
 
 	outcome
 }
@@ -137,7 +139,6 @@ func newExecution(q inquiry, outer *Execution) *Execution {
 		inquiry: q,
 		woken:   make(chan struct{}, 1),
 		open:    true,
-		counts:  make([]int64, q.question.Length()),
 		outer:   outer,
 		audience: audience{
 			progress:  &conclavev1.Progress{TeachersNeeded: q.spec.Quorum},
@@ -146,6 +147,9 @@ func newExecution(q inquiry, outer *Execution) *Execution {
 			idleSince: time.Now(),
 		},
 		outcome: outcome{done: make(chan struct{})},
+	}
+	if q.spec.Masked == nil { // each attempt has a sum of its own
+		e.counts = make([]int64, q.question.Length())
 	}
 	within := context.Background()
 	if outer != nil {

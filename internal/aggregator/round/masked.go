@@ -105,7 +105,7 @@ func (e *Execution) members(ps *permits, left map[*peer.Node]bool) (nodes []*pee
 			denied = append(denied, n.ID.String()+" "+s.problem)
 			s.state = unsent // its site may think better of it
 		case len(ps.willing) == was:
-		case masking.CheckKey(e.key.Run, e.specDigest(), *g, n.RunKey(e.key.Run)) != nil:
+		case !e.showsKey(n):
 			denied = append(denied, n.ID.String()+" showed no run key of a member")
 		default:
 			nodes = append(nodes, n)
@@ -130,6 +130,21 @@ func (e *Execution) members(ps *permits, left map[*peer.Node]bool) (nodes []*pee
 		WaitingFor: someOf(append(waitingFor, denied...)),
 	})
 	return nodes, ps.unanswered, nil
+}
+
+// showsKey says whether a node showed a run key of a member. It is looked at again and again, and verified
+// once. Callers hold e.mu.
+func (e *Execution) showsKey(n *peer.Node) bool {
+	k := n.RunKey(e.key.Run)
+	good, known := e.runKeys[k]
+	if !known {
+		if e.runKeys == nil {
+			e.runKeys = map[*conclavev1.RunKey]bool{}
+		}
+		good = masking.CheckKey(e.key.Run, e.specDigest(), *e.spec.Masked, k) == nil
+		e.runKeys[k] = good
+	}
+	return good
 }
 
 // specDigest is that of the run's spec as sites get it.

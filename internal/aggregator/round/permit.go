@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/payload"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/masking"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -92,7 +93,12 @@ func (d *Dataset) decide(n *peer.Node, key payload.Key, answer *conclavev1.WorkR
 		is, why = peer.Denied, "sent an answer where it was asked whether it may"
 		err = fault.Rejectf(fault.Malformed, "node %v %s", n.ID, why)
 	}
-	if !n.Decide(key.Run, answer.GetAttempt(), is, why, answer.GetPermitted().GetKey()) {
+	runKey := answer.GetPermitted().GetKey()
+	if unfit := masking.Fits(runKey); unfit != nil {
+		is, why, runKey = peer.Denied, "sent "+unfit.Error(), nil
+		err = fault.Rejectf(fault.Oversized, "node %v %s", n.ID, why)
+	}
+	if !n.Decide(key.Run, answer.GetAttempt(), is, why, runKey) {
 		return false, nil
 	}
 	for _, e := range d.openIn(key.Run) { // perhaps of another round than the one that asked

@@ -1,0 +1,82 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/masking"
+	"github.com/conclave-dp/conclave/internal/messages"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// What waits at a node of masked rounds counts as what else waits does, so that nothing of it is without bound.
+func TestWhatWaitsOfMaskedRoundsIsCounted(t *testing.T) {
+	const large = 1 << 20
+	text := strings.Repeat("x", large)
+	for name, waits := range map[string]task{
+		"an attempt": {masked: &conclavev1.MaskedRound{Members: []*conclavev1.RunKey{{Signature: []byte(text)}}}},
+		"a list": opening("r", 0, &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Survivors{
+			Survivors: &conclavev1.Survivors{Sites: []string{text}}}}, 1),
+		"an agreement": opening("r", 0, &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Agreement{
+			Agreement: &conclavev1.Agreement{Signatures: [][]byte{[]byte(text)}}}}, 1),
+		"a permit": {permit: &conclavev1.Permit{Kind: text}},
+		"a name":   {run: text + strings.Repeat("x", longestRun)},
+	} {
+		in := newInbox()
+		var err error
+		n := 0
+		for ; err == nil && n <= maxWaiting; n++ {
+			err = in.putBeside(waits)
+		}
+		if !errors.Is(err, errFlooded) || n > maxWaitingBytes/large+1 {
+			t.Errorf("%s: %d were kept, %v", name, n, err)
+		}
+	}
+}
+
+// Lists that name more members than a masked run has are refused, and not kept.
+func TestListsOfTooManyMembersAreRefused(t *testing.T) {
+	h := newHostile(t, 2, 0, "east", "north")
+	many := slices.Repeat([]*conclavev1.RunKey{{Site: "x"}}, masking.MaxMembers+1)
+	r := embeddingRound("r", 0)
+	masked := h.attempt(many...)
+	h.refused("an attempt", h.ask("north", r, h.terms, masked), "a masked round of 201 members")
+	h.refused("a list", h.survivors("north", "r", 0, slices.Repeat([]string{"x"}, 201)...), "of 201 members")
+	h.refused("an agreement", h.agreement("north", "r", 0, make([][]byte, 201)...), "of 201 members")
+	in, parts := newInbox(), assembly{}
+	messages := messagesOf(t, r, h.terms, 1)
+	messages[0].Masked = masked
+	testkit.Must(t, h.nodes["north"].dispatch(messages[0], &parts, in))
+	if todo, ok := in.take(); !ok || todo.bytes() != 0 || parts.masked != nil {
+		t.Errorf("kept are %d bytes", todo.bytes())
+	}
+	h.answers(r, h.attempt(h.keys...), "north") // a round after it is as ever
+}
+
+// A message of more parts than any honest one has is refused before it is decoded, where two bytes become a hundred.
+func TestCrowdedMessagesAreNotDecoded(t *testing.T) {
+	decode := func(raw []byte) error {
+		return messages.NewCodec(mostMessages).Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw)}, new(conclavev1.WorkResponse))
+	}
+	crowd := testkit.Value(proto.Marshal(&conclavev1.MaskedRound{
+		Members: slices.Repeat([]*conclavev1.RunKey{{}}, mostMessages)}))
+	raw := protowire.AppendBytes(protowire.AppendTag(nil, 10, protowire.BytesType), crowd)
+	if err := decode(raw); !errors.Is(err, messages.ErrCrowded) {
+		t.Errorf("%d members: %v", mostMessages, err)
+	}
+	lines := slices.Repeat([][]byte{bytes.Repeat([]byte("x"), 250)}, 4<<20/253) // the largest page of a ledger
+	page := testkit.Value(proto.Marshal(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Entries{
+		Entries: &conclavev1.LedgerEntries{Lines: lines}}}))
+	testkit.Must(t, decode(page))
+	if err := decode([]byte{0xff}); err == nil {
+		t.Error("what is no message is decoded")
+	}
+}

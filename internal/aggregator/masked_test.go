@@ -37,6 +37,7 @@ func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 	revealing := func(change func(*conclavev1.Revealed)) lie {
 		return changed(func(m *conclavev1.WorkRequest) { change(m.GetRevealed()) })
 	}
+	type runKey = conclavev1.RunKey
 	permitting := func(change func(*conclavev1.RunKey)) lie {
 		return changed(func(m *conclavev1.WorkRequest) { change(m.GetPermitted().GetKey()) })
 	}
@@ -54,9 +55,9 @@ func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 		// attempts is how often the others are asked.
 		attempts int
 	}{
-		"shows a large key":          {atPermit, permitting(func(k *conclavev1.RunKey) { k.Identity = make([]byte, 1<<20) }), 1},
-		"shows another key":          {atPermit, permitting(func(k *conclavev1.RunKey) { k.Exchange[0]++ }), 1},
-		"shows no key":               {atPermit, permitting(func(k *conclavev1.RunKey) { proto.Reset(k) }), 1},
+		"shows a large key":          {atPermit, permitting(func(k *runKey) { k.Identity = make([]byte, 1<<20) }), 1},
+		"shows another key":          {atPermit, permitting(func(k *runKey) { k.Exchange[0]++ }), 1},
+		"shows no key":               {atPermit, permitting(func(k *runKey) { proto.Reset(k) }), 1},
 		"leaves before its answer":   {atAnswer, leaves, 1},
 		"leaves before it agrees":    {atAgreement, leaves, 2},
 		"leaves before its seeds":    {atSeeds, leaves, 2},

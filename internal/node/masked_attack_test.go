@@ -24,7 +24,7 @@ import (
 
 // hostile is an aggregator that says what it likes to real nodes, a member each of one masked run.
 type hostile struct {
-	t     *testing.T
+	t     testing.TB
 	sites []string
 	nodes map[string]*Node
 	group masking.Group
@@ -36,7 +36,7 @@ type hostile struct {
 const ofMasked = "datasets: [{name: d, epsilon: 5, delta: 1e-5, pipelines: [embed, dpgan], approval: automatic}]"
 
 // newHostile makes nodes of sites, each with a policy, and has their keys of run r.
-func newHostile(t *testing.T, quorum, colluding int, sites ...string) *hostile {
+func newHostile(t testing.TB, quorum, colluding int, sites ...string) *hostile {
 	t.Helper()
 	h := &hostile{
 		t: t, sites: sites, nodes: map[string]*Node{}, group: masking.Group{Quorum: quorum, Colluding: colluding},

@@ -61,10 +61,12 @@ func TestListsOfTooManyMembersAreRefused(t *testing.T) {
 	h.answers(r, h.attempt(h.keys...), "north") // a round after it is as ever
 }
 
-// A message of more parts than any honest one has is refused before it is decoded, where two bytes become a hundred.
+// A message of more parts than any honest one has is refused before it is decoded, where two bytes become
+// a hundred.
 func TestCrowdedMessagesAreNotDecoded(t *testing.T) {
 	decode := func(raw []byte) error {
-		return messages.NewCodec(mostMessages).Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw)}, new(conclavev1.WorkResponse))
+		m := new(conclavev1.WorkResponse)
+		return messages.NewCodec(mostMessages).Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw)}, m)
 	}
 	crowd := testkit.Value(proto.Marshal(&conclavev1.MaskedRound{
 		Members: slices.Repeat([]*conclavev1.RunKey{{}}, mostMessages)}))
@@ -72,7 +74,8 @@ func TestCrowdedMessagesAreNotDecoded(t *testing.T) {
 	if err := decode(raw); !errors.Is(err, messages.ErrCrowded) {
 		t.Errorf("%d members: %v", mostMessages, err)
 	}
-	lines := slices.Repeat([][]byte{bytes.Repeat([]byte("x"), 250)}, 4<<20/253) // the largest page of a ledger
+	// The largest page of a ledger.
+	lines := slices.Repeat([][]byte{bytes.Repeat([]byte("x"), 250)}, 4<<20/253)
 	page := testkit.Value(proto.Marshal(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Entries{
 		Entries: &conclavev1.LedgerEntries{Lines: lines}}}))
 	testkit.Must(t, decode(page))

@@ -280,13 +280,13 @@ func (m *member) answer(r *assembled) (*conclavev1.WorkRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	share, err := masking.ShareOf(plan[round.GetPlanned()], round.GetSum(), g)
+	entries, share, err := masking.Asked(plan[round.GetPlanned()], round, g)
 	if err != nil {
 		return nil, err
 	}
 	a, err := m.party.Begin(&masking.Terms{
 		Run: r.run, Spec: sha256.Sum256(r.terms.GetSpec()), Group: g, Round: r.number, Fence: r.masked.GetFence(),
-		Counter: r.masked.GetCounter(), Question: sha256.Sum256(r.raw), Entries: int(round.GetSum().GetEntries()),
+		Counter: r.masked.GetCounter(), Question: sha256.Sum256(r.raw), Entries: entries,
 		Share: share, Members: r.masked.GetMembers(),
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ var mutants = map[string]struct{ file, right, wrong string }{
 	"half the share": {"party.go", "\tAddUp(vector, noise)\n",
 		"\tfor i := range noise {\n\t\tnoise[i] /= 2\n\t}\n\tAddUp(vector, noise)\n"},
 	"an own seed for all attempts":    {"party.go", "own: newSeed(),", "own: [seedBytes]byte{1},"},
-	"a pair's seed for all attempts":  {"mask.go", `encode("pair").bytes(terms[:])`, `encode("pair")`},
+	"a pair's seed for all attempts":  {"mask.go", `encode("round").bytes(terms[:])`, `encode("round")`},
 	"the attempt is not in the terms": {"terms.go", ".number(t.Fence).number(t.Counter)", ""},
 	"a mask left out":                 {"party.go", "\taddMask(vector, a.own, false)\n", ""},
 	"seeds of survivors":              {"party.go", "!slices.Contains(a.survivors, m.GetSite())", `m.GetSite() != ""`},

@@ -108,7 +108,7 @@ func vectorRound(t *testing.T) (terms *Terms, parties []*Party, v vectors) {
 		k := &conclavev1.RunKey{Site: site, Exchange: key.PublicKey().Bytes(), Identity: p.identity}
 		signed := signedKey(v.Run, spec, k)
 		k.Signature = testkit.Value(sign(signer, signed))
-		p.runs[v.Run] = &partyRun{spec: spec, key: key, wire: k}
+		p.runs[v.Run] = &partyRun{spec: spec, key: key, wire: k, pairs: map[string]pair{}}
 		fingerprint := sha256.Sum256(p.identity)
 		group.Members = append(group.Members, Member{site, fingerprint})
 		v.Members = append(v.Members, memberVector{site, signer.Seed(), p.identity, fingerprint[:], key.Bytes(),

@@ -261,12 +261,12 @@ func TestNodesRefuseAttempts(t *testing.T) {
 		"masks in an unmasked run": {r, h.spec(func(s *conclavev1.RunSpec) { s.Masked = nil }),
 			h.attempt(h.keys...), "names no members"},
 		"masks in no run":                  {r, nil, h.attempt(h.keys...), "names no members"},
-		"the same name with other noise":   {r, less, h.attempt(h.keys...), "its signature is not"},
-		"the same name with other members": {r, fewer, h.attempt(h.keys...), "its signature is not"},
+		"the same name with other noise":   {r, less, h.attempt(h.keys...), "not among those"},
+		"the same name with other members": {r, fewer, h.attempt(h.keys...), "not among those"},
 		"another kind":                     {voteRound("r", 3), h.terms, h.attempt(h.keys...), "does not pay for what"},
 		"votes": {voteRound("r", 3), h.spec(func(s *conclavev1.RunSpec) {
-			s.Plan = []*conclavev1.Planned{{Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "gnmax",
-				Sigma: 50}}}
+			s.Plan = []*conclavev1.Planned{{Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "lnmax",
+				Lambda: 1}}}
 		}), h.attempt(h.keys...), "a masked run cannot draw"},
 	} {
 		h.refused(name, h.ask(at, c.round, c.terms, c.masked), c.want)

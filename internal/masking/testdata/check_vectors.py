@@ -37,7 +37,8 @@ for p in v["pairs"]:
     a, b = (members[sites.index(p[x])] for x in ("first", "second"))
     shared = X25519PrivateKey.from_private_bytes(octets(a["run_private_key"])).exchange(
         X25519PublicKey.from_public_bytes(octets(b["exchange"])))
-    seeds[p["first"], p["second"]] = hkdf(shared, encode("pair", terms, p["first"], p["second"]))
+    secret = hkdf(shared, encode("pair", spec, a["site"], octets(a["exchange"]), b["site"], octets(b["exchange"])))
+    seeds[p["first"], p["second"]] = hkdf(secret, encode("round", terms))
     assert seeds[p["first"], p["second"]] == octets(p["seed"])
 n, total, u = r["entries"], [0] * r["entries"], v["agreed"]["survivors"]
 for a in v["answers"]:

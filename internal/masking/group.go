@@ -1,7 +1,6 @@
 package masking
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/sha256"
 	"crypto/x509"
@@ -18,16 +17,16 @@ const MaxMembers = 200
 
 // Member is a site of a masked run.
 type Member struct {
-	Site string
-	Key  [sha256.Size]byte // SHA-256 of the public key of its certificate (PKIX, DER)
+	Site string      `json:"site"`
+	Key  Fingerprint `json:"key"` // of its certificate
 }
 
 // Group is among whom the sums of a run are masked. N, q and c of the package's documentation are
 // the number of its members, Quorum and Colluding.
 type Group struct {
-	Members   []Member // in the order of their sites
-	Quorum    int
-	Colluding int
+	Members   []Member `json:"members"` // in the order of their sites
+	Quorum    int      `json:"quorum"`
+	Colluding int      `json:"colluding"`
 }
 
 // MemberOf is a site with the public key of its certificate.
@@ -52,7 +51,7 @@ func Parse(m *conclavev1.Masked) (Group, error) {
 				"public "+
 				"key, %d bytes", member.GetSite(), len(member.GetKey()), sha256.Size)
 		}
-		g.Members = append(g.Members, Member{member.GetSite(), [sha256.Size]byte(member.GetKey())})
+		g.Members = append(g.Members, Member{member.GetSite(), Fingerprint(member.GetKey())})
 	}
 	return g, g.Validate()
 }
@@ -66,23 +65,30 @@ func (g Group) Wire() *conclavev1.Masked {
 	return m
 }
 
-// Validate reports what keeps a group from hiding anything.
-func (g Group) Validate() error {
-	n := len(g.Members)
+// CheckNumbers reports what keeps so many sites, with a quorum of which some may collude, from hiding anything.
+func CheckNumbers(n, quorum, colluding int) error {
 	switch {
 	case n < 2:
 		return fmt.Errorf("a masked run of %d sites; with one there is nobody to hide its sum among: name two or more "+
 			"members, or ask without masks", n)
 	case n > MaxMembers:
 		return fmt.Errorf("a masked run of %d sites; %d are the most", n, MaxMembers)
-	case g.Colluding < 0 || g.Colluding > n-1:
-		return fmt.Errorf("colluding is %d of %d sites; use 0 to %d, so that one honest site is left", g.Colluding, n,
+	case colluding < 0 || colluding > n-1:
+		return fmt.Errorf("colluding is %d of %d sites; use 0 to %d, so that one honest site is left", colluding, n,
 			n-1)
-	case g.Quorum < LeastQuorum(n, g.Colluding) || g.Quorum > n:
+	case quorum < LeastQuorum(n, colluding) || quorum > n:
 		return fmt.Errorf("a quorum of %d of %d sites, of which %d may collude; use %d to %d: below that two sums "+
-			"without a common honest site could be opened", g.Quorum, n, g.Colluding, LeastQuorum(n, g.Colluding), n)
+			"without a common honest site could be opened", quorum, n, colluding, LeastQuorum(n, colluding), n)
 	}
-	keys := map[[sha256.Size]byte]string{}
+	return nil
+}
+
+// Validate reports what keeps a group from hiding anything.
+func (g Group) Validate() error {
+	if err := CheckNumbers(len(g.Members), g.Quorum, g.Colluding); err != nil {
+		return err
+	}
+	keys := map[Fingerprint]string{}
 	for i, m := range g.Members {
 		switch other, taken := keys[m.Key]; {
 		case m.Site == "":
@@ -119,6 +125,5 @@ func (g Group) find(site string) (Member, bool) {
 // Has says whether a site with a public key (PKIX, DER) is a member.
 func (g Group) Has(site string, identity []byte) bool {
 	m, ok := g.find(site)
-	sum := sha256.Sum256(identity)
-	return ok && bytes.Equal(m.Key[:], sum[:])
+	return ok && m.Key == sha256.Sum256(identity)
 }

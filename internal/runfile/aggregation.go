@@ -3,7 +3,6 @@ package runfile
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -34,7 +33,8 @@ type Aggregation struct {
 // Member is a site of a masked run.
 type Member struct {
 	Site string `yaml:"site"`
-	// Key is the SHA-256 of the public key of the site's certificate, in hex, as `conclave certs` shows it.
+	// Key is the SHA-256 of the public key of the site's certificate, in hex, as
+	// `conclave site list` shows it.
 	Key string `yaml:"key"`
 }
 
@@ -56,10 +56,8 @@ func (s *Spec) validateAggregation() error {
 		if err := config.CheckName(m.Site); err != nil {
 			errs = append(errs, fmt.Errorf("aggregation.members[%d].site: %w", i, err))
 		}
-		if key, err := hex.DecodeString(clean(m.Key)); err != nil || len(key) != sha256.Size {
-			errs = append(errs, fmt.Errorf("aggregation.members[%d].key: %q is no SHA-256 in hex; use the "+
-				"fingerprint of "+
-				"the key of the site's certificate", i, m.Key))
+		if _, err := masking.ParseFingerprint(m.Key); err != nil {
+			errs = append(errs, fmt.Errorf("aggregation.members[%d].key: %w", i, err))
 		}
 	}
 	if s.sites() == 0 {
@@ -67,11 +65,6 @@ func (s *Spec) validateAggregation() error {
 			"certificates' keys"))
 	}
 	return errors.Join(errs...)
-}
-
-// clean takes the spaces out of a fingerprint that was written in groups.
-func clean(fingerprint string) string {
-	return strings.ToLower(strings.Join(strings.Fields(fingerprint), ""))
 }
 
 // quorum is the number of sites without which no sum is opened.
@@ -100,11 +93,11 @@ func (s *Spec) Group(schema *partition.Schema) (*masking.Group, error) {
 	}
 	g := &masking.Group{Quorum: s.quorum(schema), Colluding: s.Aggregation.Colluding}
 	for i, m := range s.Aggregation.Members {
-		key, err := hex.DecodeString(clean(m.Key))
-		if err != nil || len(key) != sha256.Size {
-			return nil, fmt.Errorf("aggregation.members[%d].key: %q is no SHA-256 in hex", i, m.Key)
+		key, err := masking.ParseFingerprint(m.Key)
+		if err != nil {
+			return nil, fmt.Errorf("aggregation.members[%d].key: %w", i, err)
 		}
-		g.Members = append(g.Members, masking.Member{Site: m.Site, Key: [sha256.Size]byte(key)})
+		g.Members = append(g.Members, masking.Member{Site: m.Site, Key: key})
 	}
 	if len(s.Aggregation.Members) == 0 { // of a local run, whose certificates are still to be made
 		for i, d := range s.Data {

@@ -19,7 +19,7 @@ func certsCommand() *cobra.Command {
 		Long: `Makes an authority and certificates for a cluster.
 A node's name is its site. An aggregator needs the hosts it is dialled by.`,
 	}
-	c.AddCommand(caCommand(), issueCommand())
+	c.AddCommand(caCommand(), issueCommand(), fingerprintCommand())
 	return c
 }
 

@@ -35,7 +35,7 @@ func listCommand() *cobra.Command {
 
 func show(all []authority.Certificate) error {
 	w := cli.Columns()
-	fmt.Fprintln(w, "role\tname\tserial\tvalid until\tstate")
+	fmt.Fprintln(w, "role\tname\tserial\tfingerprint of the key\tvalid until\tstate")
 	for _, h := range all {
 		until, state := "-", h.State
 		if !h.NotAfter.IsZero() {
@@ -44,7 +44,8 @@ func show(all []authority.Certificate) error {
 		if h.State == authority.StateRevoked {
 			state += fmt.Sprintf(" %s, %s", h.RevokedAt.Format(time.DateTime), h.Reason)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", cli.Dash(string(h.Role)), cli.Dash(h.Name), h.Serial, until, state)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", cli.Dash(string(h.Role)), cli.Dash(h.Name), h.Serial,
+			cli.Dash(h.Fingerprint), until, state)
 	}
 	return w.Flush()
 }

@@ -1,0 +1,32 @@
+package masking
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// Fingerprint is the SHA-256 of the public key of a certificate (PKIX, DER). As text it is hex.
+type Fingerprint [sha256.Size]byte
+
+// ParseFingerprint reads hex, also in groups and capitals, as people read it out.
+func ParseFingerprint(text string) (f Fingerprint, err error) {
+	raw, err := hex.DecodeString(strings.ToLower(strings.Join(strings.Fields(text), "")))
+	if err != nil || len(raw) != len(f) {
+		return f, fmt.Errorf("%q is no SHA-256 in hex; use the fingerprint of the key of the site's certificate", text)
+	}
+	return Fingerprint(raw), nil
+}
+
+// Hex is the text of a fingerprint, in one piece.
+func (f Fingerprint) Hex() string { return hex.EncodeToString(f[:]) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (f Fingerprint) MarshalText() ([]byte, error) { return []byte(f.Hex()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (f *Fingerprint) UnmarshalText(text []byte) (err error) {
+	*f, err = ParseFingerprint(string(text))
+	return err
+}

@@ -111,7 +111,12 @@ func showDryRun(r *dryrun.Report) error {
 		fmt.Printf("  charged %d times: %s, epsilon %.4g together\n", q.Charged, charges, q.EpsilonAll)
 		fmt.Printf("  policy: %s\n", q.Verdict)
 	}
-	fmt.Printf("\nall of it comes to epsilon %.4g at delta %g\npolicy: %s\n", r.EpsilonAll, r.Terms.Delta, r.Policy)
+	fmt.Printf("\nall of it comes to epsilon %.4g at delta %g\n", r.EpsilonAll, r.Terms.Delta)
+	if r.AttemptsAtMost > 1 {
+		fmt.Printf("a round may be attempted %d times, and each is charged here: epsilon %.4g at most\n",
+			r.AttemptsAtMost, r.EpsilonMost)
+	}
+	fmt.Printf("policy: %s\n", r.Policy)
 	fmt.Println("a refusal names a rule of the policy, or what is wrong with a question, and no number of records")
 	fmt.Println("what never leaves:")
 	for _, what := range r.NeverLeaving {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
@@ -80,18 +81,45 @@ func showStatus(s *sitepolicy.Status) {
 	}
 	w := cli.Columns()
 	fmt.Fprintln(w, "run\tspec\tstate\trequester\tpipeline\tstages\tepsilon\tdelta\tanswers\tcharges\t"+
-		"epsilon charged\tseen\tpurpose")
+		"epsilon charged\tat most\tseen\tpurpose")
 	for _, r := range s.Runs {
 		t := r.Spec
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%g\t%g\t%s\t%d\t%.4g\t%s\t%s\n",
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%g\t%g\t%s\t%d\t%.4g\t%s\t%s\t%s\n",
 			r.Run, r.SpecSHA256[:12], stateText(r), cli.Dash(r.Requester), t.Pipeline, strings.Join(t.Stages(), ","),
-			t.Epsilon, t.Delta, t.Noise(), r.Charges, r.EpsilonCharged, r.Seen, cli.Dash(t.Purpose))
+			t.Epsilon, t.Delta, t.Noise(), r.Charges, r.EpsilonCharged, mostText(r), r.Seen, cli.Dash(t.Purpose))
 	}
 	_ = w.Flush()
+	for _, r := range s.Runs {
+		showMasked(r)
+	}
 	for _, r := range s.Runs {
 		if r.Reason != "" {
 			fmt.Printf("%s: %s\n", r.Run, r.Reason)
 		}
+	}
+}
+
+// mostText is what the whole run may come to at this site, as the limit counts it.
+func mostText(r sitepolicy.Run) string {
+	if r.EpsilonMost == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.4g", *r.EpsilonMost)
+}
+
+// showMasked shows among whom a run is masked, for people to compare before they approve it.
+func showMasked(r sitepolicy.Run) {
+	g := r.Spec.Masked
+	if g == nil {
+		return
+	}
+	fmt.Printf("%s is masked: a sum of %d of %d sites or more is opened, and is private where %d of them, at most, "+
+		"hand the aggregator all they know\n", r.Run, g.Quorum, len(g.Members), g.Colluding)
+	fmt.Printf("a round may be attempted %d times, and each is charged: epsilon %s at most\n", r.AttemptsAtMost,
+		mostText(r))
+	fmt.Println("compare each key with the people of its site, not with the aggregator's:")
+	for _, m := range g.Members {
+		fmt.Printf("  %s  %s\n", m.Site, certs.SpellFingerprint(m.Key.Hex()))
 	}
 }
 
@@ -137,6 +165,7 @@ func decideCommand(config *string, what, short string) *cobra.Command {
 		if t.Purpose != "" {
 			fmt.Printf("its student says that it is for: %s\n", t.Purpose)
 		}
+		showMasked(*run)
 		if run.Reason != "" {
 			fmt.Println("the policy refuses it all the same:", run.Reason)
 		}

@@ -246,9 +246,9 @@ func TestPointsOfLowOrderAreRefused(t *testing.T) {
 		r := newRun(t, 3, 3, 2)
 		colluder := r.parties[2]
 		terms := r.terms(0, 8, 0, 1, 2)
-		k := &conclavev1.RunKey{Site: "c", Identity: colluder.identity,
+		k := &conclavev1.RunKey{Site: "c", Identity: colluder.own.public,
 			Exchange: testkit.Value(hex.DecodeString(point))}
-		k.Signature = testkit.Value(sign(colluder.signer, signedKey(terms.Run, terms.Spec, k)))
+		k.Signature = testkit.Value(sign(colluder.own.signer, signedKey(terms.Run, terms.Spec, k)))
 		terms.Members[2] = k
 		if _, err := r.parties[0].Begin(terms); err == nil || !strings.Contains(err.Error(), `the run key of "c"`) &&
 			!strings.Contains(err.Error(), "a run key of 33, ") {
@@ -281,7 +281,7 @@ func TestLargeKeysAreRefused(t *testing.T) {
 	// The largest that there can be fit: on P-521, with a name of the longest.
 	key := testkit.Value(ecdsa.GenerateKey(elliptic.P521(), rand.Reader))
 	p := testkit.Value(NewParty(strings.Repeat("s", maxSite), key))
-	g := Group{Quorum: 2, Members: []Member{r.group.Members[0], {p.site, sha256.Sum256(p.identity)}}}
+	g := Group{Quorum: 2, Members: []Member{r.group.Members[0], {p.site, sha256.Sum256(p.own.public)}}}
 	for i := range 20 { // signatures differ in length
 		k := testkit.Value(p.Key(fmt.Sprint(i), r.spec, g))
 		testkit.Must(t, CheckKey(fmt.Sprint(i), r.spec, g, k))

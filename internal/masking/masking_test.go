@@ -49,7 +49,7 @@ func newRun(t testing.TB, n, quorum, colluding int) *run {
 	for i := range n {
 		p := testkit.Value(NewParty(fmt.Sprintf("%c", 'a'+i), newKey(t, i)))
 		r.parties = append(r.parties, p)
-		r.group.Members = append(r.group.Members, Member{p.site, sha256.Sum256(p.identity)})
+		r.group.Members = append(r.group.Members, Member{p.site, sha256.Sum256(p.own.public)})
 	}
 	testkit.Must(t, r.group.Validate())
 	return r
@@ -233,7 +233,7 @@ func TestPartiesRefuse(t *testing.T) {
 	strangers := func() *conclavev1.RunKey {
 		g := r.group
 		g.Members = slices.Clone(g.Members)
-		g.Members[2].Key = sha256.Sum256(stranger.identity)
+		g.Members[2].Key = sha256.Sum256(stranger.own.public)
 		return testkit.Value(stranger.Key("r", r.spec, g))
 	}()
 	swapped := func(k *conclavev1.RunKey, exchange []byte) *conclavev1.RunKey {
@@ -339,7 +339,7 @@ func TestOneListOpens(t *testing.T) {
 	}
 	testkit.Value(r.parties[3].Agree("r", 0, other))
 	colluder := r.parties[4]
-	own := testkit.Value(sign(colluder.signer, agreed("r", terms.Digest(), other)))
+	own := testkit.Value(sign(colluder.own.signer, agreed("r", terms.Digest(), other)))
 	signatures := [][]byte{own, own, own, testkit.Value(r.parties[3].Agree("r", 0, other))}
 	if _, err := r.parties[3].Reveal("r", 0, signatures); err == nil {
 		t.Error("a list opens that the others did not agree to")
@@ -352,7 +352,7 @@ func TestANewLifeHasANewKey(t *testing.T) {
 	r := newRun(t, 2, 2, 1)
 	p := testkit.Value(NewParty("a", key))
 	r.parties[0] = p
-	r.group.Members[0].Key = sha256.Sum256(p.identity)
+	r.group.Members[0].Key = sha256.Sum256(p.own.public)
 	terms := r.terms(0, 4, 0, 1)
 	r.answer(terms, 0, 1)
 	again := testkit.Value(NewParty("a", key))
@@ -419,7 +419,8 @@ func TestGroups(t *testing.T) {
 func TestKeys(t *testing.T) {
 	r := newRun(t, 2, 2, 1)
 	outsider := testkit.Value(NewParty("b", newKey(t, 1)))
-	if _, err := outsider.Key("r", r.spec, r.group); err == nil || !strings.Contains(err.Error(), "no member") {
+	_, err := outsider.Key("r", r.spec, r.group)
+	if err == nil || !strings.Contains(err.Error(), "renewed with a new key") {
 		t.Errorf("an outsider's key: %v", err)
 	}
 	der := testkit.Value(x509.MarshalPKIXPublicKey(newKey(t, 0).Public()))

@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"crypto/ecdh"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -22,18 +23,24 @@ const maxRuns = 256
 
 // Party is a member's side. It may be used by several goroutines at once.
 type Party struct {
-	site     string
-	identity []byte // its public key, PKIX in DER
-	signer   crypto.Signer
-	source   *gnmax.Source
+	site   string
+	source *gnmax.Source
 
 	mu   sync.Mutex
+	own  identity // for runs that are still to come
 	runs map[string]*partyRun
+}
+
+// identity is the key of a certificate.
+type identity struct {
+	public []byte // PKIX in DER
+	signer crypto.Signer
 }
 
 // partyRun is what a party keeps of a run, in memory alone.
 type partyRun struct {
 	spec Digest
+	own  identity // with which it began
 	key  *ecdh.PrivateKey
 	wire *conclavev1.RunKey
 	// fence, counter and round are those of the newest attempt; attempts is how many the round had.
@@ -53,12 +60,20 @@ type pair struct {
 
 // NewParty returns the party of a site, with the key of its certificate.
 func NewParty(site string, signer crypto.Signer) (*Party, error) {
-	identity, err := x509.MarshalPKIXPublicKey(signer.Public())
+	p := &Party{site: site, source: gnmax.NewSource(), runs: map[string]*partyRun{}}
+	return p, p.Renew(signer)
+}
+
+// Renew has runs that are still to come signed with the key of a renewed certificate. Those that go on keep theirs.
+func (p *Party) Renew(signer crypto.Signer) error {
+	public, err := x509.MarshalPKIXPublicKey(signer.Public())
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate's key: %w", err)
+		return fmt.Errorf("read the certificate's key: %w", err)
 	}
-	return &Party{site: site, identity: identity, signer: signer, source: gnmax.NewSource(),
-		runs: map[string]*partyRun{}}, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.own = identity{public, signer}
+	return nil
 }
 
 // Key returns the party's signed key of a run, a new one the first time.
@@ -68,10 +83,8 @@ func (p *Party) Key(run string, spec Digest, g Group) (*conclavev1.RunKey, error
 	if r := p.runs[run]; r != nil && r.spec == spec {
 		return r.wire, nil
 	}
-	if !g.Has(p.site, p.identity) {
-		return nil, fmt.Errorf("site %q with its certificate's key is no member of run %q; open a run whose spec "+
-			"names "+
-			"it and the SHA-256 of that key", p.site, run)
+	if !g.Has(p.site, p.own.public) {
+		return nil, p.noMember(run, g)
 	}
 	if p.runs[run] == nil && len(p.runs) >= maxRuns {
 		return nil, fmt.Errorf("this node has keys of %d masked runs, the most there may be; end some", maxRuns)
@@ -80,11 +93,11 @@ func (p *Party) Key(run string, spec Digest, g Group) (*conclavev1.RunKey, error
 	if err != nil {
 		return nil, fmt.Errorf("make a run key: %w", err)
 	}
-	k := &conclavev1.RunKey{Site: p.site, Exchange: key.PublicKey().Bytes(), Identity: p.identity}
-	if k.Signature, err = sign(p.signer, signedKey(run, spec, k)); err != nil {
+	k := &conclavev1.RunKey{Site: p.site, Exchange: key.PublicKey().Bytes(), Identity: p.own.public}
+	if k.Signature, err = sign(p.own.signer, signedKey(run, spec, k)); err != nil {
 		return nil, fmt.Errorf("sign a run key: %w", err)
 	}
-	p.runs[run] = &partyRun{spec: spec, key: key, wire: k, pairs: map[string]pair{}}
+	p.runs[run] = &partyRun{spec: spec, own: p.own, key: key, wire: k, pairs: map[string]pair{}}
 	return k, nil
 }
 
@@ -93,6 +106,17 @@ func (p *Party) Takes(run string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.runs[run] != nil
+}
+
+// noMember says why the party has no part in a run. Callers hold p.mu.
+func (p *Party) noMember(run string, g Group) error {
+	own := Fingerprint(sha256.Sum256(p.own.public)).Hex()
+	if m, named := g.find(p.site); named {
+		return fmt.Errorf("run %q names site %s with key %s, and its certificate has key %s: was it renewed with a "+
+			"new key? Compare, and open a run whose members have the key of today", run, p.site, m.Key.Hex(), own)
+	}
+	return fmt.Errorf("site %s, with key %s, is no member of run %q; open a run whose members name it, or one "+
+		"without it", p.site, own, run)
 }
 
 // Over forgets a run's keys and attempts.
@@ -241,7 +265,7 @@ func (p *Party) Agree(run string, round uint64, survivors []string) ([]byte, err
 	if !slices.Contains(survivors, p.site) {
 		return nil, fmt.Errorf("site %q is not in the sum; it reveals nothing", p.site)
 	}
-	signature, err := sign(p.signer, agreed(run, a.digest, survivors))
+	signature, err := sign(p.runs[run].own.signer, agreed(run, a.digest, survivors))
 	if err != nil {
 		return nil, fmt.Errorf("sign the members in the sum: %w", err)
 	}

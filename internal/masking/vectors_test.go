@@ -105,13 +105,13 @@ func vectorRound(t *testing.T) (terms *Terms, parties []*Party, v vectors) {
 		signer := ed25519.NewKeyFromSeed(fixed("certificate of " + site))
 		p := testkit.Value(NewParty(site, signer))
 		key := testkit.Value(ecdh.X25519().NewPrivateKey(fixed("run key of " + site)))
-		k := &conclavev1.RunKey{Site: site, Exchange: key.PublicKey().Bytes(), Identity: p.identity}
+		k := &conclavev1.RunKey{Site: site, Exchange: key.PublicKey().Bytes(), Identity: p.own.public}
 		signed := signedKey(v.Run, spec, k)
 		k.Signature = testkit.Value(sign(signer, signed))
 		p.runs[v.Run] = &partyRun{spec: spec, key: key, wire: k, pairs: map[string]pair{}}
-		fingerprint := sha256.Sum256(p.identity)
+		fingerprint := sha256.Sum256(p.own.public)
 		group.Members = append(group.Members, Member{site, fingerprint})
-		v.Members = append(v.Members, memberVector{site, signer.Seed(), p.identity, fingerprint[:], key.Bytes(),
+		v.Members = append(v.Members, memberVector{site, signer.Seed(), p.own.public, fingerprint[:], key.Bytes(),
 			k.Exchange, octets(signed), k.Signature})
 		parties = append(parties, p)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"crypto"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -33,13 +34,22 @@ func (m *masks) party() (*masking.Party, error) {
 	if m.made != nil {
 		return m.made, nil
 	}
+	key, err := m.signer()
+	if err != nil {
+		return nil, err
+	}
+	m.made, err = masking.NewParty(m.site, key)
+	return m.made, err
+}
+
+// signer is the key of the node's certificate.
+func (m *masks) signer() (crypto.Signer, error) {
 	key, err := pemfile.LoadKey(m.keyFile)
 	if err != nil {
 		return nil, errors.New("the node cannot read the key of its certificate, which signs its run keys; its " +
 			"operator finds the file under tls in its configuration")
 	}
-	m.made, err = masking.NewParty(m.site, key)
-	return m.made, err
+	return key, nil
 }
 
 // groupOf is among whom a run is masked, by its spec; nil where it is not.
@@ -61,6 +71,13 @@ func (m *masks) key(s announced) (*conclavev1.RunKey, error) {
 		return nil, err
 	}
 	party, err := m.party()
+	if err != nil {
+		return nil, err
+	}
+	signer, err := m.signer() // the certificate may have been renewed
+	if err == nil {
+		err = party.Renew(signer)
+	}
 	if err != nil {
 		return nil, err
 	}

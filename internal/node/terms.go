@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/messages"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
@@ -48,15 +49,26 @@ func SpecSHA256(raw []byte) string {
 }
 
 // SpecTerms are a run's terms as a site's policy takes them; the error says that its plan
-// has no price.
+// has no price, or that its masks hide nothing.
 func SpecTerms(s *conclavev1.RunSpec) (sitepolicy.Spec, error) {
 	plan, err := runspec.Plan(s)
+	if err != nil {
+		return sitepolicy.Spec{}, err
+	}
+	var masked *masking.Group
+	if s.GetMasked() != nil {
+		g, err := masking.Parse(s.GetMasked())
+		if err != nil {
+			return sitepolicy.Spec{}, err
+		}
+		masked = &g
+	}
 	return sitepolicy.Spec{
 		Dataset: s.GetDataset(), SchemaSHA256: s.GetSchemaSha256(), Unit: s.GetUnit(), Pipeline: s.GetPipeline(),
 		Epsilon: s.GetEpsilon(), Delta: s.GetDelta(),
 		Filter: privacy.Filter(s.GetFilter()), Guarantee: s.GetGuarantee(), Teachers: s.GetTeachers(),
-		Plan: plan, Purpose: s.GetPurpose(),
-	}, err
+		Plan: plan, Purpose: s.GetPurpose(), Masked: masked,
+	}, nil
 }
 
 // priced returns the entry of the plan that a question of a kind names, the most that it uses of

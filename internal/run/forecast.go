@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/pate"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
@@ -43,6 +44,8 @@ type Forecast struct {
 	// Unanimous is how many teachers must agree for a vote to survive the noise
 	// of one query with probability 0.95; 0 where there are no votes.
 	Unanimous int64 `json:"unanimous_teachers"`
+	// Masked is nil without masks.
+	Masked *Masked `json:"masked,omitempty"`
 	// Leaving is all that a node sends, Arriving what it is sent.
 	Leaving  []Message `json:"leaving"`
 	Arriving []Message `json:"arriving"`
@@ -80,7 +83,12 @@ func NewForecast(s *runfile.Spec, schema *partition.Schema, node Node) (*Forecas
 	if err != nil {
 		return nil, err
 	}
-	return forecastOf(p, s, schema, node)
+	f, err := forecastOf(p, s, schema, node)
+	if g, _ := s.Group(schema); err == nil && g != nil { // the plan was made with it
+		last := len(f.Leaving) - 1
+		f.Leaving = slices.Insert(f.Leaving, last, openingMessages(s.Name, g, len(p.First())+p.Rounds)...)
+	}
+	return f, err
 }
 
 func forecastOf(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, node Node) (*Forecast, error) {
@@ -114,8 +122,12 @@ func forecastOf(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, node No
 			return nil, err
 		}
 	}
-	f.addMessages(s, schema, p, node, l)
-	return f, nil
+	g, err := s.Group(schema)
+	if err != nil {
+		return nil, err
+	}
+	f.addMessages(s, schema, p, node, l, g)
+	return f, f.addMasked(g)
 }
 
 // addAnswers adds how many queries the budget admits after round 0, and returns what those
@@ -137,7 +149,9 @@ func (f *Forecast) addAnswers(p *plan.Plan, budget privacy.Budget) ([]privacy.Ev
 	return p.Training.Worst(min(p.Releases(p.Queries), admitted)), nil
 }
 
-func (f *Forecast) addMessages(s *runfile.Spec, schema *partition.Schema, p *plan.Plan, node Node, l pipeline.Largest) {
+func (f *Forecast) addMessages(
+	s *runfile.Spec, schema *partition.Schema, p *plan.Plan, node Node, l pipeline.Largest, g *masking.Group,
+) {
 	const digest = 64 // characters of a SHA-256
 	hello := &conclavev1.Hello{
 		Protocol: 5, Dataset: node.Dataset, Site: node.Site, Node: node.Node, Teachers: uint32(node.Teachers),
@@ -160,7 +174,7 @@ func (f *Forecast) addMessages(s *runfile.Spec, schema *partition.Schema, p *pla
 			1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}})},
 		{"permit", "that the site permits the run as things are; once per connection", 1,
 			proto.Size(&conclavev1.WorkRequest{Attempt: math.MaxUint32, Message: &conclavev1.WorkRequest_Permitted{
-				Permitted: &conclavev1.Permitted{Run: s.Name},
+				Permitted: &conclavev1.Permitted{Run: s.Name, Key: largestKey(node.Site, g)},
 			}})},
 	}
 	if len(p.First()) > 0 {

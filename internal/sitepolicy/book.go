@@ -47,7 +47,9 @@ type runBook struct {
 	// ledger knows them: an older one that was accepted knows of none.
 	used   []int64
 	within []privacy.Event
-	ended  bool
+	// attempts are those at the newest round of a masked run, as the dataset's ledger knows them.
+	attempts attempts
+	ended    bool
 }
 
 func newBook() *book {
@@ -117,7 +119,7 @@ func (b *book) apply(e Entry) error {
 		// ended stays so: a person approved it for a run that was over.
 		clear(b.charged)
 		for _, r := range b.runs {
-			r.used, r.within = nil, nil
+			r.used, r.within, r.attempts = nil, nil, attempts{}
 		}
 		return nil
 	case EntryEnd:
@@ -149,10 +151,15 @@ func (b *book) apply(e Entry) error {
 	if *e.Planned >= len(run.used) {
 		return fmt.Errorf("run %q has no entry %d in its plan", e.Run, *e.Planned)
 	}
-	run.used[*e.Planned] += e.Uses
 	run.charges++
 	run.charged = e.Time
 	run.spent = privacy.Merge(append(run.spent, e.Events...))
+	if run.spec.Masked != nil && run.attempts.of(*e.Round) { // plan and budget count a round once
+		run.attempts.made++
+		return nil
+	}
+	run.attempts = attempts{round: *e.Round, made: 1, planned: *e.Planned, uses: e.Uses}
+	run.used[*e.Planned] += e.Uses
 	run.within = privacy.Merge(append(run.within, e.Events...))
 	return nil
 }

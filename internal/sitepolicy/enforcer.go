@@ -268,7 +268,7 @@ func (e *Enforcer) opened(b *book, d *Dataset) []Entry {
 }
 
 // maxUndecided bounds the runs in a site's ledger that were never decided about and never charged, also
-// those that have ended, and maxUndecidedOfOne those of one student: each is an entry of up to 16 KiB, which
+// those that have ended, and maxUndecidedOfOne those of one student: each is an entry of up to 64 KiB, which
 // nobody pays for, and nobody may take the room of others.
 const (
 	maxUndecided      = 1000
@@ -323,7 +323,7 @@ func (r *runBook) spending(s Spec) privacy.Spending {
 // judge applies the rules of a dataset to a round: what is spent with it, and whether it
 // is due, which it is not where it was charged last.
 func judge(b *book, d *Dataset, t Request, o Options) (spent float64, due bool, refusal *Refusal) {
-	if refusal := d.allows(t, o.Facts); refusal != nil {
+	if refusal := d.allows(t, o); refusal != nil {
 		return 0, false, refusal
 	}
 	run := b.runs[runKey{t.Run, t.SpecSHA256}]
@@ -340,9 +340,15 @@ func judge(b *book, d *Dataset, t Request, o Options) (spent float64, due bool, 
 	case b.paid(t) > 0:
 		return b.epsilonSpent, false, nil
 	}
-	if _, err := t.Spec.Plan.Admit(run.used, t.Use); err != nil {
-		return 0, false, &Refusal{Rule: RulePlan, Public: fmt.Sprintf("all that run %s planned of %s was answered here",
-			t.Run, t.Kind), Private: err.Error()}
+	again, refusal := run.another(t)
+	if refusal != nil {
+		return 0, false, refusal
+	}
+	if !again {
+		if _, err := t.Spec.Plan.Admit(run.used, t.Use); err != nil {
+			return 0, false, &Refusal{Rule: RulePlan, Public: fmt.Sprintf("all that run %s planned of %s was answered "+
+				"here", t.Run, t.Kind), Private: err.Error()}
+		}
 	}
 	claim, err := d.Limit().Admit(b.spent, t.Charges)
 	switch {
@@ -353,8 +359,10 @@ func judge(b *book, d *Dataset, t Request, o Options) (spent float64, due bool, 
 		return 0, false, &Refusal{Rule: RuleTerms, Public: "what the round costs cannot be added up",
 			Private: err.Error()}
 	}
-	if refusal := run.admits(t); refusal != nil {
-		return 0, false, refusal
+	if !again {
+		if refusal := run.admits(t); refusal != nil {
+			return 0, false, refusal
+		}
 	}
 	return claim.Epsilon, true, nil
 }

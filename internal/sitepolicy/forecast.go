@@ -11,6 +11,8 @@ type Forecast struct {
 	// Fits is how often rounds like it would be answered before the limit, one after the
 	// other; at most as often as was asked.
 	Fits int
+	// FitsAtLeast is the same where each took all the attempts that a masked run may make: Fits without masks.
+	FitsAtLeast int
 }
 
 // Forecast tells what would become of so many rounds of the same request, as if earlier events
@@ -33,38 +35,54 @@ func (e *Enforcer) Forecast(t Request, rounds int, earlier []privacy.Event) (f F
 		return refuse(r), nil
 	}
 	err = newSiteLedger(e.o.Ledger, true).use(func(b *book) ([]Entry, error) {
-		if r := firstOf(e.fits(b, d), d.allows(t, e.o.Facts)); r != nil {
+		if r := firstOf(e.fits(b, d), d.allows(t, e.o)); r != nil {
 			f = refuse(r)
 			return nil, nil
 		}
-		spent := append(append([]privacy.Event{}, b.spent...), earlier...)
 		run := b.runs[runKey{t.Run, t.SpecSHA256}]
 		if run == nil {
 			run = &runBook{}
 		}
+		// The run's budget pays each round once, the site's limit each attempt.
 		ofRun := run.spending(t.Spec)
 		ofRun.Spent = append(append([]privacy.Event{}, ofRun.Spent...), earlier...)
-		// The limit admits n rounds and not n+1, for some n.
-		low, high := 0, rounds
-		for low < high {
-			middle := (low + high + 1) / 2
-			_, err := d.Limit().Admit(spent, times(t.Charges, middle))
-			if err == nil {
-				_, err = ofRun.Admit(times(t.Charges, middle))
+		within := func(rounds, attempts int) bool {
+			spent := append(append([]privacy.Event{}, b.spent...), times(earlier, attempts)...)
+			if _, err := d.Limit().Admit(spent, times(t.Charges, rounds*attempts)); err != nil {
+				return false
 			}
-			if err == nil {
-				low = middle
-			} else {
-				high = middle - 1
-			}
+			_, err := ofRun.Admit(times(t.Charges, rounds))
+			return err == nil
 		}
-		if f = (Forecast{Fits: low, Waits: d.Approval == ByHand}); low == 0 && rounds > 0 {
+		f = Forecast{
+			Waits: d.Approval == ByHand,
+			Fits:  mostThat(rounds, func(n int) bool { return within(n, 1) }),
+		}
+		f.FitsAtLeast = f.Fits
+		if attempts := t.Spec.AttemptsAtMost(); attempts > 1 {
+			f.FitsAtLeast = mostThat(f.Fits, func(n int) bool { return within(n, attempts) })
+		}
+		if f.Fits == 0 && rounds > 0 {
 			f = refuse(&Refusal{Rule: RuleEpsilon,
 				Public: "the site's own limit on dataset " + d.Name + ", or the run's budget, would be passed"})
 		}
 		return nil, nil
 	})
 	return f, err
+}
+
+// mostThat is the largest number up to a bound that fits, where all below it fit too.
+func mostThat(bound int, fits func(int) bool) int {
+	low, high := 0, bound
+	for low < high {
+		middle := (low + high + 1) / 2
+		if fits(middle) {
+			low = middle
+		} else {
+			high = middle - 1
+		}
+	}
+	return low
 }
 
 func firstOf(refusals ...*Refusal) *Refusal {

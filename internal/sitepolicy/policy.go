@@ -49,6 +49,15 @@ type Dataset struct {
 	MinRowsPerTeacher int `yaml:"min_rows_per_teacher"`
 	// Approval is by-hand or automatic. Default: by-hand.
 	Approval Approval `yaml:"approval"`
+	// Masked refuses runs without masks, in which the aggregator sees the node's sums. Default: false.
+	Masked bool `yaml:"masked"`
+	// LeastSites is how many sites there must be in each sum of a masked run, and LeastColluding how many that
+	// collude with the aggregator it must withstand. Default: 0.
+	LeastSites     int `yaml:"least_sites"`
+	LeastColluding int `yaml:"least_colluding"`
+	// Peers are the sites with which masked runs are allowed. Default: whatever a person approves; with automatic
+	// approval none.
+	Peers []Peer `yaml:"peers"`
 }
 
 const maxPolicy = 1 << 20
@@ -160,6 +169,7 @@ func (d *Dataset) validate(at string) (errs []error) {
 		"%d is below 0; use the least number of privacy units of a teacher", d.MinRowsPerTeacher)
 	need(d.Approval == ByHand || d.Approval == Automatic, "approval", "%q is no way; use by-hand or automatic",
 		d.Approval)
+	d.validateMasked(need)
 	return errs
 }
 

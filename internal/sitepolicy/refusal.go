@@ -23,6 +23,13 @@ const (
 	RuleBudget   Rule = "budget"   // more than the run's budget admits
 	RuleApproval Rule = "approval" // waits for one
 	RuleEpsilon  Rule = "epsilon"  // the limit would be passed
+
+	// Of masked runs.
+	RuleMasked         Rule = "masked" // the run is not
+	RuleLeastSites     Rule = "least_sites"
+	RuleLeastColluding Rule = "least_colluding"
+	RulePeers          Rule = "peers"
+	RuleAttempts       Rule = "attempts" // at a round: more than a site answers
 )
 
 // Refusal is why a round is not answered.

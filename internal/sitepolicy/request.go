@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
@@ -29,6 +30,8 @@ type Spec struct {
 	Purpose string `json:"purpose,omitempty"`
 	// Plan is all that the run may ask, and what each costs.
 	Plan privacy.Plan `json:"plan,omitempty"`
+	// Masked is among whom the run's sums are masked, nil where they are not.
+	Masked *masking.Group `json:"masked,omitempty"`
 }
 
 // Stages are those that the plan pays for.
@@ -117,6 +120,16 @@ func (s Spec) validate() error {
 	}
 	if err := s.Plan.Validate(); err != nil {
 		return err
+	}
+	if s.Masked != nil {
+		if err := s.Masked.Validate(); err != nil {
+			return err
+		}
+		for _, m := range s.Masked.Members {
+			if !runRule.MatchString(m.Site) {
+				return errors.New("a member of the masked run has no name")
+			}
+		}
 	}
 	_, err := privacy.NewBudget(s.Epsilon, s.Delta)
 	return err

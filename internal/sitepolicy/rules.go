@@ -12,8 +12,8 @@ type Facts struct {
 	Units, LeastUnits int
 }
 
-// permits asks the rules about a run.
-func (d *Dataset) permits(s Spec) *Refusal {
+// permits asks the rules about a run; own is the site.
+func (d *Dataset) permits(s Spec, own string) *Refusal {
 	if !slices.Contains(d.Pipelines, s.Pipeline) {
 		return &Refusal{Rule: RulePipeline, Public: fmt.Sprintf("%q is not allowed on dataset %s", s.Pipeline, d.Name)}
 	}
@@ -22,13 +22,13 @@ func (d *Dataset) permits(s Spec) *Refusal {
 			return &Refusal{Rule: RuleStages, Public: fmt.Sprintf("%q is not allowed on dataset %s", stage, d.Name)}
 		}
 	}
-	return nil
+	return d.permitsMasks(s, own)
 }
 
 // allows asks the rules that do not depend on what was charged or approved; nil where they
 // allow the round.
-func (d *Dataset) allows(t Request, f Facts) *Refusal {
-	if refusal := d.permits(t.Spec); refusal != nil {
+func (d *Dataset) allows(t Request, o Options) *Refusal {
+	if refusal := d.permits(t.Spec, o.Site); refusal != nil {
 		return refusal
 	}
 	if !t.Spec.asks(t.Kind, t.Stage) {
@@ -36,7 +36,7 @@ func (d *Dataset) allows(t Request, f Facts) *Refusal {
 			Public: fmt.Sprintf("a round of %s belongs neither to pipeline %q nor to a stage of the run", t.Kind,
 				t.Spec.Pipeline)}
 	}
-	return d.enough(f)
+	return d.enough(o.Facts)
 }
 
 // enough asks for the least numbers of privacy units. A node asks before it joins, so that nobody

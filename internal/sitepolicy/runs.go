@@ -41,6 +41,11 @@ type Run struct {
 	LastCharged    string          `json:"last_charged,omitempty"`
 	Events         []privacy.Event `json:"events,omitempty"`
 	EpsilonCharged float64         `json:"epsilon_charged"`
+	// AttemptsAtMost is how often a round may be charged: more than once in a masked run, whose sums may not open.
+	// EpsilonMost is what the whole plan comes to by itself with all of them, as the limit's filter counts; nil
+	// where nothing bounds it, and where the run is over.
+	AttemptsAtMost int      `json:"attempts_at_most"`
+	EpsilonMost    *float64 `json:"epsilon_most,omitempty"`
 }
 
 // Status is what a site's ledger and its policy say together.
@@ -81,7 +86,7 @@ func (e *Enforcer) Status() (*Status, error) {
 		}
 		s.Entries, s.Head = b.last.Seq, b.last.Hash
 		for _, key := range b.order {
-			run, err := e.status(b.runs[key], key, d, limit.Delta)
+			run, err := e.status(b.runs[key], key, d, limit)
 			if err != nil {
 				return nil, err
 			}
@@ -106,11 +111,11 @@ func (e *Enforcer) Status() (*Status, error) {
 	return s, err
 }
 
-func (e *Enforcer) status(b *runBook, key runKey, d *Dataset, delta float64) (Run, error) {
+func (e *Enforcer) status(b *runBook, key runKey, d *Dataset, limit privacy.Budget) (Run, error) {
 	run := Run{
 		Run: key.run, SpecSHA256: key.spec, Requester: b.requester, Spec: b.spec,
 		Seen: b.seen, Decided: b.decided, By: b.by,
-		Charges: b.charges, LastCharged: b.charged, Events: b.spent,
+		Charges: b.charges, LastCharged: b.charged, Events: b.spent, AttemptsAtMost: b.spec.AttemptsAtMost(),
 	}
 	switch {
 	case b.ended:
@@ -124,13 +129,28 @@ func (e *Enforcer) status(b *runBook, key runKey, d *Dataset, delta float64) (Ru
 		if b.decision == EntryApprove {
 			run.State = StateApproved
 		}
-		if r := d.permits(b.spec); r != nil {
+		if r := d.permits(b.spec, e.o.Site); r != nil {
 			run.State, run.Reason = StateRefused, e.refuse(r).Error()
 		}
 	}
+	if run.State != StateEnded {
+		run.EpsilonMost = b.spec.most(limit)
+	}
 	var err error
-	run.EpsilonCharged, err = running(b.spent, delta)
+	run.EpsilonCharged, err = running(b.spent, limit.Delta)
 	return run, err
+}
+
+// most is what a run may come to at a site, as the limit counts it; nil where its plan does not bound that.
+func (s Spec) most(limit privacy.Budget) *float64 {
+	if !s.Plan.Fixed() || limit.Delta == 0 {
+		return nil
+	}
+	most, err := countedBy(limit, times(s.Plan.Events(), s.AttemptsAtMost()))
+	if err != nil {
+		return nil // what cannot be added up is refused when it is asked
+	}
+	return &most
 }
 
 // running is what events come to, 0 for none.
@@ -223,11 +243,11 @@ func (e *Enforcer) Decide(run, spec string, approve bool, by string) (*Run, erro
 	}
 	var decided Run
 	err = e.ledger.use(func(b *book) ([]Entry, error) {
-		delta := b.limit.Delta
+		limit := b.limit
 		if d != nil {
-			delta = d.Delta
+			limit = d.Limit()
 		}
-		decided, err = e.status(b.runs[key], key, d, delta)
+		decided, err = e.status(b.runs[key], key, d, limit)
 		return nil, err
 	})
 	return &decided, err

@@ -100,6 +100,14 @@ func printForecast(f *run.Forecast) {
 		fmt.Printf("a unanimous vote survives the noise of its query with probability 0.95 from %d teachers on\n",
 			f.Unanimous)
 	}
+	if m := f.Masked; m != nil {
+		fmt.Printf("summed under masks of %d sites, of which %d may collude with the aggregator; a sum opens with %d "+
+			"or more\n", m.Sites, m.Colluding, m.Quorum)
+		fmt.Printf("noise factor %.3g: where all sites are in a sum its noise is so many times what is needed\n",
+			m.NoiseFactor)
+		fmt.Printf("a site's own ledger is charged each attempt at a round, %d at most: epsilon %.6g in all then\n",
+			m.AttemptsAtMost, m.SiteEpsilon)
+	}
 	fmt.Println("what leaves a node, at most (before TLS):")
 	printMessages(f.Leaving)
 	fmt.Println("what it is sent:")

@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/question"
@@ -37,7 +38,7 @@ type Question struct {
 	Content string          `json:"content"`
 	Times   int             `json:"times"`
 	Bytes   int             `json:"bytes"` // of one, at most, before TLS
-	// WithoutNoise is always true: nodes add none. SeenBy is who sees it so.
+	// WithoutNoise says that the node adds none: all but masked answers. SeenBy is who sees it so.
 	WithoutNoise bool   `json:"without_noise"`
 	SeenBy       string `json:"seen_by"`
 	// Charges is the most that one costs, so often; EpsilonAll what all of them come to by
@@ -45,27 +46,38 @@ type Question struct {
 	Charges    []privacy.Event `json:"charges"`
 	Charged    int             `json:"charged"`
 	EpsilonAll float64         `json:"epsilon_all"`
-	// Verdict is the policy's; Fits how many of them come before the site's limit.
-	Verdict string `json:"verdict"`
-	Fits    int    `json:"fits"`
+	// Verdict is the policy's; Fits how many of them come before the site's limit, and FitsAtLeast the same where
+	// each takes all attempts that a masked run may make.
+	Verdict     string `json:"verdict"`
+	Fits        int    `json:"fits"`
+	FitsAtLeast int    `json:"fits_at_least"`
 
 	round *conclavev1.Round
 }
 
 // Report is what would leave.
 type Report struct {
-	Run          string          `json:"run"`
-	Terms        sitepolicy.Spec `json:"terms"`
-	Hello        []Field         `json:"hello"`
-	HelloBytes   int             `json:"hello_bytes"`
-	Questions    []Question      `json:"questions"`
-	EpsilonAll   float64         `json:"epsilon_all"` // of the whole run, at its delta
-	Policy       string          `json:"policy"`      // what it says of all
-	NeverLeaving []string        `json:"never_leaving"`
+	Run        string          `json:"run"`
+	Terms      sitepolicy.Spec `json:"terms"`
+	Hello      []Field         `json:"hello"`
+	HelloBytes int             `json:"hello_bytes"`
+	Questions  []Question      `json:"questions"`
+	EpsilonAll float64         `json:"epsilon_all"` // of the whole run, at its delta
+	// AttemptsAtMost is how often a round may be charged, more than once in a masked run alone, and EpsilonMost what
+	// the whole run comes to then.
+	AttemptsAtMost int      `json:"attempts_at_most"`
+	EpsilonMost    float64  `json:"epsilon_most"`
+	Policy         string   `json:"policy"` // what it says of all
+	NeverLeaving   []string `json:"never_leaving"`
 }
 
 // seenBy is who sees answers before noise is added.
-func seenBy(k sitepolicy.Kind) string {
+func seenBy(k sitepolicy.Kind, masked *masking.Group) string {
+	if masked != nil {
+		return fmt.Sprintf("nobody: the node adds its share of the noise and masks, and the aggregator sees the total "+
+			"of %d sites or more. What the site's answer was is hidden from it where it colludes with %d sites at most",
+			masked.Quorum, masked.Colluding)
+	}
 	switch k {
 	case sitepolicy.ScoreSum:
 		return "the aggregator alone, which keeps the sum over all nodes in memory; " +
@@ -139,8 +151,8 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 		out := Question{
 			Kind: sitepolicy.Kind(q.Round.GetKind()), Message: messageOf(q.Round), Content: q.Answer.Content,
 			Times: q.Answer.Times, Bytes: q.Answer.Bytes,
-			WithoutNoise: true, SeenBy: seenBy(sitepolicy.Kind(q.Round.GetKind())), Charges: q.Charges,
-			Charged: q.Charged, Verdict: "no policy", Fits: q.Charged,
+			WithoutNoise: terms.Masked == nil, SeenBy: seenBy(sitepolicy.Kind(q.Round.GetKind()), terms.Masked),
+			Charges: q.Charges, Charged: q.Charged, Verdict: "no policy", Fits: q.Charged, FitsAtLeast: q.Charged,
 		}
 		if q.Complete {
 			out.round = q.Round
@@ -163,7 +175,11 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 		all = append(all, events...)
 		r.Questions = append(r.Questions, out)
 	}
-	r.EpsilonAll, err = spentBy(all, s.Privacy.Delta)
+	if r.EpsilonAll, err = spentBy(all, s.Privacy.Delta); err != nil {
+		return nil, err
+	}
+	r.AttemptsAtMost = terms.AttemptsAtMost()
+	r.EpsilonMost, err = spentBy(timed(all, r.AttemptsAtMost), s.Privacy.Delta)
 	return r, err
 }
 
@@ -179,6 +195,7 @@ func (q *Question) foresee(enforcer *sitepolicy.Enforcer, t sitepolicy.Request, 
 	if err != nil {
 		return err
 	}
+	q.FitsAtLeast = f.FitsAtLeast
 	switch q.Fits = f.Fits; {
 	case f.Refusal != nil:
 		q.Verdict = "refused: " + f.Refusal.Error()
@@ -198,6 +215,10 @@ func (q *Question) foresee(enforcer *sitepolicy.Enforcer, t sitepolicy.Request, 
 		}
 	default:
 		q.Verdict = "allowed"
+	}
+	if f.Refusal == nil && f.FitsAtLeast < f.Fits {
+		q.Verdict += fmt.Sprintf("; %d times, if each round takes the %d attempts that it may",
+			f.FitsAtLeast, t.Spec.AttemptsAtMost())
 	}
 	return nil
 }

@@ -148,6 +148,29 @@ func TestWhatThePolicyWouldSay(t *testing.T) {
 	}
 }
 
+// Of a masked run the people of a site see who sees what, and what it may cost them.
+func TestADryRunOfAMaskedRun(t *testing.T) {
+	c, site := siteOf(t)
+	c.Policy = filepath.Join(t.TempDir(), "policy.yaml")
+	testkit.Must(t, os.WriteFile(c.Policy, []byte(strings.Replace(policy, "automatic", "by-hand", 1)), 0o600))
+	s, err := Spec(c, "embed", 0.9, 1e-5)
+	testkit.Must(t, err)
+	s.Aggregation.Masked = true
+	s.Aggregation.Members = []runfile.Member{
+		{Site: "north", Key: strings.Repeat("1", 64)}, {Site: "south", Key: strings.Repeat("2", 64)}}
+	r, err := New(c, site, s)
+	testkit.Must(t, err)
+	q := r.Questions[0]
+	if q.WithoutNoise || !strings.HasPrefix(q.SeenBy, "nobody: ") || !strings.Contains(q.Content, "under masks") ||
+		!strings.HasSuffix(q.Verdict, "; 0 times, if each round takes the 4 attempts that it may") ||
+		q.FitsAtLeast != 0 {
+		t.Errorf("question %+v", q)
+	}
+	if r.AttemptsAtMost != 4 || r.EpsilonMost < 1.9*r.EpsilonAll || r.Terms.Masked == nil {
+		t.Errorf("report %+v", r)
+	}
+}
+
 // The node's own teachers answer, and neither the state folder nor the next start knows.
 func TestARehearsalLeavesNoTrace(t *testing.T) {
 	c, site := siteOf(t)

@@ -1,0 +1,231 @@
+package node
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/certstest"
+	"github.com/conclave-dp/conclave/internal/masking"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// pair is a masked run of the node of site north and a party of site south, which the test plays.
+type pair struct {
+	t     testing.TB
+	c     Config
+	certs string
+	south *masking.Party
+	group masking.Group
+	fence uint64
+}
+
+func keyAt(t testing.TB, folder string) masking.Fingerprint {
+	t.Helper()
+	signer, err := (&masks{keyFile: certs.IssuedFiles(folder, certs.RoleNode, "north").Key}).signer()
+	testkit.Must(t, err)
+	f, err := masking.ParseFingerprint(testkit.Value(certs.Fingerprint(signer.Public())))
+	testkit.Must(t, err)
+	return f
+}
+
+func newPair(t testing.TB, policy string) *pair {
+	t.Helper()
+	p := &pair{t: t, c: smallConfig(t, 4), certs: certstest.New(t)}
+	if policy != "" {
+		p.c = policed(t, p.c, policy)
+	}
+	p.c.TLS = certs.IssuedFiles(p.certs, certs.RoleNode, "north")
+	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	p.south = testkit.Value(masking.NewParty("south", key))
+	south := testkit.Value(masking.ParseFingerprint(testkit.Value(certs.Fingerprint(key.Public()))))
+	p.group = masking.Group{Quorum: 2, Colluding: 1,
+		Members: []masking.Member{{Site: "north", Key: keyAt(t, p.certs)}, {Site: "south", Key: south}}}
+	return p
+}
+
+// node begins, or begins again.
+func (p *pair) node() *Node { return start(p.t, p.c, questiontest.SmallTable(p.t, 80, 1)) }
+
+// terms are those of the run, in which two sums are planned.
+func (p *pair) terms(n *Node, r *conclavev1.Round) *conclavev1.RoundTerms {
+	return termsFor(p.t, n, r, 1, func(s *conclavev1.RunSpec) {
+		s.Epsilon, s.Pipeline, s.Masked = 9, "embed", p.group.Wire()
+		s.Plan = []*conclavev1.Planned{{Kind: "embedding", Count: 2,
+			Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 5, Sensitivity: 1}}}
+	})
+}
+
+// attempt asks for a permit, and then a round. The reply is that to either.
+func (p *pair) attempt(n *Node, number uint64) *conclavev1.WorkRequest {
+	p.t.Helper()
+	r := embeddingRound("r", number)
+	terms := p.terms(n, r)
+	permitted := inquire(p.t, n, permitFor(p.t, r), terms)
+	if permitted.GetPermitted() == nil {
+		return permitted
+	}
+	south := testkit.Value(p.south.Key("r", sha256.Sum256(terms.GetSpec()), p.group))
+	p.fence++
+	in, parts := newInbox(), assembly{}
+	for i, m := range messagesOf(p.t, r, terms, p.fence) {
+		if i == 0 {
+			m.Masked = &conclavev1.MaskedRound{Fence: p.fence, Counter: 1,
+				Members: []*conclavev1.RunKey{permitted.GetPermitted().GetKey(), south}}
+		}
+		testkit.Must(p.t, n.dispatch(m, &parts, in))
+	}
+	todo, ok := in.take()
+	if !ok {
+		p.t.Fatal("the round did not arrive")
+	}
+	return n.reply(todo)
+}
+
+// charged is how often the site's ledger on the disk has charged the run, as another process reads it.
+func (p *pair) charged() int {
+	p.t.Helper()
+	o := p.c.PolicyOptions("")
+	o.ReadOnly = true
+	status, err := sitepolicy.New(o).Status()
+	testkit.Must(p.t, err)
+	if len(status.Runs) == 0 {
+		return 0
+	}
+	return status.Runs[0].Charges
+}
+
+const masked = "datasets: [{name: d, epsilon: 9, delta: 1e-5, pipelines: [embed], approval: by-hand, masked: true, " +
+	"least_sites: 2, least_colluding: 1}]"
+
+// approved is a pair whose run a person at the site approved.
+func approved(t testing.TB) *pair {
+	t.Helper()
+	p := newPair(t, masked)
+	n := p.node()
+	if m := p.attempt(n, 0).GetRefusal(); !m.GetWaiting() {
+		t.Fatalf("before it is approved: %v", m)
+	}
+	run, err := n.policy.enforcer.Decide("r", "", true, "ann")
+	testkit.Must(t, err)
+	if run.Spec.Masked == nil || run.Spec.Masked.Members[1] != p.group.Members[1] || run.AttemptsAtMost != 4 {
+		t.Fatalf("a person approves %+v", run)
+	}
+	return p
+}
+
+// An answer to an attempt is charged on the disk before it leaves, each by itself, also by a node that starts again:
+// four times a round, and no more.
+func TestAMaskedAnswerIsChargedBeforeItLeaves(t *testing.T) {
+	p := approved(t)
+	n, answers := p.node(), map[int64]bool{}
+	for number := range uint64(2) {
+		for attempt := range 1 + masking.Retries {
+			if attempt == 2 {
+				n = p.node() // what it has in memory is gone
+			}
+			m := p.attempt(n, number)
+			if m.GetSum() == nil || answers[m.GetSum().GetValues()[0]] {
+				t.Fatalf("attempt %d at round %d: %v", attempt, number, m)
+			}
+			answers[m.GetSum().GetValues()[0]] = true
+			if got := p.charged(); got != len(answers) {
+				t.Fatalf("%d answers left, and %d are on the disk", len(answers), got)
+			}
+		}
+		for range 2 {
+			if m := p.attempt(n, number).GetRefusal(); !strings.Contains(m.GetReason(), "was answered 4 times here") {
+				t.Fatalf("a fifth attempt at round %d: %v", number, m)
+			}
+			n = p.node()
+		}
+	}
+	if m := p.attempt(n, 2).GetRefusal(); !strings.Contains(m.GetReason(), "all that run r planned") {
+		t.Errorf("a third round: %v", m)
+	}
+}
+
+func TestAMaskedAnswerThatCannotBeChargedDoesNotLeave(t *testing.T) {
+	p := approved(t)
+	n := p.node()
+	all := n.kinds["embedding"]
+	n.kinds = question.Registry{"embedding": breaking(all, func() {
+		testkit.Must(t, os.Rename(p.c.LedgerPath(), p.c.LedgerPath()+".away"))
+	})}
+	if m := p.attempt(n, 0); !m.GetRefusal().GetWaiting() {
+		t.Fatalf("without a ledger: %v", m)
+	}
+	testkit.Must(t, os.Rename(p.c.LedgerPath()+".away", p.c.LedgerPath()))
+	if got := p.charged(); got != 0 {
+		t.Errorf("%d charges, and nothing was answered", got)
+	}
+}
+
+// Without a policy nothing on the disk counts attempts: a node that starts again counts anew.
+func TestWithoutAPolicyAttemptsAreCountedInMemory(t *testing.T) {
+	p := newPair(t, "")
+	n := p.node()
+	for range 1 + masking.Retries {
+		if m := p.attempt(n, 0); m.GetSum() == nil {
+			t.Fatal(m)
+		}
+	}
+	if m := p.attempt(n, 0).GetRefusal(); !strings.Contains(m.GetReason(), "was attempted 4 times") {
+		t.Errorf("a fifth attempt: %v", m)
+	}
+	if m := p.attempt(p.node(), 0); m.GetSum() == nil {
+		t.Errorf("after a restart: %v", m)
+	}
+}
+
+// A run goes on with the key that it names until its node starts again; later runs need that of today.
+func TestACertificateThatWasRenewedWithAnotherKey(t *testing.T) {
+	p := newPair(t, "")
+	n := p.node()
+	if m := p.attempt(n, 0); m.GetSum() == nil {
+		t.Fatal(m)
+	}
+	old := p.group.Members[0].Key
+	certstest.Reissue(t, p.certs, certs.RoleNode, "north", nil, time.Hour)
+	if m := p.attempt(n, 1); m.GetSum() == nil {
+		t.Errorf("the run does not go on: %v", m)
+	}
+	reason := p.attempt(p.node(), 1).GetRefusal().GetReason()
+	for _, want := range []string{`run "r" names site north with key ` + old.Hex(), keyAt(t, p.certs).Hex(),
+		"was it renewed with a new key?"} {
+		if !strings.Contains(reason, want) {
+			t.Errorf("it is refused with %q, want %q", reason, want)
+		}
+	}
+	p.group.Members[0].Key = keyAt(t, p.certs) // of another spec
+	if m := p.attempt(n, 0); m.GetSum() == nil {
+		t.Errorf("a run that names the new key: %v", m)
+	}
+	p.group.Members[0].Site = "nroth"
+	if m := p.attempt(p.node(), 0).GetRefusal(); !strings.Contains(m.GetReason(), `is no member of run "r"`) {
+		t.Errorf("a member that is misspelt: %v", m)
+	}
+}
+
+// A run whose spec names no members, or too few to hide anything, has no terms that a policy could allow.
+func TestAGroupThatHidesNothingHasNoTerms(t *testing.T) {
+	p := newPair(t, "")
+	p.group.Quorum = 1
+	spec := new(conclavev1.RunSpec)
+	testkit.Must(t, proto.Unmarshal(p.terms(p.node(), embeddingRound("r", 0)).GetSpec(), spec))
+	if _, err := SpecTerms(spec); err == nil || !strings.Contains(err.Error(), "a quorum of 1 of 2 sites") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,92 @@
+package run
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conclave-dp/conclave/internal/masking"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Masked is what a forecast says of a masked run.
+type Masked struct {
+	// Sums of Quorum of the Sites, or more, are opened, of which Colluding may collude with the aggregator.
+	Sites     int `json:"sites"`
+	Quorum    int `json:"quorum"`
+	Colluding int `json:"colluding"`
+	// NoiseFactor is by how much the noise of a sum of all sites is larger than need be.
+	NoiseFactor float64 `json:"noise_factor"`
+	// SiteEpsilon is what a site's own ledger is charged if each round takes AttemptsAtMost, at the run's delta.
+	AttemptsAtMost int     `json:"attempts_at_most"`
+	SiteEpsilon    float64 `json:"site_epsilon"`
+}
+
+// addMasked says what masks change: who sees what, and what else nodes send.
+func (f *Forecast) addMasked(g *masking.Group) error {
+	if g == nil {
+		return nil
+	}
+	n := len(g.Members)
+	most, err := privacy.Running(attempted(f.Events), f.Delta)
+	if err != nil {
+		return err
+	}
+	f.Masked = &Masked{
+		Sites: n, Quorum: g.Quorum, Colluding: g.Colluding, NoiseFactor: g.Surplus(n),
+		AttemptsAtMost: 1 + masking.Retries, SiteEpsilon: most.Epsilon,
+	}
+	for i := range f.Leaving {
+		what, _, seen := strings.Cut(f.Leaving[i].Content, "; the aggregator sees")
+		if seen {
+			f.Leaving[i].Content = what + fmt.Sprintf("; with a share of the noise and under masks: the aggregator "+
+				"sees the noisy total of %d sites or more alone", g.Quorum)
+		}
+	}
+	return nil
+}
+
+// attempted are events of rounds that take as many attempts as they may.
+func attempted(events []privacy.Event) (all []privacy.Event) {
+	for range 1 + masking.Retries {
+		all = append(all, events...)
+	}
+	return privacy.Merge(all)
+}
+
+// openingMessages are those by which a member of a group opens its masked answers, one each to an answer.
+func openingMessages(run string, g *masking.Group, times int) []Message {
+	lost := slices.Repeat([][]byte{make([]byte, 32)}, len(g.Members)-g.Quorum)
+	sized := func(m *conclavev1.WorkRequest) int {
+		m.Attempt = math.MaxUint32
+		return proto.Size(m)
+	}
+	return []Message{
+		{"agreement", "a signature of which sites are in the sum", times, sized(&conclavev1.WorkRequest{
+			Message: &conclavev1.WorkRequest_Agreed{Agreed: &conclavev1.Agreed{Run: run, Round: math.MaxUint32,
+				Signature: make([]byte, largestSignature)}}})},
+		{"seeds", "random seeds: that of the node's own mask, and those shared with sites that are not in the sum; " +
+			"they open the total, and nothing else", times, sized(&conclavev1.WorkRequest{
+			Message: &conclavev1.WorkRequest_Revealed{Revealed: &conclavev1.Revealed{Run: run, Round: math.MaxUint32,
+				Own: make([]byte, 32), Lost: lost}}})},
+	}
+}
+
+// largestSignature is that of ECDSA on P-521 in ASN.1, and largestIdentity its public key.
+const (
+	largestSignature = 141
+	largestIdentity  = 158
+)
+
+// largestKey is a node's signed key of a masked run, nil without a group.
+func largestKey(site string, g *masking.Group) *conclavev1.RunKey {
+	if g == nil {
+		return nil
+	}
+	return &conclavev1.RunKey{Site: site, Exchange: make([]byte, 32), Identity: make([]byte, largestIdentity),
+		Signature: make([]byte, largestSignature)}
+}

@@ -1,0 +1,144 @@
+package sitepolicy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/masking"
+)
+
+// Peer is a site with which a masked run is allowed, by the fingerprint of its certificate's key, which people
+// compared with that site, and not with the aggregator.
+type Peer struct {
+	Site string `yaml:"site"`
+	Key  string `yaml:"key"` // SHA-256 in hex, also in groups
+}
+
+// validateMasked checks what is said of masked runs.
+func (d *Dataset) validateMasked(need func(ok bool, field, format string, args ...any)) {
+	need(d.LeastSites >= 0 && d.LeastSites <= masking.MaxMembers, "least_sites",
+		"%d is no number of sites; use 2 to %d", d.LeastSites, masking.MaxMembers)
+	need(d.LeastColluding >= 0 && d.LeastColluding < masking.MaxMembers, "least_colluding",
+		"%d is no number of sites; use 0 to %d", d.LeastColluding, masking.MaxMembers-1)
+	need(d.Masked || d.LeastSites == 0, "least_sites",
+		"says nothing of runs without masks, which are allowed; set masked: true besides")
+	need(d.Masked || d.LeastColluding == 0, "least_colluding",
+		"says nothing of runs without masks, which are allowed; set masked: true besides")
+	sites, keys := map[string]bool{}, map[masking.Fingerprint]bool{}
+	for i, p := range d.Peers {
+		at := fmt.Sprintf("peers[%d]", i)
+		if err := config.CheckName(p.Site); err != nil {
+			need(false, at+".site", "%w", err)
+		}
+		need(!sites[p.Site], at+".site", "%q stands there twice; keep one", p.Site)
+		sites[p.Site] = true
+		key, err := masking.ParseFingerprint(p.Key)
+		if err != nil {
+			need(false, at+".key", "%w", err)
+			continue
+		}
+		need(!keys[key], at+".key", "is that of another peer too; each site has a key of its own")
+		keys[key] = true
+	}
+}
+
+// permitsMasks asks the rules about masks. Own is the site itself: its node looks after its own key.
+func (d *Dataset) permitsMasks(s Spec, own string) *Refusal {
+	g := s.Masked
+	switch {
+	case g == nil && d.Masked:
+		return &Refusal{Rule: RuleMasked, Public: "runs without masks are not allowed on dataset " + d.Name}
+	case g == nil:
+		return nil
+	case g.Quorum < d.LeastSites:
+		return &Refusal{Rule: RuleLeastSites, Public: fmt.Sprintf("sums of %d sites may be opened, and %d are the "+
+			"least on dataset %s; raise aggregation.quorum", g.Quorum, d.LeastSites, d.Name)}
+	case g.Colluding < d.LeastColluding:
+		return &Refusal{Rule: RuleLeastColluding, Public: fmt.Sprintf("the run withstands %d sites that collude, and "+
+			"%d are the least on dataset %s; raise aggregation.colluding", g.Colluding, d.LeastColluding, d.Name)}
+	case len(d.Peers) == 0 && d.Approval == Automatic:
+		return &Refusal{Rule: RulePeers, Public: fmt.Sprintf("no peers are named on dataset %s, and nobody looks at "+
+			"the members of a masked run; name them, or approve by hand", d.Name)}
+	case len(d.Peers) == 0:
+		return nil // a person looks at them
+	}
+	var strange []string
+	for _, m := range g.Members {
+		if known, key := d.peer(m.Site); known && key != m.Key {
+			strange = append(strange, m.Site+" with another key")
+		} else if !known && m.Site != own {
+			strange = append(strange, m.Site)
+		}
+	}
+	if len(strange) == 0 {
+		return nil
+	}
+	return &Refusal{Rule: RulePeers, Public: fmt.Sprintf("the run has members that are no peers on dataset %s: %s",
+		d.Name, shortList(strange))}
+}
+
+// peer is the key of a site among the peers.
+func (d *Dataset) peer(site string) (known bool, key masking.Fingerprint) {
+	for _, p := range d.Peers {
+		if p.Site == site {
+			key, err := masking.ParseFingerprint(p.Key)
+			return err == nil, key
+		}
+	}
+	return false, key
+}
+
+// maxNamed is how many members a refusal names.
+const maxNamed = 5
+
+func shortList(names []string) string {
+	if n := len(names); n > maxNamed {
+		names = append(names[:maxNamed:maxNamed], fmt.Sprintf("%d more", n-maxNamed))
+	}
+	return strings.Join(names, ", ")
+}
+
+// attempts are those at the newest round of a masked run that a site has charged. Rounds come in order.
+type attempts struct {
+	round uint64
+	made  int
+	// planned and uses are what the first of them used of the plan; another one uses it again.
+	planned int
+	uses    int64
+}
+
+// of says whether a round is the newest.
+func (a attempts) of(round uint64) bool { return a.made > 0 && a.round == round }
+
+// another says whether a question is a further attempt at a round of a masked run: it is paid by the site's limit,
+// and uses nothing of the run's plan and budget, which count a round once.
+func (r *runBook) another(t Request) (again bool, refusal *Refusal) {
+	a := r.attempts
+	if t.Spec.Masked == nil || a.made == 0 || t.Round > a.round {
+		return false, nil
+	}
+	refuse := func(format string, args ...any) (bool, *Refusal) {
+		return false, &Refusal{Rule: RuleAttempts, Public: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case t.Round < a.round:
+		return refuse("round %d of run %s comes after round %d was answered here; a masked run goes on from its "+
+			"newest round", t.Round, t.Run, a.round)
+	case a.planned != t.Use.Planned || a.uses != t.Use.Queries:
+		return refuse("another attempt at round %d of run %s uses something else of the plan than the first", t.Round,
+			t.Run)
+	case a.made > masking.Retries:
+		return refuse("round %d of run %s was answered %d times here, the most that a site does; open another run",
+			t.Round, t.Run, a.made)
+	}
+	return true, nil
+}
+
+// AttemptsAtMost is how often a site may be charged for one round of a run.
+func (s Spec) AttemptsAtMost() int {
+	if s.Masked == nil {
+		return 1
+	}
+	return 1 + masking.Retries
+}

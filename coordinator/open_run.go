@@ -76,7 +76,7 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 			return false, fmt.Errorf("%s %q on dataset %q: %w", op, r.Name, r.Dataset, err)
 		}
 		entry := s.newEntry(lead, ledger.EntryRun, r.Dataset)
-		entry.Run, entry.Budget, entry.Plan = r.Name, &r.Budget, r.Plan
+		entry.Run, entry.Budget, entry.Plan, entry.Masked = r.Name, &r.Budget, r.Plan, r.Masked
 		puts, err := s.appendEntries(&record, entry)
 		if err != nil {
 			return false, fmt.Errorf("%s %q: %w", op, r.Name, err)

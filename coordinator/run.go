@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -23,6 +24,8 @@ type Run struct {
 	By string `json:"by,omitempty"`
 	// Student is who wanted it: who submitted it to the queue, or opened it without.
 	Student string `json:"student,omitempty"`
+	// Masked is among whom the run's sums are masked, for its entry in the ledger. It is not stored: the spec has it.
+	Masked *masking.Group `json:"-"`
 	// Claim is shown by the worker that opens a run of the queue. It is not stored.
 	Claim string `json:"-"`
 

@@ -34,7 +34,7 @@ const SpentNote = "epsilon spent is computed afterwards, for what was released, 
 
 // Certificate states what a release guarantees. (Epsilon, Delta) is the
 // guarantee; EpsilonSpent, never more than Epsilon, is what the ledger's
-// events add up to at Delta; see SpentNote, with which the file ends.
+// events add up to at Delta; see SpentNote, with which the file ends, and MaskedNote of a masked run.
 type Certificate struct {
 	Run string `json:"run"`
 	// Earlier are the runs of the same dataset that this one went on from: its rows are made
@@ -65,6 +65,7 @@ type Privacy struct {
 	Unit         string      `json:"unit"`         // "record" or the unit column's name
 	Accountant   string      `json:"accountant"`
 	Mechanisms   []Mechanism `json:"mechanisms"`
+	Masked       *Masked     `json:"masked,omitempty"` // nil where the aggregator saw sums of sites
 }
 
 // Mechanism is a noisy release, and how often it was used. Parameters are
@@ -115,6 +116,7 @@ func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 			Unit:         f.Unit,
 			Accountant:   total.Price.Accountant,
 			Mechanisms:   Mechanisms(total.Events),
+			Masked:       maskedOf(total.Masked),
 		},
 		LedgerHead: ledger.Head,
 		Rows:       f.Rows,
@@ -229,6 +231,9 @@ func (c Certificate) Validate() error {
 	if c.TeachersLeast < 0 || c.TeachersLeast >= c.Teachers {
 		return fail("teachers_least is %d of %d teachers: it must be absent, or at least 1 and fewer", c.TeachersLeast,
 			c.Teachers)
+	}
+	if err := c.Masked.validate(); err != nil {
+		return fail("masked: %w", err)
 	}
 	for i, m := range c.Mechanisms {
 		if m.Kind == "" || m.Parameters == nil || m.Count <= 0 {

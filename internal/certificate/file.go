@@ -25,7 +25,11 @@ func (c Certificate) canonical() ([]byte, error) {
 	if c.Mechanisms == nil {
 		c.Mechanisms = []Mechanism{}
 	}
-	raw, err := json.MarshalIndent(written{c, SpentNote}, "", "  ")
+	note := SpentNote
+	if c.Masked != nil {
+		note += " " + MaskedNote
+	}
+	raw, err := json.MarshalIndent(written{c, note}, "", "  ")
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ var (
 	ErrOverspent  = errors.New("more was spent than the guarantee allows")
 	ErrScope      = errors.New("the certificate's unit or neighbouring is not the ledger's")
 	ErrAccountant = errors.New("the certificate's accountant is not the one that gives the ledger's epsilon")
+	ErrMasked     = errors.New("the certificate's masked is not the ledger's")
 	ErrGuarantee  = errors.New("the certificate's guarantee is not the one that a ledger proves")
 )
 
@@ -81,6 +82,9 @@ func (c Certificate) Verify(lines io.Reader) error {
 	if m, ok := firstMissing(c.Mechanisms, ofLedger); ok {
 		return fmt.Errorf("%w: the certificate has %s, the ledger does not", ErrMechanisms, m)
 	}
+	if ofLedger := maskedOf(total.Masked); !c.Masked.equal(ofLedger) {
+		return fmt.Errorf("%w: ledger %v, certificate %v", ErrMasked, ofLedger, c.Masked)
+	}
 	if spent := total.Price.Epsilon; math.Abs(spent-c.EpsilonSpent) > spentTolerance*math.Max(spent, c.EpsilonSpent) {
 		return fmt.Errorf("%w: ledger %v, certificate %v", ErrSpent, spent, c.EpsilonSpent)
 	}
@@ -116,6 +120,9 @@ func covered(verified ledger.Verification, run string, earlier []string) (ledger
 			return total, err
 		}
 		total.Events = privacy.Merge(append(slices.Clone(total.Events), before.Events...))
+		if !maskedOf(before.Masked).equal(maskedOf(total.Masked)) {
+			total.Masked = nil // a statement about all of them there is none
+		}
 	}
 	total.Budget = verified.Budget
 	filter := cmp.Or(verified.Budget.Filter, privacy.FilterGDP)

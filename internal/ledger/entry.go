@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -41,7 +42,7 @@ func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 // type, then [Entry.Seal] it to the entry before.
 //
 //	open     dataset, budget, unit, neighbouring
-//	run      dataset, run, budget, plan
+//	run      dataset, run, budget, plan, masked where its sums are
 //	release  dataset, run, round, planned, kind, events, queries, answered, entries, epsilon_spent, release_sha256
 //	abandoned  dataset, run, round, planned, kind, events, queries, answered, epsilon_spent
 //	close    dataset, run, epsilon_spent
@@ -70,6 +71,7 @@ type Entry struct {
 type Opening struct {
 	Budget       *privacy.Budget `json:"budget,omitempty"`
 	Plan         privacy.Plan    `json:"plan,omitempty"`         // all that a run may ask, and what each costs
+	Masked       *masking.Group  `json:"masked,omitempty"`       // among whom the run's sums are masked
 	Unit         string          `json:"unit,omitempty"`         // "record" or the column of the privacy unit
 	Neighbouring string          `json:"neighbouring,omitempty"` // for example "add-or-remove-one-unit"
 }
@@ -224,6 +226,9 @@ func (e Entry) validate() error {
 	if err := e.validatePlan(); err != nil {
 		return err
 	}
+	if err := e.validateMasked(); err != nil {
+		return err
+	}
 	for i, event := range e.Events {
 		if err := event.Validate(); err != nil {
 			return fmt.Errorf("event %d: %w", i+1, err)
@@ -263,6 +268,24 @@ func (e Entry) validatePlan() error {
 		return nil
 	}
 	return e.Plan.Validate()
+}
+
+func (e Entry) validateMasked() error {
+	switch {
+	case e.Masked == nil:
+		return nil
+	case e.Type != EntryRun:
+		return privacy.FieldErrorf("masked", "does not belong to an entry of type %s", e.Type)
+	}
+	for _, m := range e.Masked.Members {
+		if !utf8.ValidString(m.Site) {
+			return privacy.FieldErrorf("masked", "has a site that is not UTF-8")
+		}
+	}
+	if err := e.Masked.Validate(); err != nil {
+		return fmt.Errorf("masked: %w", err)
+	}
+	return nil
 }
 
 // OfQuestion says that the entry charges a question, released or abandoned. Such entries have no day.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -32,6 +33,7 @@ type Verification struct {
 type RunTotal struct {
 	Budget            privacy.Budget
 	Plan              privacy.Plan
+	Masked            *masking.Group  // among whom its sums were masked; nil where they were not
 	PlanPrice         *privacy.Price  // of the whole plan, at the run's delta; nil where the filter is not pld
 	Used              []int64         // uses of each entry of the plan
 	Events            []privacy.Event // merged

@@ -108,6 +108,9 @@ func (g Group) Validate() error {
 // Honest is the number of honest members that a sum has at least: q - c, and 1 or more.
 func (g Group) Honest() int { return max(1, g.Quorum-g.Colluding) }
 
+// Share is what each member adds, as a part of the variance that is needed.
+func (g Group) Share() float64 { return 1 / float64(g.Honest()) }
+
 // Surplus is by how much the noise of a sum is larger than it need be, where so many members are in it: each
 // adds a share of what [Group.Honest] members need.
 func (g Group) Surplus(members int) float64 { return math.Sqrt(float64(members) / float64(g.Honest())) }

@@ -109,7 +109,7 @@ func (rs *Rounds) Open(ctx context.Context, by *peer.Session, claim string, s *s
 	}
 	existing, err := rs.register(ctx, coordinator.Run{
 		Name: name, Dataset: d.Record.Name, Spec: raw, Budget: s.Budget, Plan: s.Plan, By: by.Identity.Name,
-		Claim: claim,
+		Claim: claim, Masked: s.Masked,
 	}, by.Identity, s.Deadline)
 	if err != nil {
 		return nil, err

@@ -13,8 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
+	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -90,6 +92,7 @@ func verify(path, certificatePath, format string) error {
 		fmt.Printf("run %s: epsilon %.6f of %g at delta %g (%s), %d releases, %d of %d queries answered%s\n",
 			name, r.Price.Epsilon, r.Budget.Epsilon, r.Budget.Delta, r.Price.Accountant,
 			r.Releases, r.Answered, r.Queries, state)
+		printMasked(name, r.Masked)
 	}
 	if certificatePath != "" {
 		fmt.Printf("%s agrees with it\n", certificatePath)
@@ -105,6 +108,20 @@ func verify(path, certificatePath, format string) error {
 	return nil
 }
 
+// printMasked says among whom a run's sums were masked, and what follows for their noise.
+func printMasked(run string, g *masking.Group) {
+	if g == nil {
+		return
+	}
+	n := len(g.Members)
+	fmt.Printf("run %s: summed under masks of %d sites, of which %d may collude with the aggregator; a sum opened "+
+		"with %d or more. Each site drew 1/%d of the variance that is needed: noise factor %.6g with all of them\n",
+		run, n, g.Colluding, g.Quorum, g.Honest(), g.Surplus(n))
+	for _, m := range g.Members {
+		fmt.Printf("  %s  %s\n", m.Site, certs.SpellFingerprint(m.Key.Hex()))
+	}
+}
+
 // filtered is what of the dataset's budget its filter counts as used.
 func filtered(v ledger.Verification) (used float64, filter privacy.Filter, err error) {
 	filter = cmp.Or(v.Budget.Filter, privacy.FilterGDP)
@@ -113,22 +130,33 @@ func filtered(v ledger.Verification) (used float64, filter privacy.Filter, err e
 }
 
 func printVerification(v ledger.Verification, stated []string, unknown error) error {
+	type maskedJSON struct {
+		*masking.Group
+		Sites       int     `json:"sites"`
+		Share       float64 `json:"share"` // of each site, of the variance that is needed
+		NoiseFactor float64 `json:"noise_factor"`
+	}
 	type runJSON struct {
-		Epsilon      float64 `json:"epsilon"`
-		Delta        float64 `json:"delta"`
-		EpsilonSpent float64 `json:"epsilon_spent"`
-		Accountant   string  `json:"accountant"`
-		Closed       bool    `json:"closed"`
-		Releases     int     `json:"releases"`
-		Queries      int64   `json:"queries"`
-		Answered     int64   `json:"answered"`
-		Abandoned    int     `json:"abandoned"`
+		Epsilon      float64     `json:"epsilon"`
+		Delta        float64     `json:"delta"`
+		EpsilonSpent float64     `json:"epsilon_spent"`
+		Accountant   string      `json:"accountant"`
+		Closed       bool        `json:"closed"`
+		Releases     int         `json:"releases"`
+		Queries      int64       `json:"queries"`
+		Answered     int64       `json:"answered"`
+		Abandoned    int         `json:"abandoned"`
+		Masked       *maskedJSON `json:"masked,omitempty"`
 	}
 	runs := map[string]runJSON{}
 	for name, r := range v.Runs {
+		var masked *maskedJSON
+		if g := r.Masked; g != nil {
+			masked = &maskedJSON{g, len(g.Members), g.Share(), g.Surplus(len(g.Members))}
+		}
 		runs[name] = runJSON{
 			r.Budget.Epsilon, r.Budget.Delta, r.Price.Epsilon, r.Price.Accountant,
-			r.Closed, r.Releases, r.Queries, r.Answered, r.Abandoned,
+			r.Closed, r.Releases, r.Queries, r.Answered, r.Abandoned, masked,
 		}
 	}
 	used, filter, err := filtered(v)

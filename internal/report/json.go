@@ -17,9 +17,11 @@ type File struct {
 	Privacy     string                  `json:"privacy"`
 	Title       string                  `json:"title"`
 	Certificate certificate.Certificate `json:"certificate"`
-	Rounds      []Round                 `json:"rounds"`
-	Weights     *evaluate.Weights       `json:"weights,omitempty"` // of the synthetic rows
-	Evaluation  *evaluate.Evaluation    `json:"evaluation,omitempty"`
+	// Masked says among whom the sums were masked, and for whom the figures are; empty without masks.
+	Masked     string               `json:"masked,omitempty"`
+	Rounds     []Round              `json:"rounds"`
+	Weights    *evaluate.Weights    `json:"weights,omitempty"` // of the synthetic rows
+	Evaluation *evaluate.Evaluation `json:"evaluation,omitempty"`
 	// Points names the pictures of rows in report.html; the points are there alone.
 	Points []picture.Panel `json:"points,omitempty"`
 	Notes  []string        `json:"notes,omitempty"`
@@ -43,6 +45,7 @@ func WriteJSON(w io.Writer, p Page) error {
 	f := File{
 		Format: fileFormat, Privacy: ReleasesOnly, Title: p.Title, Certificate: p.Certificate, Rounds: p.Rounds,
 		Weights: p.Weights, Evaluation: p.Evaluation, Points: p.Points, Notes: p.Notes, Config: p.Config,
+		Masked: maskedWords(p.Certificate.Masked),
 	}
 	if f.Evaluation != nil {
 		f.Privacy = evaluate.NotPrivate

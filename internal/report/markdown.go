@@ -82,6 +82,9 @@ func (m *markdown) guarantee(p Page) {
 			"alone gives 50%%.", words.Guess, escape(words.One))
 	m.line("%s", escape(words.Whom))
 	m.line("%s", escape(words.Spent))
+	if words.Masked != "" {
+		m.line("%s", escape(words.Masked))
+	}
 }
 
 func (m *markdown) rounds(p Page) {

@@ -27,6 +27,7 @@ type words struct {
 	Dependent    bool
 	SharePercent string // of the budget that was spent
 	Spent        string // what that is
+	Masked       string // among whom the sums were masked, and for whom the figures are; empty without masks
 }
 
 // explain puts the guarantee into words. The figures are those of the budget,
@@ -42,6 +43,7 @@ func explain(c certificate.Certificate) words {
 		SharePercent: text.Percent(c.EpsilonSpent / c.Epsilon),
 		Spent:        strings.ToUpper(certificate.SpentNote[:1]) + certificate.SpentNote[1:],
 	}
+	w.Masked = maskedWords(c.Masked)
 	if c.Unit != partition.UnitRecord {
 		w.One = fmt.Sprintf("all records of one %s", c.Unit)
 		w.Whom = fmt.Sprintf("All records that share one value of %q are protected together, as one unit.", c.Unit)
@@ -85,6 +87,15 @@ func explain(c certificate.Certificate) words {
 		w.Strength = "weak"
 	}
 	return w
+}
+
+// maskedWords says among whom a run was masked; empty without masks.
+func maskedWords(m *certificate.Masked) string {
+	if m == nil {
+		return ""
+	}
+	said := m.String()
+	return strings.ToUpper(said[:1]) + said[1:] + ". " + certificate.MaskedNote
 }
 
 func purpose(kind privacy.Kind) string {

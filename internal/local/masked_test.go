@@ -1,0 +1,41 @@
+package local
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/certificate"
+	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+// A masked run leaves a ledger that says among whom it was masked, with the keys of its nodes, and a certificate and
+// reports that agree with it.
+func TestAMaskedRunSaysSo(t *testing.T) {
+	t.Parallel()
+	spec, _, out := begin(t, runOn("table.csv", embedding+"aggregation: {masked: true}\n"))
+	result, err := Run(t.Context(), spec, Options{Out: out})
+	testkit.Must(t, err)
+	raw := testkit.Read(t, result.Outputs["ledger"])
+	v, err := ledger.VerifyStrict(bytes.NewReader(raw))
+	testkit.Must(t, err)
+	g := v.Runs["small"].Masked
+	if g == nil || len(g.Members) != 2 || g.Quorum != 2 || g.Colluding != 1 || g.Members[0].Site != "s0" ||
+		g.Members[0].Key.Hex() != spec.Aggregation.Members[0].Key {
+		t.Fatalf("the ledger says %+v, the run %+v", g, spec.Aggregation)
+	}
+	c, err := certificate.Read(result.Outputs["certificate"])
+	testkit.Must(t, err)
+	testkit.Must(t, c.Verify(bytes.NewReader(raw)))
+	c.Masked = nil
+	if err := c.Verify(bytes.NewReader(raw)); !errors.Is(err, certificate.ErrMasked) {
+		t.Errorf("a certificate without masks: %v", err)
+	}
+	for _, form := range []string{"report", "report_md", "report_json"} {
+		if text := string(testkit.Read(t, result.Outputs[form])); !strings.Contains(text, "under masks of 2 sites") {
+			t.Errorf("%s does not say that it was masked", form)
+		}
+	}
+}

@@ -76,7 +76,7 @@ func (e *Execution) members(ps *permits, left map[*peer.Node]bool) (nodes []*pee
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	g := e.spec.Masked
-	connected, denied := uint32(0), []string(nil)
+	connected, denied, strangers := uint32(0), []string(nil), []string(nil)
 	missing := map[string]bool{}
 	for _, m := range g.Members {
 		missing[m.Site] = true
@@ -85,6 +85,7 @@ func (e *Execution) members(ps *permits, left map[*peer.Node]bool) (nodes []*pee
 		waits, member := missing[n.ID.Site]
 		switch {
 		case !member:
+			strangers = append(strangers, n.ID.Site)
 			continue
 		case left[n]:
 			missing[n.ID.Site] = false
@@ -116,6 +117,11 @@ func (e *Execution) members(ps *permits, left map[*peer.Node]bool) (nodes []*pee
 		if missing[m.Site] {
 			waitingFor = append(waitingFor, fmt.Sprintf("site %s, which is not connected", m.Site))
 		}
+	}
+	if len(waitingFor) > 0 && len(strangers) > 0 { // a name may be misspelt
+		slices.Sort(strangers)
+		waitingFor = append(waitingFor, "connected and no members of the run are the sites "+
+			strings.Join(someOf(slices.Compact(strangers)), ", "))
 	}
 	if connected > e.spec.PB.GetTeachers() {
 		return nil, 0, e.tooMany(e.dataset.Live())

@@ -277,11 +277,6 @@ func (e Entry) validateMasked() error {
 	case e.Type != EntryRun:
 		return privacy.FieldErrorf("masked", "does not belong to an entry of type %s", e.Type)
 	}
-	for _, m := range e.Masked.Members {
-		if !utf8.ValidString(m.Site) {
-			return privacy.FieldErrorf("masked", "has a site that is not UTF-8")
-		}
-	}
 	if err := e.Masked.Validate(); err != nil {
 		return fmt.Errorf("masked: %w", err)
 	}

@@ -4,9 +4,9 @@ import (
 	"crypto"
 	"crypto/sha256"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -83,6 +83,9 @@ func CheckNumbers(n, quorum, colluding int) error {
 	return nil
 }
 
+// siteRule is what a site may be called: its name stands in ledgers and on terminals.
+var siteRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
 // Validate reports what keeps a group from hiding anything.
 func (g Group) Validate() error {
 	if err := CheckNumbers(len(g.Members), g.Quorum, g.Colluding); err != nil {
@@ -91,8 +94,9 @@ func (g Group) Validate() error {
 	keys := map[Fingerprint]string{}
 	for i, m := range g.Members {
 		switch other, taken := keys[m.Key]; {
-		case m.Site == "":
-			return errors.New("a member of the masked run has no site; name it")
+		case !siteRule.MatchString(m.Site):
+			return fmt.Errorf("member %d of the masked run is of site %.40q; a site's name has 1 to 128 letters, "+
+				"digits, dots, dashes or underscores", i+1, m.Site)
 		case i > 0 && strings.Compare(g.Members[i-1].Site, m.Site) >= 0:
 			return fmt.Errorf("member %q stands after %q; name each site once, in the order of names", m.Site,
 				g.Members[i-1].Site)

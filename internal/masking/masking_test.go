@@ -384,7 +384,7 @@ func TestGroups(t *testing.T) {
 		"out of order":      {Group{[]Member{three[1], three[0]}, 2, 0}, "order of names"},
 		"one twice":         {Group{[]Member{three[0], three[0]}, 2, 0}, "order of names"},
 		"one key for two":   {Group{[]Member{three[0], member("b", 1)}, 2, 0}, "have the same key"},
-		"without a name":    {Group{[]Member{member("", 1), three[1]}, 2, 0}, "has no site"},
+		"without a name":    {Group{[]Member{member("", 1), three[1]}, 2, 0}, `is of site ""`},
 		"good":              {Group{three, 3, 1}, ""},
 		"good without":      {Group{three, 2, 0}, ""},
 		"good of all but 1": {Group{three, 3, 2}, ""},

@@ -125,11 +125,6 @@ func (s Spec) validate() error {
 		if err := s.Masked.Validate(); err != nil {
 			return err
 		}
-		for _, m := range s.Masked.Members {
-			if !runRule.MatchString(m.Site) {
-				return errors.New("a member of the masked run has no name")
-			}
-		}
 	}
 	_, err := privacy.NewBudget(s.Epsilon, s.Delta)
 	return err

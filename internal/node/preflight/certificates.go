@@ -118,7 +118,14 @@ func (c *checker) checkIdentity(cert *x509.Certificate) {
 		c.add("certificate", Problem, "set site to "+who+", or use the certificate of "+c.config.Site,
 			"it is for site %s, the configuration says site %s", who, c.config.Site)
 	default:
-		c.ok("certificate", "for node %s, until %s", who, cert.NotAfter.Format(time.RFC3339))
+		key, err := certs.Fingerprint(cert.PublicKey)
+		if err != nil {
+			c.distrust("certificate", "have one issued", "%v", err)
+			return
+		}
+		// Masked runs and policies of other sites name it.
+		c.ok("certificate", "for node %s, until %s, key %s", who, cert.NotAfter.Format(time.RFC3339),
+			certs.SpellFingerprint(key))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -160,6 +161,8 @@ func TestANodeThatIsReady(t *testing.T) {
 		found(t, r, OK, name, "")
 	}
 	found(t, r, OK, "teachers and state", "80 privacy units for 4 teachers")
+	cert := pemfile.Certificates(testkit.Value(pemfile.Read(p.path("certs/node-north.crt"))))[0]
+	found(t, r, OK, "certificate", "key "+certs.SpellFingerprint(testkit.Value(certs.Fingerprint(cert.PublicKey))))
 	found(t, r, NotChecked, "network", "as asked")
 	if after := entries(t, p.dir); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("the check left something: %v, before %v", after, before)

@@ -41,16 +41,16 @@ func TestAMaskedRun(t *testing.T) {
 	file := c.nodeFile("north", northern)
 	north := start(t, "teacher north", binary("teacher"), "--config", file)
 	north.awaitLog("joined", nil)
-	j := job{name: "masked", rounds: 1, changes: settings{
+	j := job{name: "masked", rounds: 1, quorum: 1, changes: settings{
 		"pipeline": "embed", "embed": "{features: {waves: 20, bins: 5}, fit: {steps: 20, batch: 32}}",
 		"aggregation": fmt.Sprintf("{masked: true, members: [{site: north, key: %q}, {site: south, key: %q}]}",
 			fingerprint(t, "north"), fingerprint(t, "south")),
 	}}
 	runFile, out := c.runFile(j), c.out(j.name)
-	if said, stderr, code := run(t, binary("conclave"), "plan", "--run", runFile); code != 0 ||
+	if said, stderr, code := run(t, binary("conclave"), "privacy", "plan", "--run", runFile); code != 0 ||
 		!strings.Contains(said, "summed under masks of 2 sites, of which 1 may collude") ||
 		!strings.Contains(said, "noise factor 1.41: ") {
-		t.Errorf("conclave plan: %d %s%s", code, said, stderr)
+		t.Errorf("conclave privacy plan: %d %s%s", code, said, stderr)
 	}
 	student := c.startStudent(c.studentFile(runFile, out))
 	student.await("the student to say which site is missing", func() bool {
@@ -88,7 +88,7 @@ func TestAMaskedRun(t *testing.T) {
 	}
 
 	// Without masks the sites refuse it.
-	plain := job{name: "plain", rounds: 1, changes: settings{"pipeline": "embed"}}
+	plain := job{name: "plain", rounds: 1, quorum: 1, changes: settings{"pipeline": "embed"}}
 	student = c.startStudent(c.studentFile(c.runFile(plain), c.out(plain.name)))
 	if code := student.wait(); code != 1 || !student.said("runs without masks are not allowed on dataset "+dataset) {
 		t.Errorf("the student of a run without masks ended with %d", code)

@@ -108,7 +108,7 @@ func vectorRound(t *testing.T) (terms *Terms, parties []*Party, v vectors) {
 		k := &conclavev1.RunKey{Site: site, Exchange: key.PublicKey().Bytes(), Identity: p.own.public}
 		signed := signedKey(v.Run, spec, k)
 		k.Signature = testkit.Value(sign(signer, signed))
-		p.runs[v.Run] = &partyRun{spec: spec, key: key, wire: k, pairs: map[string]pair{}}
+		p.runs[v.Run] = &partyRun{spec: spec, own: p.own, key: key, wire: k, pairs: map[string]pair{}}
 		fingerprint := sha256.Sum256(p.own.public)
 		group.Members = append(group.Members, Member{site, fingerprint})
 		v.Members = append(v.Members, memberVector{site, signer.Seed(), p.own.public, fingerprint[:], key.Bytes(),

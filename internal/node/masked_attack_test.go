@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -33,7 +34,15 @@ type hostile struct {
 	tries uint64
 }
 
-const ofMasked = "datasets: [{name: d, epsilon: 5, delta: 1e-5, pipelines: [embed, dpgan], approval: automatic}]"
+// ofMasked is a policy that answers the runs of a group of peers.
+func ofMasked(peers masking.Group) string {
+	var list strings.Builder
+	for _, m := range peers.Members {
+		fmt.Fprintf(&list, "{site: %s, key: %s}, ", m.Site, m.Key.Hex())
+	}
+	return "datasets: [{name: d, epsilon: 5, delta: 1e-5, pipelines: [embed, dpgan], approval: automatic, peers: [" +
+		list.String() + "]}]"
+}
 
 // newHostile makes nodes of sites, each with a policy, and has their keys of run r.
 func newHostile(t testing.TB, quorum, colluding int, sites ...string) *hostile {
@@ -42,14 +51,20 @@ func newHostile(t testing.TB, quorum, colluding int, sites ...string) *hostile {
 		t: t, sites: sites, nodes: map[string]*Node{}, group: masking.Group{Quorum: quorum, Colluding: colluding},
 	}
 	folder := certstest.New(t)
-	for i, site := range sites {
+	configOf := func(site string) Config {
+		c := smallConfig(t, 2)
+		c.Site, c.TLS = site, certs.IssuedFiles(folder, certs.RoleNode, site)
+		return c
+	}
+	for _, site := range sites {
 		if err := authority.Issue(folder, certs.RoleNode, site, nil, time.Hour); !errors.Is(err, certs.ErrExists) {
 			testkit.Must(t, err)
 		}
-		c := policed(t, smallConfig(t, 2), ofMasked)
-		c.Site, c.TLS = site, certs.IssuedFiles(folder, certs.RoleNode, site)
+		h.group.Members = append(h.group.Members, memberOf(t, configOf(site)))
+	}
+	for i, site := range sites {
+		c := policed(t, configOf(site), ofMasked(h.group))
 		h.nodes[site] = start(t, c, questiontest.SmallTable(t, 40, uint64(i+1)))
-		h.group.Members = append(h.group.Members, memberOf(t, c))
 	}
 	h.terms = h.spec(nil)
 	h.keys = h.keysUnder(h.terms)
@@ -388,7 +403,6 @@ func TestTermsThatDifferOpenNothing(t *testing.T) {
 	for name, terms := range map[string]*conclavev1.RoundTerms{
 		"sigma":  h.spec(func(s *conclavev1.RunSpec) { s.Plan[0].Mechanism.Sigma = 10 }),
 		"quorum": h.spec(func(s *conclavev1.RunSpec) { s.Masked.Quorum, s.Masked.Colluding = 2, 0 }),
-		"member": h.spec(func(s *conclavev1.RunSpec) { s.Masked.Members[2].Key[0]++ }),
 	} {
 		keys := h.keysOf("east", terms)
 		h.refused(name, h.ask("north", embeddingRound("r", 0), h.terms, h.attempt(keys...)), "its signature is not")
@@ -397,12 +411,15 @@ func TestTermsThatDifferOpenNothing(t *testing.T) {
 	}
 	// Of a spec that does not name it a node is no part; and one that names nobody has no keys.
 	h.refused("not a member", h.permit("north", h.spec(func(s *conclavev1.RunSpec) { s.Masked.Members[1].Key[0]++ })),
-		"is no member of run")
+		"north with another key")
+	h.refused("another key of a peer", h.permit("east", h.spec(func(s *conclavev1.RunSpec) {
+		s.Masked.Members[2].Key[0]++
+	})), "peers: ")
 	h.refused("alone", h.permit("north", h.spec(func(s *conclavev1.RunSpec) {
 		s.Masked.Members, s.Masked.Quorum, s.Masked.Colluding = s.Masked.Members[1:2], 1, 0
-	})), "nobody to hide its sum among")
+	})), "not sensibly")
 	h.refused("two could open", h.permit("north", h.spec(func(s *conclavev1.RunSpec) { s.Masked.Quorum = 2 })),
-		"could be opened")
+		"not sensibly")
 }
 
 // A process that starts again has another run key, with its state folder or an empty one: of an attempt of before
@@ -489,24 +506,15 @@ func TestAttemptsArePaidFor(t *testing.T) {
 	// The aggregator says that the run is over, and begins it again.
 	over := &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
 		Withdraw: &conclavev1.Withdraw{Run: "r", Over: true}}}
-	for refusal := ""; refusal == ""; {
-		h.sayAll(at, over)
-		m := h.permit(at, h.terms)
-		if m.GetPermitted() != nil {
-			m = h.ask(at, discriminatorRound("r", 2, nil), h.terms, h.attempt(h.keys[0], m.GetPermitted().GetKey()))
-		}
-		switch refusal = m.GetRefusal().GetReason(); {
-		case refusal == "":
-			charged++
-		case !strings.Contains(refusal, "all that run r planned"):
-			t.Errorf("after %d attempts: %s", charged, refusal)
-		}
-		if h.charges(at) != charged || samples != charged || charged > planned {
-			t.Fatalf("charged %d times for %d samples, want %d of %d", h.charges(at), samples, charged, planned)
-		}
+	h.sayAll(at, over)
+	again := discriminatorRound("r", 2, nil)
+	m := inquire(t, h.nodes[at], permitFor(t, again), h.terms)
+	if m.GetPermitted() != nil {
+		m = h.ask(at, again, h.terms, h.attempt(h.keys[0], m.GetPermitted().GetKey()))
 	}
-	if charged != planned {
-		t.Errorf("charged %d times", charged)
+	h.refused("an attempt at a run that was said to be over", m, "was answered 4 times here")
+	if h.charges(at) != charged || samples != charged {
+		t.Errorf("charged %d times for %d samples, want %d", h.charges(at), samples, charged)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
+	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -136,6 +137,26 @@ func TestAMaskedRunEndsWithoutItsQuorum(t *testing.T) {
 	}
 	if entries := r.student.ledger(t, r.spec.Name); len(entries) != 0 {
 		t.Errorf("the ledger has %d releases", len(entries))
+	}
+}
+
+// A round that members refuse to answer ends with what they say: to ask again cannot help.
+func TestAMaskedRoundThatMembersRefuse(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{})
+	r := c.maskedRun(t, 60, 3, 1, four...)
+	for _, site := range []string{"south", "west"} {
+		r.members[site].at = func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+			if stage == atAnswer {
+				m = roundtest.Refusing("attempted too often")(r.round(0))[0]
+			}
+			return m
+		}
+	}
+	r.join(four...)
+	r.student.refused(t, r.round(0), codes.FailedPrecondition, "was turned down", "south/n refused: attempted too often")
+	if n := r.members["east"].life.attempts(); n != 1+masking.Retries {
+		t.Errorf("a member was asked %d times", n)
 	}
 }
 

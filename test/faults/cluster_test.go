@@ -28,6 +28,8 @@ const (
 	wide = "wide"
 	// tight is that of the last one, whose budget is used up.
 	tight = "tight"
+	// hidden is that of masked runs; see masked_test.go.
+	hidden = "hidden"
 
 	nodeTeachers = 2
 	nodeRows     = 24
@@ -44,6 +46,8 @@ columns:
 var budgets = map[string]string{
 	wide:  "{epsilon: 2000, delta: 1e-4, filter: rdp}",
 	tight: "{epsilon: 6, delta: 1e-4}",
+
+	hidden: "{epsilon: 2000, delta: 1e-4, filter: rdp}",
 }
 
 // cluster is everything that runs.
@@ -68,9 +72,11 @@ type cluster struct {
 // servers are the processes of a cluster that go on for the whole test.
 type servers struct {
 	aggregators, etcds, nodes []*process
-	addresses                 []string // of the aggregators themselves
-	labs                      string   // where students reach them
-	clients                   []string // of etcd's members
+	addresses                 []string          // of the aggregators themselves
+	labs                      string            // where students reach them
+	reach                     map[string]string // where sites do
+	members                   []string          // the nodes of the hidden dataset, which are among the nodes
+	clients                   []string          // of etcd's members
 	proxies                   []*clustertest.Proxy
 }
 
@@ -249,7 +255,7 @@ func (c *cluster) aggregatorFile(i int) string {
 	for j, client := range c.clients {
 		endpoints = append(endpoints, "'http://"+c.between(fmt.Sprintf("%s to etcd%d", name, j), client)+"'")
 	}
-	for _, d := range []string{wide, tight} {
+	for _, d := range []string{wide, tight, hidden} {
 		datasets = append(datasets, fmt.Sprintf("{name: %s, schema: %s, budget: %s}",
 			d, c.path("schema.yaml"), budgets[d]))
 	}
@@ -289,25 +295,30 @@ func (c *cluster) heard(name string, start int, l clustertest.Line) {
 
 func (c *cluster) startNodes(ctx context.Context, nodes int) {
 	draw := rand.New(rand.NewPCG(1, 2))
-	reach := map[string]string{}
+	c.reach = map[string]string{}
 	for _, from := range append(sites[:], "students") {
 		var via []string
 		for i, a := range c.addresses {
 			via = append(via, c.between(fmt.Sprintf("%s to agg%d", from, i), a))
 		}
-		reach[from] = strings.Join(via, ", ")
+		c.reach[from] = strings.Join(via, ", ")
 	}
-	c.labs = reach["students"]
+	c.labs = c.reach["students"]
 	for i := range nodes {
 		site := sites[i%len(sites)]
-		node := fmt.Sprint(i / len(sites))
-		name := site + node
-		var rows strings.Builder
-		rows.WriteString("age,dose,ward,died\n")
-		for r := range nodeRows {
-			fmt.Fprintf(&rows, "%d,%.3f,%c,%d\n", draw.IntN(101), draw.Float64(), 'a'+rune(draw.IntN(3)), r%2)
-		}
-		file := c.write(name+".yaml", fmt.Sprintf(`aggregator: '%s'
+		c.startNode(ctx, draw, site, fmt.Sprint(i/len(sites)), datasetOf(site), "")
+	}
+}
+
+// startNode starts a node with rows of its own; more is what its configuration has besides.
+func (c *cluster) startNode(ctx context.Context, draw *rand.Rand, site, node, dataset, more string) {
+	name := site + node
+	var rows strings.Builder
+	rows.WriteString("age,dose,ward,died\n")
+	for r := range nodeRows {
+		fmt.Fprintf(&rows, "%d,%.3f,%c,%d\n", draw.IntN(101), draw.Float64(), 'a'+rune(draw.IntN(3)), r%2)
+	}
+	file := c.write(name+".yaml", fmt.Sprintf(`aggregator: '%s'
 dataset: %s
 site: %s
 node: '%s'
@@ -320,13 +331,11 @@ reconnect: 1s
 drain: 2s
 audit_log: %s
 log: {format: json}
-`, reach[site], datasetOf(site), site, node, c.path("schema.yaml"), c.write(name+".csv", rows.String()), nodeTeachers,
-			c.path("state-"+name),
-			c.tls(certs.RoleNode, site), c.path("audit-"+name+".jsonl")))
-		p := c.process(name, site, nil, filepath.Join(c.bin, "teacher"), "--config", file)
-		c.nodes = append(c.nodes, p)
-		p.supervise(ctx)
-	}
+%s`, c.reach[site], dataset, site, node, c.path("schema.yaml"), c.write(name+".csv", rows.String()), nodeTeachers,
+		c.path("state-"+name), c.tls(certs.RoleNode, site), c.path("audit-"+name+".jsonl"), more))
+	p := c.process(name, site, nil, filepath.Join(c.bin, "teacher"), "--config", file)
+	c.nodes = append(c.nodes, p)
+	p.supervise(ctx)
 }
 
 func datasetOf(site string) string {
@@ -338,7 +347,10 @@ func datasetOf(site string) string {
 
 // teachers is the number of a dataset's teachers.
 func (c *cluster) teachers(dataset string) (n int) {
-	for i := range c.nodes {
+	if dataset == hidden {
+		return len(c.members) * nodeTeachers
+	}
+	for i := range len(c.nodes) - len(c.members) {
 		if datasetOf(sites[i%len(sites)]) == dataset {
 			n += nodeTeachers
 		}
@@ -362,8 +374,8 @@ func (c *cluster) endpoints() []string {
 	return urls
 }
 
-// audit starts an auditor of both datasets.
+// audit starts an auditor of all datasets.
 func (c *cluster) audit() *clustertest.Auditor {
-	return clustertest.Audit(c.t, c.endpoints(), map[string]int{wide: c.teachers(wide), tight: c.teachers(tight)},
-		c.told.blame)
+	return clustertest.Audit(c.t, c.endpoints(), map[string]int{wide: c.teachers(wide), tight: c.teachers(tight),
+		hidden: c.teachers(hidden)}, c.told.blame)
 }

@@ -36,6 +36,7 @@ func TestFaults(t *testing.T) {
 	c := newCluster(t, nodes, "3s", true, true)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	c.startMembers(ctx)
 	auditor := c.audit()
 	d, err := newDrawer(ctx, c, drawFrom(t))
 	testkit.Must(t, err)
@@ -47,10 +48,10 @@ func TestFaults(t *testing.T) {
 
 	stop := make(chan struct{})
 	var work sync.WaitGroup
-	side := append(slices.Clone(rows), []kind{overdrawn})
+	side := append(slices.Clone(rows), []kind{overdrawn}, []kind{masked})
 	if d.short { // each kind in a row of its own, so that all meet the faults
 		side = nil
-		for _, k := range append(slices.Concat(rows...), overdrawn) {
+		for _, k := range append(slices.Concat(rows...), overdrawn, masked) {
 			side = append(side, []kind{k})
 		}
 	}

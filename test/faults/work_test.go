@@ -83,8 +83,11 @@ func (c *cluster) work(ctx context.Context, row []kind, gap time.Duration, stop 
 // run lets two students make one run, side by side and independently, and checks what they
 // leave. It says whether the budget of the dataset was used up.
 func (c *cluster) run(ctx context.Context, k kind, name string) (over bool) {
-	if k.dataset == "" {
+	switch k.dataset {
+	case "":
 		k.dataset, k.epsilon = wide, 10
+	case hidden:
+		k.pipeline += c.aggregation()
 	}
 	who := []string{"lab", "reader"}
 	if k.alone {
@@ -153,7 +156,11 @@ func (c *cluster) student(k kind, name, who string) *process {
 	p := c.process(name+"-"+who, "", environment, command...)
 	p.once = true
 	p.failed = func(code int, said string) bool {
-		if k.dataset != tight || !strings.Contains(said, "budget") {
+		switch {
+		case k.dataset == tight && strings.Contains(said, "budget"):
+		case k.dataset == hidden && attemptsUsedUp(said):
+			c.told.count("masked runs whose sites answered all the attempts that they do", 1)
+		default:
 			c.told.blame("%s ended with code %d: %s", p.name, code, said)
 		}
 		return true

@@ -34,6 +34,7 @@ type attempt struct {
 	owes     map[*peer.Node]bool // those that did not send it
 	problems []string
 	spoiled  []*peer.Node // those that are not asked again
+	refused  int          // members that refused to answer
 	sum      []int64
 	inSum    []*peer.Node // in the order of answers; of sites, once settled
 	agreed   map[string][]byte
@@ -77,6 +78,14 @@ func (a *attempt) step(live []*peer.Node, late bool) (done bool, err error) {
 	}
 }
 
+// turnedDown says whether the attempt lacks a quorum as members refused: they have answered all the attempts at the
+// round that they ever will, say.
+func (a *attempt) turnedDown() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.nodes)-a.refused < a.terms.Group.Quorum
+}
+
 // lose notes that a node sends nothing that counts. Callers hold a.mu.
 func (a *attempt) lose(n *peer.Node, why string) {
 	delete(a.owes, n)
@@ -112,6 +121,8 @@ func (a *attempt) take(n *peer.Node, m *conclavev1.WorkRequest) (fault.Kind, err
 		a.lose(n, "refused: "+why)
 		if a.due != answers { // it would stop every attempt
 			a.spoiled = append(a.spoiled, n)
+		} else {
+			a.refused++
 		}
 		kind := fault.Refusal
 		if r.GetWaiting() {

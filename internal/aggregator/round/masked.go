@@ -33,6 +33,10 @@ func (rs *Rounds) gatherMasked(e *Execution, q Masked) error {
 		for _, n := range a.spoiled {
 			left[n] = true
 		}
+		if try == masking.Retries && a.turnedDown() {
+			return fault.Refusedf("round %d of run %q was turned down: %w; open another run", e.key.Number, e.key.Run,
+				err)
+		}
 		if try == masking.Retries {
 			return fault.Unavailablef("round %d of run %q did not open in %d attempts, the most that sites answer: "+
 				"%w; "+

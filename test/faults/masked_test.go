@@ -1,0 +1,108 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
+)
+
+// masked is a run whose sums are masked, among three sites of which two are enough.
+var masked = kind{name: "masked", dataset: hidden, epsilon: 10,
+	pipeline: "pipeline: gpate\nwarm_start: {embed: 0.3}\n" +
+		"gpate: {rounds: 8, records: 16, teacher: {steps: 2, training: 16}, " + small + "}}\n"}
+
+// maskedQuorum is how many sites are in each sum of the masked run.
+const maskedQuorum = 2
+
+// startMembers starts a node of the hidden dataset at each site but the last. Their sites have policies, and so
+// ledgers of their own.
+func (c *cluster) startMembers(ctx context.Context) {
+	draw := rand.New(rand.NewPCG(3, 4))
+	policy := c.write("hidden.policy.yaml", "datasets: [{name: hidden, epsilon: 2000, delta: 1e-4, "+
+		"pipelines: [gpate], approval: automatic}]\n")
+	for _, site := range sites[:len(sites)-1] {
+		c.members = append(c.members, site)
+		c.startNode(ctx, draw, site, "m", hidden, "policy: "+policy+"\n")
+	}
+}
+
+// attemptsUsedUp says whether a masked run ended as sites answer no more attempts: at one round, or of all that
+// the run planned, of which each attempt is one more.
+func attemptsUsedUp(said string) bool {
+	return strings.Contains(said, "the most that a member answers") || strings.Contains(said, "planned of")
+}
+
+// aggregation is the part of a masked run's file that names its members.
+func (c *cluster) aggregation() string {
+	var members []string
+	for _, site := range c.members {
+		key, err := pemfile.LoadKey(certs.IssuedFiles(c.path("certs"), certs.RoleNode, site).Key)
+		if err != nil {
+			c.told.blame("%v", err)
+			return ""
+		}
+		members = append(members, fmt.Sprintf("{site: %s, key: %s}", site,
+			testkit.Value(certs.Fingerprint(key.Public()))))
+	}
+	return fmt.Sprintf("aggregation: {masked: true, colluding: 0, quorum: %d, members: [%s]}\n", maskedQuorum,
+		strings.Join(members, ", "))
+}
+
+// checkCharges compares what members answered with the ledgers of their sites: each attempt is charged, once, and
+// at least a quorum of sites paid for every release.
+func (c *cluster) checkCharges(a clustertest.Found) error {
+	paid := map[clustertest.ReleaseKey]int{} // sites
+	for _, site := range c.members {
+		charges, here := map[string]bool{}, map[clustertest.ReleaseKey]bool{}
+		err := eachLine(c.path("state-"+site+"m", "site-ledger-"+hidden+".jsonl"), func(line string) {
+			var e sitepolicy.Entry
+			if json.Unmarshal([]byte(line), &e) != nil || e.Round == nil {
+				return
+			}
+			charges[e.Hash], here[clustertest.ReleaseKey{Run: e.Run, Round: *e.Round}] = true, true
+		})
+		if err != nil {
+			return err
+		}
+		c.told.count("attempts that sites of masked runs were charged for", len(charges))
+		for key := range here {
+			paid[key]++
+		}
+		answered := map[string]bool{}
+		err = eachLine(c.path("audit-"+site+"m.jsonl"), func(line string) {
+			var e auditlog.Entry
+			if json.Unmarshal([]byte(line), &e) != nil || e.Event != auditlog.Answered {
+				return // a line that a kill cut off, or one about something else
+			}
+			switch {
+			case !charges[e.LedgerHash]:
+				c.told.blame("%s answered round %d of %s, which its ledger has no charge for", site, *e.Round, e.Run)
+			case answered[e.LedgerHash]:
+				c.told.blame("%s answered two attempts at round %d of %s for one charge", site, *e.Round, e.Run)
+			}
+			answered[e.LedgerHash] = true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, e := range a.Ledgers[hidden] {
+		if e.Round == nil {
+			continue
+		}
+		key := clustertest.ReleaseKey{Run: e.Run, Round: *e.Round}
+		if c.told.count("masked releases", 1); paid[key] < maskedQuorum {
+			c.told.blame("%v was released, and %d sites were charged for it", key, paid[key])
+		}
+	}
+	return nil
+}

@@ -154,7 +154,8 @@ func TestAMaskedRoundThatMembersRefuse(t *testing.T) {
 		}
 	}
 	r.join(four...)
-	r.student.refused(t, r.round(0), codes.FailedPrecondition, "was turned down", "south/n refused: attempted too often")
+	r.student.refused(t, r.round(0), codes.FailedPrecondition, "was turned down",
+		"south/n refused: attempted too often")
 	if n := r.members["east"].life.attempts(); n != 1+masking.Retries {
 		t.Errorf("a member was asked %d times", n)
 	}

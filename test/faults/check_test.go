@@ -29,7 +29,8 @@ func (c *cluster) check(ctx context.Context, auditor *clustertest.Auditor) error
 		return err
 	}
 	c.checkLeaders(a)
-	return errors.Join(c.checkMembers(ctx, a), c.checkAuditLogs(a), c.checkReaders(a), c.checkVotes(a), c.checkCharges(a))
+	return errors.Join(c.checkMembers(ctx, a), c.checkAuditLogs(a), c.checkReaders(a), c.checkVotes(a),
+		c.checkCharges(a))
 }
 
 // checkMembers compares all that etcd's members hold at one revision, and counts keys: an

@@ -190,6 +190,41 @@ func TestASeedThatIsAnother(t *testing.T) {
 	}
 }
 
+// An answer that comes when the list of survivors is out is in no sum, and is no offence: the next round has its
+// sender's.
+func TestALateMaskedAnswer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{})
+	r := c.maskedRun(t, 3, 3, 1, four...)
+	south, east := r.members["south"], r.members["east"]
+	late, goOn := make(chan *conclavev1.WorkRequest, 1), make(chan struct{})
+	south.at = func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+		if stage == atAnswer && len(late) == 0 {
+			late <- m
+			return nil
+		}
+		return m
+	}
+	east.at = func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+		if stage == atAgreement && m.GetAgreed().GetRound() == 0 {
+			<-goOn
+		}
+		return m
+	}
+	r.join(four...)
+	released := releasing(t, r.student, r.round(0))
+	testkit.Eventually(t, "a list of survivors", func() bool {
+		return east.life.count(func(m *conclavev1.WorkResponse) bool { return m.GetSurvivors() != nil }) == 1
+	})
+	answer := <-late
+	answer.Attempt = south.life.attemptOf(atAnswer)
+	late <- answer // so that it answers the next round
+	mustSend(t, south.life.stream, answer)
+	close(goOn)
+	r.opened(testkit.Receive(t, released), "east", "north", "west")
+	r.opened(r.student.mustAsk(t, r.round(1)), four...)
+}
+
 // A round waits for a quorum of sites, and opens when it is there.
 func TestAMaskedRoundWaitsForItsQuorum(t *testing.T) {
 	t.Parallel()

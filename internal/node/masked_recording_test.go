@@ -112,7 +112,7 @@ func TestWhatAnAggregatorSees(t *testing.T) {
 	table := questiontest.SmallTable(t, 60, 1)
 	address, folder := startAggregator(t, table.Schema().SHA256)
 	group := masking.Group{Quorum: 3, Colluding: 1}
-	var nodes, twins []*Node
+	var twins []*Node
 	var records []*recorder
 	for i, site := range []string{"east", "north", "south"} {
 		c := smallConfig(t, 2)
@@ -124,7 +124,7 @@ func TestWhatAnAggregatorSees(t *testing.T) {
 			of.site.Sample = func(gnmax.Rate) ([]int, error) { return []int{i, 5, 7}, nil }
 		}
 		group.Members = append(group.Members, memberOf(t, c))
-		nodes, twins = append(nodes, n), append(twins, twin)
+		twins = append(twins, twin)
 		records = append(records, runRecorded(t, n))
 	}
 	client := connect(t, address, folder)

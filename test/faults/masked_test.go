@@ -27,34 +27,38 @@ const maskedQuorum = 2
 // ledgers of their own.
 func (c *cluster) startMembers(ctx context.Context) {
 	draw := rand.New(rand.NewPCG(3, 4))
-	policy := c.write("hidden.policy.yaml", "datasets: [{name: hidden, epsilon: 2000, delta: 1e-4, "+
-		"pipelines: [gpate], approval: automatic}]\n")
-	for _, site := range sites[:len(sites)-1] {
-		c.members = append(c.members, site)
+	c.members = sites[:len(sites)-1]
+	policy := c.write("hidden.policy.yaml", fmt.Sprintf("datasets: [{name: hidden, epsilon: 2000, delta: 1e-4, "+
+		"pipelines: [gpate], approval: automatic, peers: [%s]}]\n", c.peers()))
+	for _, site := range c.members {
 		c.startNode(ctx, draw, site, "m", hidden, "policy: "+policy+"\n")
 	}
 }
 
-// attemptsUsedUp says whether a masked run ended as sites answer no more attempts: at one round, or of all that
-// the run planned, of which each attempt is one more.
+// attemptsUsedUp says whether a masked run ended as sites answer no more attempts at one round, as the node or
+// its site's ledger counts them.
 func attemptsUsedUp(said string) bool {
-	return strings.Contains(said, "the most that a member answers") || strings.Contains(said, "planned of")
+	return strings.Contains(said, "the most that a member answers") || strings.Contains(said, "times here")
 }
 
-// aggregation is the part of a masked run's file that names its members.
-func (c *cluster) aggregation() string {
-	var members []string
+// peers are the members and the fingerprints of their keys, as policies and runs name them.
+func (c *cluster) peers() string {
+	var list []string
 	for _, site := range c.members {
 		key, err := pemfile.LoadKey(certs.IssuedFiles(c.path("certs"), certs.RoleNode, site).Key)
 		if err != nil {
 			c.told.blame("%v", err)
 			return ""
 		}
-		members = append(members, fmt.Sprintf("{site: %s, key: %s}", site,
-			testkit.Value(certs.Fingerprint(key.Public()))))
+		list = append(list, fmt.Sprintf("{site: %s, key: %s}", site, testkit.Value(certs.Fingerprint(key.Public()))))
 	}
+	return strings.Join(list, ", ")
+}
+
+// aggregation is the part of a masked run's file that names its members.
+func (c *cluster) aggregation() string {
 	return fmt.Sprintf("aggregation: {masked: true, colluding: 0, quorum: %d, members: [%s]}\n", maskedQuorum,
-		strings.Join(members, ", "))
+		c.peers())
 }
 
 // checkCharges compares what members answered with the ledgers of their sites: each attempt is charged, once, and

@@ -101,7 +101,6 @@ func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) 
 		if w.Over {
 			in.over(w.Run)
 			n.policy.forget(w.Run)
-			n.masks.over(w.Run)
 			n.log.Info("run is over", zap.String("run", w.Run))
 			return nil
 		}

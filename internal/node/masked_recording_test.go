@@ -82,6 +82,9 @@ func memberOf(t testing.TB, c Config) masking.Member {
 	return masking.Member{Site: c.Site, Key: sha256.Sum256(der)}
 }
 
+// voteNoise is the noise on a count of votes.
+const voteNoise = 40
+
 // perCheck is the probability with which a statistical check fails although all is right.
 const perCheck = 1e-12
 
@@ -140,6 +143,7 @@ func TestWhatAnAggregatorSees(t *testing.T) {
 			gaussian, 15},
 		"dpgan": {func(run string, number uint64) *conclavev1.Round { return discriminatorRound(run, number, nil) },
 			&conclavev1.PrivacyEvent{Kind: "subsampled-gaussian", NoiseMultiplier: 2, Rate: 0.5}, 8},
+		"pategan": {voteRound, &conclavev1.PrivacyEvent{Kind: "gnmax", Sigma: voteNoise}, 60},
 	} {
 		first := asks.round(name, 0)
 		spec := &conclavev1.RunSpec{
@@ -148,12 +152,20 @@ func TestWhatAnAggregatorSees(t *testing.T) {
 			Masked: group.Wire(), Filter: "pld",
 			Plan: []*conclavev1.Planned{{Kind: first.Kind, Mechanism: asks.mechanism, Count: uint64(asks.rounds)}},
 		}
+		votes := first.GetVotes()
+		if votes != nil {
+			spec.Plan[0].Count *= uint64(votes.GetQueries())
+			spec.Plan[0].Variant = "histogram"
+		}
 		_, err := client.OpenRun(testkit.Within(t), spec)
 		testkit.Must(t, err)
 		// Sigma times what a unit can move, and three shares where two are enough.
 		deviation := 2 * float64(first.GetSum().GetBound()) * math.Sqrt(3./2)
 		if first.GetSum().GetPer() == conclavev1.Vector_PER_TEACHER {
 			deviation *= 2
+		}
+		if votes != nil {
+			deviation = voteNoise * masking.VoteSteps * math.Sqrt(3./2)
 		}
 		var squares, mean, count float64
 		var plain [][]int64
@@ -162,13 +174,20 @@ func TestWhatAnAggregatorSees(t *testing.T) {
 			release, err := client.Ask(testkit.Within(t), r, student.Asking{}, nil)
 			testkit.Must(t, err)
 			noise := slices.Clone(release.GetSum().GetValues())
+			for _, v := range release.GetVotes().GetHistogram() { // rounded to votes, which is much less than the noise
+				noise = append(noise, v*masking.VoteSteps)
+			}
 			for _, twin := range twins {
 				m := ask(t, twin, r)
-				if m.GetSum() == nil {
+				own := m.GetSum().GetValues()
+				if m.GetVotes() != nil {
+					own = tally(m.GetVotes(), int(votes.GetClasses()))
+				}
+				if own == nil {
 					t.Fatalf("%s: without masks a node says %v", name, m)
 				}
-				plain = append(plain, m.GetSum().GetValues())
-				for i, v := range m.GetSum().GetValues() {
+				plain = append(plain, own)
+				for i, v := range own {
 					noise[i] -= v
 				}
 			}

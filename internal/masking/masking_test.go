@@ -103,7 +103,7 @@ func (r *run) open(t *Terms, sum []int64, among ...int) {
 	for _, i := range among {
 		s, err := r.parties[i].Agree(t.Run, t.Round, survivors)
 		testkit.Must(r.t, err)
-		testkit.Must(r.t, t.CheckAgreed(survivors, survivors[len(signatures)], s))
+		testkit.Must(r.t, t.CheckAgreed(t.Digest(), survivors, survivors[len(signatures)], s))
 		signatures = append(signatures, s)
 	}
 	var all []*conclavev1.Revealed

@@ -292,7 +292,7 @@ func (p *Party) Reveal(run string, round uint64, signatures [][]byte) (*conclave
 		return nil, fmt.Errorf("%d signatures of %d members in the sum", len(signatures), len(a.survivors))
 	}
 	for i, site := range a.survivors {
-		if err := a.terms.CheckAgreed(a.survivors, site, signatures[i]); err != nil {
+		if err := a.terms.CheckAgreed(a.digest, a.survivors, site, signatures[i]); err != nil {
 			return nil, err
 		}
 	}

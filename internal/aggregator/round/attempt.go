@@ -26,7 +26,8 @@ type attempt struct {
 	q      Masked
 	number uint64
 	terms  *masking.Terms
-	nodes  []*peer.Node // of the members that are asked, in the order of sites
+	digest masking.Digest // of the terms
+	nodes  []*peer.Node   // of the members that are asked, in the order of sites
 
 	mu       sync.Mutex
 	due      stage
@@ -152,7 +153,7 @@ func (a *attempt) count(n *peer.Node, m *conclavev1.WorkRequest) error {
 		a.inSum = append(a.inSum, n)
 	case agreements:
 		signature := m.GetAgreed().GetSignature()
-		if err := a.terms.CheckAgreed(sitesOf(a.inSum), site, signature); err != nil {
+		if err := a.terms.CheckAgreed(a.digest, sitesOf(a.inSum), site, signature); err != nil {
 			return err
 		}
 		a.agreed[site] = signature

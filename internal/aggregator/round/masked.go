@@ -181,6 +181,7 @@ func (rs *Rounds) newAttempt(e *Execution, q Masked, nodes []*peer.Node) *attemp
 	for _, n := range nodes {
 		a.terms.Members = append(a.terms.Members, n.RunKey(e.key.Run))
 	}
+	a.digest = a.terms.Digest()
 	return a
 }
 

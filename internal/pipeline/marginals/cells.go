@@ -20,6 +20,8 @@ type cells struct {
 	// groups have the cell of each category, the empty one last; nil where each is its own.
 	groups []uint32
 	n      int
+	// sign marks a column of two cells that counts as -1 or 1, and has no cells in tables.
+	sign bool
 	// constrained marks a column that constraints of the schema are about.
 	constrained bool
 }
@@ -68,6 +70,14 @@ func (c cells) grouped(groups []uint32) cells {
 	return c
 }
 
+// size is how many cells a table of the column has.
+func (c *cells) size() int {
+	if c.sign {
+		return 1
+	}
+	return c.n
+}
+
 // cell is where a value falls, NaN for an empty one.
 func (c *cells) cell(v float64) int {
 	at := c.plainCell(v)
@@ -94,7 +104,7 @@ func (c *cells) plainCell(v float64) int {
 
 // message is the column as it is asked.
 func (c *cells) message() *conclavev1.CellColumn {
-	return &conclavev1.CellColumn{Column: uint32(c.place), From: c.from, Groups: c.groups}
+	return &conclavev1.CellColumn{Column: uint32(c.place), From: c.from, Groups: c.groups, Sign: c.sign}
 }
 
 // maxCells bounds the cells of a column: one with more would be noise.
@@ -121,19 +131,21 @@ func readCells(schema *partition.Schema, m *conclavev1.CellColumn) (cells, error
 		}
 	}
 	c := plain(schema, at, from)
-	groups := m.GetGroups()
-	if len(groups) == 0 {
-		return c, nil
-	}
-	if len(groups) != c.n {
-		return wrong(fmt.Sprintf("have %d groups for %d values", len(groups), c.n))
-	}
-	for _, g := range groups {
-		if int(g) >= c.n {
-			return wrong("have a group beyond their number")
+	if groups := m.GetGroups(); len(groups) > 0 {
+		if len(groups) != c.n {
+			return wrong(fmt.Sprintf("have %d groups for %d values", len(groups), c.n))
 		}
+		for _, g := range groups {
+			if int(g) >= c.n {
+				return wrong("have a group beyond their number")
+			}
+		}
+		c = c.grouped(groups)
 	}
-	return c.grouped(groups), nil
+	if c.sign = m.GetSign(); c.sign && c.n != 2 {
+		return wrong(fmt.Sprintf("are %d; a sign has two", c.n))
+	}
+	return c, nil
 }
 
 // fineCells are those of a number in the first sum: one for each value where there are few, else

@@ -13,6 +13,7 @@ type grid struct {
 	pairs            [][2]int // all that are looked at
 	scouted, columns []cells
 	large, of        [][]int // by column, the cell of each fine one
+	signs            []signs // of a wide table's columns; nil of another
 }
 
 func (s *student) grid(fine []fineColumn) (g grid) {
@@ -20,7 +21,12 @@ func (s *student) grid(fine []fineColumn) (g grid) {
 	noise := func(pairs int) float64 {
 		return s.noise[1] * math.Sqrt(max(1, float64(pairs)/(1-onColumns)))
 	}
-	g.pairs = s.t.pairsOf(s.t.widest())
+	widest := s.t.widest()
+	g.pairs = s.t.pairsOf(widest)
+	if s.t.isWide(widest) {
+		s.wideGrid(&g, fine, records, noise(len(g.pairs)+len(s.t.halved(widest))))
+		return g
+	}
 	all, few := noise(len(g.pairs)), noise(min(len(g.pairs), 2*len(fine)))
 	// With more cells the pairs' counts would be smaller than their noise.
 	most := func(noise float64, least, most int) int {
@@ -39,6 +45,30 @@ func (s *student) grid(fine []fineColumn) (g grid) {
 		g.columns, g.of = append(g.columns, small), append(g.of, of)
 	}
 	return g
+}
+
+// wideGrid has the same cells for all sums after the first: eighths of numbers, and of other columns as many
+// as the noise of so many tables leaves room for.
+func (s *student) wideGrid(g *grid, fine []fineColumn, records, noise float64) {
+	most := min(scoutCells, max(2, int(math.Sqrt(records/noise))))
+	label := s.t.labelPlace()
+	for i := range fine {
+		c := &fine[i]
+		coarse, of := c.all()
+		switch {
+		case isNumber(c.of) && i != label && !c.constrained:
+			coarse, of = c.atLeastTwo(c.coarse(records, noise, eighths, nil))
+		case i != label || isNumber(c.of):
+			coarse, of = c.atLeastTwo(c.coarse(records, noise, most, nil))
+		}
+		counts := make([]float64, coarse.n)
+		for f, cell := range of {
+			counts[cell] += c.records[f]
+		}
+		g.scouted, g.large = append(g.scouted, coarse), append(g.large, of)
+		g.columns, g.of = append(g.columns, coarse), append(g.of, of)
+		g.signs = append(g.signs, signsOf(&coarse, counts))
+	}
 }
 
 // scoutCells is the most cells of a column that all pairs are looked at in.
@@ -62,7 +92,14 @@ func (s *student) choose(ctx context.Context, fine []fineColumn, g grid) error {
 // question is the second one, or the third.
 func (s *student) question(g grid, number int) (err error) {
 	columns, of := g.scouted, g.pairs
-	if number == 2 {
+	switch {
+	case g.signs != nil && number == 1:
+		s.questions[number], err = s.t.wideQuestion(g.columns, g.signs, s.second.Sigma)
+		return err
+	case g.signs != nil:
+		s.questions[number], err = s.t.signsQuestion(g.columns, g.signs, s.second.Sigma)
+		return err
+	case number == 2:
 		columns, of = g.columns, s.Chosen
 	}
 	s.questions[number], err = s.t.pairsQuestion(columns, of, s.second.Sigma)
@@ -90,6 +127,9 @@ func (s *student) released(fine []fineColumn, g grid) *released {
 		question := s.questions[number]
 		for i := range question.tables {
 			t := &question.tables[i]
+			if t.second >= len(g.columns) {
+				continue // a contrast
+			}
 			m := tree.Measured{Columns: []int{t.first}, Counts: t.counts(s.sums[number]),
 				Variance: t.variance(question.bound, s.noise[1])}
 			if number == 1 {

@@ -3,6 +3,7 @@ package marginals
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/partition"
@@ -10,7 +11,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// The names of the two sums. They are one kind of question at two prices.
+// The names of two kinds of sums. They are one kind of question at two prices.
 const (
 	columnsKind = "marginals-columns"
 	pairsKind   = "marginals"
@@ -40,17 +41,19 @@ type table struct {
 type asked struct {
 	columns []cells
 	tables  []table
-	entries int
-	bound   int64
+	// together is the weight of every pair of columns, which are signs then; 0 where there are tables.
+	together int64
+	entries  int
+	bound    int64
 	// baseline asks for zeros.
 	baseline bool
 }
 
 // add adds a table with a weight.
 func (a *asked) add(first, second int, weight int64) {
-	n := a.columns[first].n
+	n := a.columns[first].size()
 	if second != first {
-		n *= a.columns[second].n
+		n *= a.columns[second].size()
 	}
 	a.tables = append(a.tables, table{first, second, weight, a.entries, n})
 	a.entries += n
@@ -62,17 +65,21 @@ func (a *asked) close() {
 	for _, t := range a.tables {
 		squares += float64(t.weight) * float64(t.weight)
 	}
+	if a.together > 0 {
+		squares = float64(a.together) * float64(a.together) * float64(a.entries)
+	}
 	a.bound = int64(math.Ceil(math.Sqrt(squares)))
 }
 
 func (a *asked) shape() question.Shape {
+	signs := slices.ContainsFunc(a.columns, func(c cells) bool { return c.sign })
 	return question.Shape{Sum: &question.Vector{
-		Entries: a.entries, Bound: a.bound, Norm: question.L2, Counts: true, Rate: 1,
+		Entries: a.entries, Bound: a.bound, Norm: question.L2, Counts: !signs, Rate: 1,
 	}}
 }
 
 func (a *asked) round(kind string) *conclavev1.Round {
-	m := &conclavev1.MarginalsQuestion{Baseline: a.baseline}
+	m := &conclavev1.MarginalsQuestion{Baseline: a.baseline, Together: uint32(a.together)}
 	for i := range a.columns {
 		m.Columns = append(m.Columns, a.columns[i].message())
 	}
@@ -95,6 +102,9 @@ func parse(schema *partition.Schema, m *conclavev1.MarginalsQuestion) (*asked, e
 		a.columns = append(a.columns, column)
 	}
 	first, second, weights := m.GetFirst(), m.GetSecond(), m.GetWeights()
+	if m.GetTogether() > 0 {
+		return a, a.parseTogether(m)
+	}
 	if len(first) == 0 || len(second) != len(first) || len(weights) != len(first) {
 		return nil, fmt.Errorf("%d first columns, %d second ones and %d weights of tables; there is one of each for a "+
 			"table, and one table at least", len(first), len(second), len(weights))
@@ -160,17 +170,34 @@ func (a *asked) count(row []float64, nth, of int, at []int, sum []int64) {
 	for i := range a.columns {
 		at[i] = a.columns[i].cell(row[a.columns[i].column])
 	}
+	if a.together > 0 {
+		a.countTogether(at, nth, of, sum)
+		return
+	}
 	for i, t := range a.tables {
-		cell := t.offset + at[t.first]
-		if t.second != t.first {
-			cell = t.offset + at[t.first]*a.columns[t.second].n + at[t.second]
-		}
 		part := t.weight / int64(of)
 		if int64((nth+i)%of) < t.weight%int64(of) {
 			part++
 		}
-		sum[cell] += part
+		cell := 0
+		for _, column := range []int{t.first, t.second}[:t.columns()] {
+			switch c := &a.columns[column]; {
+			case !c.sign:
+				cell = cell*c.n + at[column]
+			case at[column] == 0:
+				part = -part
+			}
+		}
+		sum[t.offset+cell] += part
 	}
+}
+
+// columns is how many columns a table has.
+func (t *table) columns() int {
+	if t.first == t.second {
+		return 1
+	}
+	return 2
 }
 
 // counts are the records in the cells of a table, by a released sum.

@@ -31,10 +31,25 @@ func smallQuestion(change func(*conclavev1.MarginalsQuestion)) *conclavev1.Margi
 	return q
 }
 
+// smallSigns asks for all pairs of three of its columns as signs.
+func smallSigns(change func(*conclavev1.MarginalsQuestion)) *conclavev1.MarginalsQuestion {
+	q := &conclavev1.MarginalsQuestion{Together: 1000, Columns: []*conclavev1.CellColumn{
+		{Column: 0, From: []float64{0, 0.5}, Sign: true}, {Column: 1, Sign: true},
+		{Column: 2, Groups: []uint32{0, 0, 1}, Sign: true},
+	}}
+	if change != nil {
+		change(q)
+	}
+	return q
+}
+
 func cases() questiontest.Cases {
 	type question = *conclavev1.MarginalsQuestion
 	bad := func(want string, change func(question)) questiontest.Bad {
 		return questiontest.Bad{Params: smallQuestion(change), Want: want}
+	}
+	badSigns := func(want string, change func(question)) questiontest.Bad {
+		return questiontest.Bad{Params: smallSigns(change), Want: want}
 	}
 	columns := func(change func(c []*conclavev1.CellColumn)) func(question) {
 		return func(q question) { change(q.Columns) }
@@ -45,9 +60,17 @@ func cases() questiontest.Cases {
 			"one table": smallQuestion(func(q question) {
 				q.First, q.Second, q.Weights = []uint32{0}, []uint32{3}, []uint32{1 << 12}
 			}),
+			"signs": smallSigns(nil),
+			"cells and signs": smallSigns(func(q question) {
+				q.Together, q.Columns[0].Sign = 0, false
+				q.First, q.Second, q.Weights = []uint32{0, 1, 0, 1}, []uint32{0, 1, 1, 2}, []uint32{9, 80, 700, 6000}
+			}),
 			"one cell": smallQuestion(func(q question) { q.Columns[0].From = []float64{-5} }),
 		},
-		Zeros: map[string]proto.Message{"a baseline": smallQuestion(func(q question) { q.Baseline = true })},
+		Zeros: map[string]proto.Message{
+			"a baseline":       smallQuestion(func(q question) { q.Baseline = true }),
+			"one of the signs": smallSigns(func(q question) { q.Baseline = true }),
+		},
 		Bad: map[string]questiontest.Bad{
 			"no tables": bad("one table at least", func(q question) {
 				q.First, q.Second, q.Weights = nil, nil, nil
@@ -75,6 +98,14 @@ func cases() questiontest.Cases {
 			"too few groups": bad("2 groups for 3 values", columns(func(c []*conclavev1.CellColumn) {
 				c[2].Groups = []uint32{0, 1}
 			})),
+			"a sign of three cells": badSigns("are 3; a sign has two", columns(func(c []*conclavev1.CellColumn) {
+				c[2].Groups = nil
+			})),
+			"pairs of cells":        badSigns("is no sign", func(q question) { q.Columns[1].Sign = false }),
+			"pairs and tables":      badSigns("ask for them in another", func(q question) { q.First = []uint32{0} }),
+			"no pairs":              badSigns("a sum of 0 pairs", func(q question) { q.Columns = q.Columns[:1] }),
+			"a large weight":        badSigns("the weight 1048577", func(q question) { q.Together = 1<<20 + 1 }),
+			"a large norm of pairs": badSigns("lower the weight", func(q question) { q.Together = 1 << 20 }),
 			"a group beyond": bad("beyond their number", columns(func(c []*conclavev1.CellColumn) {
 				c[2].Groups = []uint32{0, 1, 3}
 			})),
@@ -86,7 +117,7 @@ func cases() questiontest.Cases {
 				return []float64{float64(i%5) / 4, float64(i % 2), float64(i % 3), float64(i % 2)}
 			}},
 		},
-		Bounds: []proto.Message{smallQuestion(nil)},
+		Bounds: []proto.Message{smallQuestion(nil), smallSigns(nil)},
 	}
 }
 

@@ -184,7 +184,12 @@ func TestRowsGetNearerWithTheBudget(t *testing.T) {
 
 // A student that starts again from its checkpoint learns the same.
 func TestRestore(t *testing.T) {
-	s, o := learned(t, people(2000), 2)
+	t.Run("pairs", func(t *testing.T) { restored(t, peopleSchema, people(2000)) })
+	t.Run("wide", func(t *testing.T) { restored(t, wideSchema("kind: binary"), wideRows(1000, 2)) })
+}
+
+func restored(t *testing.T, schema string, rows [][]float64) {
+	s, o := learnedBy(t, schema, rows, 2)
 	path := t.TempDir() + "/student"
 	testkit.Must(t, s.Save(path, "me"))
 	again, err := s.t.Student(&plan.Plan{Start: &plan.Start{Planned: privacy.Planned{Mechanism: s.first}},

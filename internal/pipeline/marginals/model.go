@@ -20,6 +20,7 @@ var modelKind = pipeline.ModelKind{Name: "tree", Load: load}
 type model struct {
 	schema  *partition.Schema
 	columns []drawn
+	hidden  int // cells of a column behind the others that ties them together and is not drawn; 0 for none
 	tree    *tree.Tree
 	cliques []cliqueJSON
 	tables  [][]float32
@@ -38,6 +39,8 @@ type drawn struct {
 type modelJSON struct {
 	pipeline.ModelHeader
 	Columns []columnJSON `json:"columns"`
+	// Hidden is how many cells one more column of the cliques has, which rows do not; 0 for none.
+	Hidden int `json:"hidden,omitempty"`
 	// Cliques come after those that they share columns with.
 	Cliques []cliqueJSON `json:"cliques"`
 }
@@ -57,7 +60,10 @@ type cliqueJSON struct {
 }
 
 // newModel is what was fitted, in the precision in which it is saved.
-func newModel(schema *partition.Schema, fine []fineColumn, coarse []cells, of [][]int, fitted *tree.Tree) *model {
+// Ties are nil but of a wide table.
+func newModel(
+	schema *partition.Schema, fine []fineColumn, coarse []cells, of [][]int, fitted *tree.Tree, with *ties,
+) *model {
 	m := &model{schema: schema}
 	for i, f := range fine {
 		f, of := f.withHeaps(of[i])
@@ -78,7 +84,11 @@ func newModel(schema *partition.Schema, fine []fineColumn, coarse []cells, of []
 		}
 		m.columns = append(m.columns, d)
 	}
-	for _, c := range m.beforeRejection(fitted, coarse).Cliques() {
+	cliques := m.beforeRejection(fitted, coarse).Cliques()
+	if with != nil {
+		cliques, m.hidden = with.hang(cliques), len(with.points)
+	}
+	for _, c := range cliques {
 		m.cliques = append(m.cliques, cliqueJSON{c.Columns, c.Parent})
 		table := make([]float32, len(c.Table))
 		for i, p := range c.Table {
@@ -99,6 +109,9 @@ func (m *model) sizes() []int {
 	sizes := make([]int, len(m.columns))
 	for i, c := range m.columns {
 		sizes[i] = slices.Max(c.of) + 1
+	}
+	if m.hidden > 0 {
+		sizes = append(sizes, m.hidden)
 	}
 	return sizes
 }
@@ -137,7 +150,7 @@ func (m *model) Save(dir string) error {
 	set := safetensors.New()
 	set.Add("", m.tensors())
 	return pipeline.SaveModel(dir, modelKind.Name, m.schema, set, func(h pipeline.ModelHeader) any {
-		j := modelJSON{ModelHeader: h, Cliques: m.cliques}
+		j := modelJSON{ModelHeader: h, Hidden: m.hidden, Cliques: m.cliques}
 		for _, c := range m.columns {
 			j.Columns = append(j.Columns, columnJSON{c.cells.of.Name, c.from, c.of})
 		}
@@ -173,7 +186,7 @@ const maxModel = 1 << 26
 
 // parseModel is the model without its numbers.
 func parseModel(schema *partition.Schema, j *modelJSON) (*model, error) {
-	m := &model{schema: schema, cliques: j.Cliques}
+	m := &model{schema: schema, hidden: j.Hidden, cliques: j.Cliques}
 	sizes := make([]int, len(j.Columns))
 	for i, c := range j.Columns {
 		at := schema.ColumnIndex(c.Name)
@@ -200,6 +213,12 @@ func parseModel(schema *partition.Schema, j *modelJSON) (*model, error) {
 	}
 	if len(m.columns) == 0 {
 		return nil, errors.New("it has no columns")
+	}
+	if m.hidden < 0 || m.hidden > maxCells {
+		return nil, fmt.Errorf("its hidden column has %d cells", m.hidden)
+	}
+	if m.hidden > 0 {
+		sizes = append(sizes, m.hidden)
 	}
 	all := 0
 	for i, c := range j.Cliques {

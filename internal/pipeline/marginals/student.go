@@ -53,7 +53,7 @@ func (s *student) Learn(
 	s.count(fine)
 	g := s.grid(fine)
 	for number := 1; number <= min(rounds, 2); number++ {
-		if number == 2 && s.Chosen == nil {
+		if number == 2 && s.Chosen == nil && g.signs == nil {
 			if err := s.choose(ctx, fine, g); err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ func (s *student) Learn(
 	if err != nil {
 		return err
 	}
-	s.model = newModel(s.t.schema(), fine, g.columns, g.of, fitted)
+	s.model = newModel(s.t.schema(), fine, g.columns, g.of, fitted, s.ties(g, sumOf(fine[0].records), fitted))
 	return keep()
 }
 

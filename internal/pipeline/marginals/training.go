@@ -49,13 +49,30 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	p.Start = &plan.Start{Planned: of(columnsKind, t.o.Columns), Entries: first.entries}
 	p.Start.Planned.Count = 1
 	p.Training = of(pairsKind, (1-t.o.Columns)/2)
-	columns := t.widest()
-	second, err := t.pairsQuestion(columns, t.pairsOf(columns), p.Training.Mechanism.Sigma)
+	second, third, err := t.largestQuestions(p.Training.Mechanism.Sigma)
 	if err != nil {
 		return err
 	}
-	p.Queries, p.Rounds, p.PerRound = 2*second.entries, 2, second.entries
-	return p.Drawable(second.bound)
+	entries := max(second.entries, third.entries)
+	p.Queries, p.Rounds, p.PerRound = 2*entries, 2, entries
+	return p.Drawable(max(second.bound, third.bound))
+}
+
+// largestQuestions are the second and the third, in the most cells that there may be.
+func (t *training) largestQuestions(sigma float64) (second, third *asked, err error) {
+	columns := t.widest()
+	if !t.isWide(columns) {
+		second, err = t.pairsQuestion(columns, t.pairsOf(columns), sigma)
+		return second, second, err
+	}
+	even := make([]signs, len(columns))
+	for i := range columns {
+		even[i] = signsOf(&columns[i], slices.Repeat([]float64{1}, columns[i].n))
+	}
+	if second, err = t.wideQuestion(columns, even, sigma); err == nil {
+		third, err = t.signsQuestion(columns, even, sigma)
+	}
+	return second, third, err
 }
 
 // bound is the largest norm, in steps, for which noise of a multiplier is drawn.
@@ -65,6 +82,16 @@ func bound(sigma float64) float64 {
 		bound /= 2
 	}
 	return bound
+}
+
+// largestBound is the bound of a sum, unless its weights would be too small.
+func largestBound(sigma float64) (float64, error) {
+	largest := bound(sigma)
+	if largest < leastBound {
+		return 0, fmt.Errorf("the sums need a noise multiplier of %.4g, and %.4g is the most that is drawn; raise "+
+			"privacy.epsilon", sigma, plan.MostSigma/float64(leastBound))
+	}
+	return largest, nil
 }
 
 // leastBound keeps the weights of many tables whole numbers that are near what they should be.
@@ -121,11 +148,11 @@ func (t *training) labelPlace() int {
 	return slices.Index(learnedColumns(t.schema()), t.schema().LabelColumn())
 }
 
-// pairsOf are the pairs of columns that the second sum asks for: all, or where their tables would
-// have too many cells those with the label and those of neighbours, which in wide tables are often
-// steps of one series.
+// pairsOf are the pairs of columns whose tables the second sum asks for: all, or where they would
+// have too many cells those with the label and, unless signs tell of them, those of neighbours.
 func (t *training) pairsOf(columns []cells) (all [][2]int) {
 	size, label := 0, t.labelPlace()
+	wide, halved := t.isWide(columns), t.halved(columns)
 	for i, c := range columns {
 		for j := i + 1; j < len(columns); j++ {
 			size += c.n * columns[j].n
@@ -133,7 +160,9 @@ func (t *training) pairsOf(columns []cells) (all [][2]int) {
 	}
 	for i := range columns {
 		for j := i + 1; j < len(columns); j++ {
-			if size <= maxEntries/2 || i == label || j == label || j == i+1 {
+			switch other := i + j - label; {
+			case wide && (i != label && j != label || slices.Contains(halved, other)):
+			case wide, size <= maxEntries/2, i == label, j == label, j == i+1:
 				all = append(all, [2]int{i, j})
 			}
 		}
@@ -150,13 +179,27 @@ func (t *training) arePairs(of [][2]int) bool {
 // pairsQuestion asks for every column by itself and for pairs of them. Smaller tables get more
 // weight: they are what larger ones are checked by.
 func (t *training) pairsQuestion(columns []cells, of [][2]int, sigma float64) (*asked, error) {
-	a := &asked{columns: columns}
-	alone, pairs := make([]float64, len(columns)), make([]float64, len(of))
-	for i := range columns {
-		alone[i] = math.Pow(float64(columns[i].n), -0.25)
+	return (&asked{columns: columns}).pairs(len(columns), onColumns, of, nil, sigma)
+}
+
+// wideQuestion asks for every column by itself, and how each goes with the label.
+func (t *training) wideQuestion(columns []cells, of []signs, sigma float64) (*asked, error) {
+	with, contrasts := t.contrasts(columns, of)
+	return (&asked{columns: with}).pairs(len(columns), onWideColumns, t.pairsOf(t.widest()), contrasts, sigma)
+}
+
+// pairs asks for the first n columns by themselves, which have a share of the squared weight, for pairs of them, and
+// for contrasts.
+func (a *asked) pairs(n int, share float64, of [][2]int, contrasts []contrast, sigma float64) (*asked, error) {
+	alone, pairs := make([]float64, n), make([]float64, len(of))
+	for i := range alone {
+		alone[i] = math.Pow(float64(a.columns[i].n), -0.25)
 	}
 	for i, p := range of {
-		pairs[i] = math.Pow(float64(columns[p[0]].n*columns[p[1]].n), -0.25)
+		pairs[i] = math.Pow(float64(a.columns[p[0]].n*a.columns[p[1]].n), -0.25)
+	}
+	for _, c := range contrasts {
+		of, pairs = append(of, [2]int{c.first, c.second}), append(pairs, c.weight)
 	}
 	scale := func(weights []float64, share float64) {
 		sum := 0.0
@@ -170,8 +213,8 @@ func (t *training) pairsQuestion(columns []cells, of [][2]int, sigma float64) (*
 	if len(of) == 0 {
 		scale(alone, 1)
 	} else {
-		scale(alone, onColumns)
-		scale(pairs, 1-onColumns)
+		scale(alone, share)
+		scale(pairs, 1-share)
 	}
 	return a, a.fill(sigma, of, alone, pairs)
 }
@@ -182,10 +225,9 @@ func (a *asked) fill(sigma float64, pairs [][2]int, alone, together []float64) e
 	for _, w := range append(append([]float64(nil), alone...), together...) {
 		squares += w * w
 	}
-	largest := bound(sigma)
-	if largest < leastBound {
-		return fmt.Errorf("the sums need a noise multiplier of %.4g, and %.4g is the most that is drawn; raise "+
-			"privacy.epsilon", sigma, plan.MostSigma/float64(leastBound))
+	largest, err := largestBound(sigma)
+	if err != nil {
+		return err
 	}
 	whole := func(w float64) int64 { return max(1, int64(w/math.Sqrt(squares)*largest)) }
 	for i, w := range alone {
@@ -230,12 +272,18 @@ func (t *training) LargestStart(p *plan.Plan) pipeline.Largest {
 
 // Largest are those of the second or the third.
 func (t *training) Largest(p *plan.Plan, _ int) pipeline.Largest {
-	columns := t.widest()
-	a, err := t.pairsQuestion(columns, t.pairsOf(columns), p.Training.Mechanism.Sigma)
+	second, third, err := t.largestQuestions(p.Training.Mechanism.Sigma)
 	if err != nil {
 		return pipeline.Largest{}
 	}
-	return t.largest(a, pairsKind, 1, "cells of every column")
+	l := t.largest(second, pairsKind, 1, "cells of every column")
+	if third.entries > second.entries {
+		l.Answer = pipeline.LargestSum(t.Run, 2, third.entries, 1<<44)
+		l.AnswerContent = fmt.Sprintf("%d numbers: of each pair of columns, how many records more have both values "+
+			"on the same side of a middle than on different ones; the aggregator sees them, and releases their sum "+
+			"over all sites with noise only", third.entries)
+	}
+	return l
 }
 
 func (t *training) largest(a *asked, kind string, number uint64, content string) pipeline.Largest {

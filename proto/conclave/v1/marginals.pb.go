@@ -22,7 +22,7 @@ const (
 )
 
 // MarginalsQuestion asks how many records are in each cell of tables of one or two columns. Every
-// record adds the weight of a table to one of its cells.
+// record adds the weight of a table to one of its cells, or takes it off where columns are signs.
 type MarginalsQuestion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// columns say how values fall into cells.
@@ -34,7 +34,10 @@ type MarginalsQuestion struct {
 	Second  []uint32 `protobuf:"varint,3,rep,packed,name=second,proto3" json:"second,omitempty"`
 	Weights []uint32 `protobuf:"varint,4,rep,packed,name=weights,proto3" json:"weights,omitempty"`
 	// baseline asks for zeros: noise alone is released.
-	Baseline      bool `protobuf:"varint,5,opt,name=baseline,proto3" json:"baseline,omitempty"`
+	Baseline bool `protobuf:"varint,5,opt,name=baseline,proto3" json:"baseline,omitempty"`
+	// together, unless it is 0, is the weight of each pair of columns in place of tables: all of them have
+	// signs, and a record adds the weight times both signs. Pairs are in the order of first, then of second.
+	Together      uint32 `protobuf:"varint,6,opt,name=together,proto3" json:"together,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -104,6 +107,13 @@ func (x *MarginalsQuestion) GetBaseline() bool {
 	return false
 }
 
+func (x *MarginalsQuestion) GetTogether() uint32 {
+	if x != nil {
+		return x.Together
+	}
+	return 0
+}
+
 // CellColumn is a column of the schema in cells. A nullable one has one cell more, the last, for
 // cells that are empty, unless groups say where they belong.
 type CellColumn struct {
@@ -114,7 +124,10 @@ type CellColumn struct {
 	// Categories are cells by themselves.
 	From []float64 `protobuf:"fixed64,2,rep,packed,name=from,proto3" json:"from,omitempty"`
 	// groups have the cell of each category, the empty one last; empty where each is its own.
-	Groups        []uint32 `protobuf:"varint,3,rep,packed,name=groups,proto3" json:"groups,omitempty"`
+	Groups []uint32 `protobuf:"varint,3,rep,packed,name=groups,proto3" json:"groups,omitempty"`
+	// sign says that a column of two cells counts as -1 in the first and as 1 in the second: tables have no
+	// cells for it, and what a record adds to them is multiplied by it.
+	Sign          bool `protobuf:"varint,4,opt,name=sign,proto3" json:"sign,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -170,22 +183,31 @@ func (x *CellColumn) GetGroups() []uint32 {
 	return nil
 }
 
+func (x *CellColumn) GetSign() bool {
+	if x != nil {
+		return x.Sign
+	}
+	return false
+}
+
 var File_conclave_v1_marginals_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_marginals_proto_rawDesc = "" +
 	"\n" +
-	"\x1bconclave/v1/marginals.proto\x12\vconclave.v1\"\xaa\x01\n" +
+	"\x1bconclave/v1/marginals.proto\x12\vconclave.v1\"\xc6\x01\n" +
 	"\x11MarginalsQuestion\x121\n" +
 	"\acolumns\x18\x01 \x03(\v2\x17.conclave.v1.CellColumnR\acolumns\x12\x14\n" +
 	"\x05first\x18\x02 \x03(\rR\x05first\x12\x16\n" +
 	"\x06second\x18\x03 \x03(\rR\x06second\x12\x18\n" +
 	"\aweights\x18\x04 \x03(\rR\aweights\x12\x1a\n" +
-	"\bbaseline\x18\x05 \x01(\bR\bbaseline\"P\n" +
+	"\bbaseline\x18\x05 \x01(\bR\bbaseline\x12\x1a\n" +
+	"\btogether\x18\x06 \x01(\rR\btogether\"d\n" +
 	"\n" +
 	"CellColumn\x12\x16\n" +
 	"\x06column\x18\x01 \x01(\rR\x06column\x12\x12\n" +
 	"\x04from\x18\x02 \x03(\x01R\x04from\x12\x16\n" +
-	"\x06groups\x18\x03 \x03(\rR\x06groupsB>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
+	"\x06groups\x18\x03 \x03(\rR\x06groups\x12\x12\n" +
+	"\x04sign\x18\x04 \x01(\bR\x04signB>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
 
 var (
 	file_conclave_v1_marginals_proto_rawDescOnce sync.Once

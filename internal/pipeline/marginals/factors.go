@@ -1,0 +1,63 @@
+package marginals
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+const (
+	// standsOut is by how much an eigenvalue stands out of noise: the largest that a symmetric matrix
+	// of noise s alone has is near 2 s sqrt(columns) (Wigner 1958).
+	standsOut = 2
+	// mostFactors is fewer than half of leastPoints, which the points of a class need to have no correlation.
+	mostFactors = 24
+	// mostShared is the share of a column's variance that its factors have at most: the rest is its own.
+	mostShared = 0.9
+	// refined is how often shared variances, which nobody measured, are put in the place of the diagonal.
+	refined = 6
+)
+
+// factors finds the loadings of columns, as rows, on the factors that stand out of the noise of the correlations.
+// That is principal axis factoring. Eigenvalues are those of a low rank with noise: an l of the former is
+// seen as l + s^2 n/l (Benaych-Georges and Nadakuditi 2011), and is taken back to it.
+func factors(correlations *mat.SymDense, noise float64) [][]float64 {
+	n := correlations.SymmetricDim()
+	loadings := make([][]float64, n)
+	edge := noise * math.Sqrt(float64(n))
+	if standsOut*edge >= float64(n) { // no eigenvalue is larger than n
+		return loadings
+	}
+	for i := range n {
+		correlations.SetSym(i, i, 0)
+	}
+	var eigen mat.EigenSym
+	var vectors mat.Dense
+	for range refined {
+		if !eigen.Factorize(correlations, true) {
+			return make([][]float64, n) // it did not converge: there are no factors to be had
+		}
+		values := eigen.Values(nil) // rising
+		eigen.VectorsTo(&vectors)
+		var scales []float64
+		for k := n - 1; k >= max(0, n-mostFactors) && values[k] > max(standsOut*edge, 1); k-- {
+			scales = append(scales, math.Sqrt((values[k]+math.Sqrt(values[k]*values[k]-4*edge*edge))/2))
+		}
+		for i := range n {
+			loadings[i] = make([]float64, len(scales))
+			shared := 0.0
+			for k, scale := range scales {
+				loadings[i][k] = scale * vectors.At(i, n-1-k)
+				shared += loadings[i][k] * loadings[i][k]
+			}
+			if shared > mostShared {
+				for k := range loadings[i] {
+					loadings[i][k] *= math.Sqrt(mostShared / shared)
+				}
+				shared = mostShared
+			}
+			correlations.SetSym(i, i, shared)
+		}
+	}
+	return loadings
+}

@@ -50,14 +50,14 @@ func (s *student) grid(fine []fineColumn) (g grid) {
 // wideGrid has the same cells for all sums after the first: eighths of numbers, and of other columns as many
 // as the noise of so many tables leaves room for.
 func (s *student) wideGrid(g *grid, fine []fineColumn, records, noise float64) {
-	most := min(scoutCells, max(2, int(math.Sqrt(records/noise))))
+	most := min(scoutCells, s.t.o.Cells, max(2, int(math.Sqrt(records/noise))))
 	label := s.t.labelPlace()
 	for i := range fine {
 		c := &fine[i]
 		coarse, of := c.all()
 		switch {
 		case isNumber(c.of) && i != label && !c.constrained:
-			coarse, of = c.atLeastTwo(c.coarse(records, noise, eighths, nil))
+			coarse, of = c.atLeastTwo(c.coarse(records, noise, min(eighths, s.t.o.Cells), nil))
 		case i != label || isNumber(c.of):
 			coarse, of = c.atLeastTwo(c.coarse(records, noise, most, nil))
 		}

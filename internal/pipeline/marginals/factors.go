@@ -19,8 +19,9 @@ const (
 )
 
 // factors finds the loadings of columns, as rows, on the factors that stand out of the noise of the correlations.
-// That is principal axis factoring. Eigenvalues are those of a low rank with noise: an l of the former is
-// seen as l + s^2 n/l (Benaych-Georges and Nadakuditi 2011), and is taken back to it.
+// That is principal axis factoring. Eigenvalues are shrunk: with noise s a v of n columns becomes
+// sqrt(v^2 - 4 s^2 n), which has the least squared error (Gavish and Donoho, "Optimal shrinkage of singular
+// values", 2017): near the edge of the noise little is left, where the direction is mostly noise as well.
 func factors(correlations *mat.SymDense, noise float64) [][]float64 {
 	n := correlations.SymmetricDim()
 	loadings := make([][]float64, n)
@@ -41,7 +42,7 @@ func factors(correlations *mat.SymDense, noise float64) [][]float64 {
 		eigen.VectorsTo(&vectors)
 		var scales []float64
 		for k := n - 1; k >= max(0, n-mostFactors) && values[k] > max(standsOut*edge, 1); k-- {
-			scales = append(scales, math.Sqrt((values[k]+math.Sqrt(values[k]*values[k]-4*edge*edge))/2))
+			scales = append(scales, math.Sqrt(math.Sqrt(values[k]*values[k]-4*edge*edge)))
 		}
 		for i := range n {
 			loadings[i] = make([]float64, len(scales))

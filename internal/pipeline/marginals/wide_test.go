@@ -204,7 +204,8 @@ func TestRowsOfAWideTable(t *testing.T) {
 			return 0, true
 		})
 		for y := range c.classes {
-			check(fmt.Sprintf("the mean of class %d", y), 0.25, func(r []float64) (float64, bool) {
+			// Halves are all that is known of a class: within one its values are as those of all classes.
+			check(fmt.Sprintf("the mean of class %d", y), 0.3, func(r []float64) (float64, bool) {
 				return r[2], int(r[wideColumns+1]) == y
 			})
 			check(fmt.Sprintf("outer values of class %d", y), 0.1, func(r []float64) (float64, bool) {

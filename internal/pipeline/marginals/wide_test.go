@@ -283,3 +283,31 @@ func TestConditionsOnAWideTable(t *testing.T) {
 		t.Errorf("the mean of another column of the factor is %.2f", high)
 	}
 }
+
+// Columns of constraints hang on the label, and no row breaks one.
+func TestConstraintsOfAWideTable(t *testing.T) {
+	schema := wideSchema("kind: binary") + "constraints:\n  - {less: [n0, n2]}\n"
+	var rows [][]float64
+	for _, row := range wideRows(4000, 2) {
+		if row[0] < row[2] {
+			rows = append(rows, row)
+		}
+	}
+	s, _ := learnedBy(t, schema, rows, 3)
+	if s.model.hidden == 0 {
+		t.Fatal("the model has no hidden column")
+	}
+	table, err := s.model.Sample(1000, nil, rand.New(rand.NewPCG(3, 4)))
+	testkit.Must(t, err)
+	mean := 0.0
+	for i := range table.Len() {
+		row := table.Cells(i)
+		if row[0] >= row[2] {
+			t.Fatalf("row %d has %v and %v", i, row[0], row[2])
+		}
+		mean += row[20] * row[30] / 1000
+	}
+	if mean < 0.4 {
+		t.Errorf("the mean product of columns of a factor is %.2f", mean)
+	}
+}

@@ -117,7 +117,7 @@ func (s *student) contrasted(contrasts []contrast, records float64) (all []signS
 	}
 	for _, c := range contrasts {
 		t := at[[2]int{c.first, c.second}]
-		sum := signSum{t.counts(s.sums[1]), t.variance(question.bound, s.second.Sigma) / (records * records)}
+		sum := signSum{t.counts(s.sums[1]), t.variance(question.bound, s.noise[1]) / (records * records)}
 		for i := range sum.of {
 			sum.of[i] /= records
 		}
@@ -210,7 +210,7 @@ func (s *student) correlated(t *ties, g grid, records float64, fitted *tree.Tree
 		return loadings
 	}
 	question := s.questions[2]
-	deviation := s.second.Sigma * float64(question.bound) / float64(question.together) / records
+	deviation := s.noise[1] * float64(question.bound) / float64(question.together) / records
 	noise, pairs := 0.0, 0
 	correlations := mat.NewSymDense(len(even), nil)
 	for a, i := range even {

@@ -25,7 +25,8 @@ var mutants = map[string]struct{ file, right, wrong string }{
 	"a mask left out":                 {"party.go", "\taddMask(vector, a.own, false)\n", ""},
 	"seeds of survivors":              {"party.go", "!slices.Contains(a.survivors, m.GetSite())", `m.GetSite() != ""`},
 	"two lists of survivors":          {"party.go", "!slices.Equal(a.survivors, survivors)", "false"},
-	"signatures unread": {"party.go", "err := a.terms.CheckAgreed(a.digest, a.survivors, site, signatures[i]); err != nil",
+	"signatures unread": {"party.go",
+		"err := a.terms.CheckAgreed(a.digest, a.survivors, site, signatures[i]); err != nil",
 		"err := error(nil); err != nil || site == string(signatures[i])"},
 }
 

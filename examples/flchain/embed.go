@@ -29,3 +29,12 @@ func SetPipeline(path, pipeline string) error {
 	changed := strings.NewReplacer(Pipeline, pipeline, "PATE-GAN", pipeline).Replace(string(text))
 	return os.WriteFile(path, []byte(changed), 0o644)
 }
+
+// SetMasked has a copy of run.yaml mask the sites' sums.
+func SetMasked(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read the example: %w", err)
+	}
+	return os.WriteFile(path, append(text, "aggregation: {masked: true}\n"...), 0o644)
+}

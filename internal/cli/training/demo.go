@@ -24,11 +24,12 @@ func demoCommand() *cobra.Command {
 	names := pipelines.Names(nil)
 	pipeline := cli.Choice(c, "pipeline", flchain.Pipeline, "the `pipeline` to train with: "+strings.Join(names, ", "),
 		names...)
-	c.RunE = func(c *cobra.Command, _ []string) error { return demo(c.Context(), *pipeline, r) }
+	masked := c.Flags().Bool("masked", false, "keep the sites' sums from the aggregator: it sees totals with their noise")
+	c.RunE = func(c *cobra.Command, _ []string) error { return demo(c.Context(), *pipeline, *masked, r) }
 	return c
 }
 
-func demo(ctx context.Context, pipeline string, r *runFlags) error {
+func demo(ctx context.Context, pipeline string, masked bool, r *runFlags) error {
 	if r.out == "" {
 		return cli.Misuse("--out: name a folder")
 	}
@@ -44,6 +45,11 @@ func demo(ctx context.Context, pipeline string, r *runFlags) error {
 	path := filepath.Join(example, "run.yaml")
 	if err := flchain.SetPipeline(path, pipeline); err != nil {
 		return err
+	}
+	if masked {
+		if err := flchain.SetMasked(path); err != nil {
+			return err
+		}
 	}
 	if *r.format == "text" {
 		fmt.Fprintf(os.Stderr, "demo: two sites, an aggregator and a student on this machine train with %s\n", pipeline)

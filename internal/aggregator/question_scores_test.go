@@ -90,6 +90,26 @@ func TestSelections(t *testing.T) {
 	}
 }
 
+// Sites charged the entry of the plan that the sums were asked under, for all of its selections. Another one
+// would pay here for what no site hears of.
+func TestSelectionsAreUnderTheEntryOfTheirSums(t *testing.T) {
+	c := shared(t)
+	student := c.student(t)
+	d := c.dataset()
+	spec, _ := student.open(t, d, roundtest.Both(roundtest.SelectionsOf(0.01, 2),
+		roundtest.Also(roundtest.Planned(runspec.Scores, roundtest.Exponential(50), 1))))
+	c.node(t, hello(d, "north", "a", 8), roundtest.Sums(roundtest.Units(30, 0)))
+	student.mustAsk(t, roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 0), nil))
+	again := roundtest.SelectionRound(spec.Name, 1, roundtest.Units(0, 0), nil)
+	again.Planned = 1
+	_, err := student.ask(testkit.Within(t), again, nil)
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "entry 1", "asked under entry 0", "name that entry")
+	again.Planned = 0
+	if student.mustAsk(t, again); len(student.ledger(t, spec.Name)) != 2 {
+		t.Error("what was refused was charged, or the selection was not")
+	}
+}
+
 // Where not all teachers took part, records count by their share: 60 units of score are 20
 // fewer than 80 units' expectation, and 10 more than that of 5 of 8 of them. Later
 // selections keep to the teachers behind the sums, whoever has come since. Another selection

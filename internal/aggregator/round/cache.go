@@ -43,7 +43,8 @@ func (rs *Rounds) keep(e *Execution) {
 		sums, bound := q.Sums(e.counts)
 		room := min(8*len(sums), e.room)
 		e.cache.put(rs.Room, &Sums{
-			Round: e.key.Number, Bound: bound, Sums: sums, teachers: e.took(), contributors: e.contributors(),
+			Round: e.key.Number, Planned: e.planned, Bound: bound, Sums: sums,
+			teachers: e.took(), contributors: e.contributors(),
 		}, e.student, room)
 		e.room -= room
 	}

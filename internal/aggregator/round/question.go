@@ -77,8 +77,10 @@ type Parse func(r *conclavev1.Round, s *spec.Spec, cached func(round uint64) (Su
 // collected them, and nowhere else: another one has to collect them again.
 type Sums struct {
 	Round uint64
-	Bound int64
-	Sums  []int64
+	// Planned is the place of the plan's entry that they were asked under: sites charged that one.
+	Planned int
+	Bound   int64
+	Sums    []int64
 
 	teachers     taken
 	contributors map[*peer.Session]peer.ID

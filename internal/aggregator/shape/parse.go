@@ -56,6 +56,12 @@ func Parser(reducers reducer.Registry) round.Parse {
 		if !ok {
 			return nil, round.ErrNotCached(r.GetRun(), selects.GetRound())
 		}
+		// No node hears of this selection: its site charged the entry of the sums, for all of its uses.
+		if asked := int64(r.GetPlanned()); asked != int64(sums.Planned) {
+			return nil, fault.Refusedf("round %d of run %q selects under entry %d of the plan by sums that were asked "+
+				"under entry %d, which is what sites charged; name that entry", r.GetNumber(), r.GetRun(), asked,
+				sums.Planned)
+		}
 		selection, err := newSelection(selects, len(sums.Sums), sums.Bound, planned, s)
 		if err != nil {
 			return nil, err

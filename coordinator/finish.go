@@ -148,6 +148,7 @@ func (s *Store) Remove(ctx context.Context, lead *Leadership, name string) (remo
 			Name: r.Name, Dataset: r.Dataset, Budget: r.Budget, By: r.By, Student: r.Student, RunState: RunState{
 				Opened: r.Opened, Closed: true, Head: r.Head, Releases: r.Releases, Abandoned: r.Abandoned,
 				Forgotten: r.Releases, EpsilonSpent: r.EpsilonSpent, Removed: true,
+				Entries: r.PlanEntries(),
 			},
 		}
 		value, err := encode(removed)

@@ -43,6 +43,8 @@ type RunState struct {
 	Closed bool `json:"closed,omitempty"`
 	// Removed says that nothing else is left of the run; see [Store.Remove].
 	Removed bool `json:"removed,omitempty"`
+	// Entries is how many its plan had, of a removed run.
+	Entries int `json:"entries,omitempty"`
 	// Head is the hash of the closing entry.
 	Head     string `json:"head,omitempty"`
 	Releases uint64 `json:"releases,omitempty"`
@@ -72,6 +74,10 @@ func (s *Store) Run(ctx context.Context, name string) (Run, error) {
 	}
 	return decode[Run](kvs[0])
 }
+
+// PlanEntries is how many entries its plan has, or had before the run was removed: so many mechanisms may be
+// in the totals of its dataset because of it.
+func (r Run) PlanEntries() int { return max(len(r.Plan), r.Entries) }
 
 // spending is what the run and its dataset may spend and what they have. What nodes were asked
 // for other runs, and was not charged yet, counts as spent of the dataset.

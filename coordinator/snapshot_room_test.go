@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
@@ -60,6 +62,38 @@ func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
 	charge.Release = bytes.Repeat([]byte{0xff}, size)
 	if _, _, err := c.store.Charge(ctx, c.lead, charge); err != nil {
 		t.Errorf("a release of %d bytes, for which there is room: %v", size, err)
+	}
+}
+
+// What a dataset has spent holds so many mechanisms of three students, at their longest, that the largest
+// release of the largest run fits beside them: see docs/cluster.md, max_plan_entries.
+func TestThePlansOfThreeStudentsLeaveRoom(t *testing.T) {
+	const entries, students, ofRun = 2000, 3, 64
+	event := func(i int) privacy.Event {
+		return privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 1.2345678901234567e-300,
+			Sigma1: 123456789012345680000 + float64(i)*1e16, Sigma2: 123456789012345680000, Asked: 1 << 36, Answered: 1 << 36}
+	}
+	run, all := testRun("wide"), datasetRecord{}
+	run.Spec, run.Plan = bytes.Repeat([]byte{1}, 16<<10), nil
+	for i := range students * entries {
+		all.Spent = append(all.Spent, event(i))
+	}
+	for i := range ofRun {
+		run.Plan = append(run.Plan, privacy.Planned{Kind: strings.Repeat("k", 32), Stage: strings.Repeat("s", 32),
+			Mechanism: event(i), Count: 1 << 36, Variant: privacy.Histogram})
+		run.Spent, run.Used = append(run.Spent, event(i)), append(run.Used, 1<<36)
+	}
+	if all.Spent = privacy.Merge(all.Spent); len(all.Spent) != students*entries {
+		t.Fatalf("%d different mechanisms", len(all.Spent))
+	}
+	value, err := encode(all)
+	testkit.Must(t, err)
+	if each := len(value) / len(all.Spent); each > 180 {
+		t.Errorf("%d bytes a mechanism", each)
+	}
+	n := Snapshot{loaded{run: run, dataset: all, datasetKV: &mvccpb.KeyValue{Value: []byte(value)}}}
+	if err := n.CheckRoom(MaxRelease); err != nil {
+		t.Error(err)
 	}
 }
 

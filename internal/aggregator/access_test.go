@@ -236,6 +236,50 @@ func TestRunsOfAStudentAreCountedForEver(t *testing.T) {
 	testkit.Must(t, open(c.studentAs(t, "eve"), "r4"))
 }
 
+// Each entry of a plan may be one more mechanism in what its dataset has spent, which is one value: a student
+// has so many on a dataset, in runs that it opened and, here, submitted.
+func TestPlansOfAStudentAreCountedForEver(t *testing.T) {
+	c := newCluster(t, Options{}, small, func(config *Config) { config.MaxPlanEntries = 5 })
+	open := func(student *testStudent, dataset, name string) error {
+		return student.tryOpen(t, dataset, func(s *conclavev1.RunSpec) { s.Name, s.Epsilon = name, 0.01 })
+	}
+	const full = "have 4 entries, and 2 more would be above 5"
+	lab := c.student(t)
+	for _, name := range []string{"r0", "r1"} {
+		testkit.Must(t, open(lab, "small", name))
+		lab.close(t, name)
+	}
+	_, err := c.operator(t).RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "r0"})
+	testkit.Must(t, err)
+	roundtest.WantStatus(t, open(lab, "small", "r2"), codes.ResourceExhausted, full, "raise max_plan_entries")
+	testkit.Must(t, c.stop()) // they are known to the next leader too
+	c.start(Options{})
+	lab = c.student(t)
+	roundtest.WantStatus(t, open(lab, "small", "r2"), codes.ResourceExhausted, full)
+	testkit.Must(t, open(lab, "small", "r1")) // once more
+	testkit.Must(t, open(lab, c.dataset(), "r2"))
+
+	// Runs that wait count once, for who submitted them, and when a worker opens one the others still do.
+	eve, hired := c.queue(t, "eve"), c.queue(t, "hired")
+	eve.cheap(t, "a")
+	eve.cheap(t, "b")
+	spec := roundtest.Submission("small", "c").Spec
+	submitted := func() error {
+		_, err := eve.SubmitRun(testkit.Within(t), &conclavev1.SubmitRunRequest{Spec: spec, RunYaml: []byte("name: c"),
+			SchemaYaml: []byte("test")})
+		return err
+	}
+	roundtest.WantStatus(t, submitted(), codes.ResourceExhausted, full, "raise max_plan_entries")
+	run := hired.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).claimed()
+	cheap := roundtest.Submission("small", "a").Spec
+	cheap.Epsilon = 0.5
+	_, err = c.studentAs(t, "hired").OpenRun(holding(t, run), &conclavev1.OpenRunRequest{Spec: cheap})
+	testkit.Must(t, err)
+	roundtest.WantStatus(t, submitted(), codes.ResourceExhausted, full)
+	spec.Plan = spec.Plan[:1]
+	testkit.Must(t, submitted())
+}
+
 // Each question that is charged is an entry of the ledger, released or not: a student has so many in all
 // its runs.
 func TestQuestionsOfAStudentAreCountedForEver(t *testing.T) {

@@ -68,6 +68,10 @@ type Config struct {
 	// MaxRuns is how many runs one student may ever have opened, closed and removed ones
 	// included, as they stay in the ledger. Default 1000.
 	MaxRuns int `yaml:"max_runs"`
+	// MaxPlanEntries is how many entries the plans may have of all runs that one student ever opened on
+	// one dataset. Default 2000. What a dataset has spent is one value in etcd, with up to 180 bytes for
+	// each different mechanism.
+	MaxPlanEntries int `yaml:"max_plan_entries"`
 	// MaxQuestions is how many questions one student may ever have had charged, released ones and
 	// others, in all its runs: each is an entry of the ledger, some 600 bytes. Default 1000000.
 	MaxQuestions int `yaml:"max_questions"`
@@ -144,7 +148,7 @@ func DefaultConfig() Config {
 		Drain:  10 * time.Second,
 
 		WorkerGrace:    30 * time.Second,
-		MaxConnections: 8192, MaxOpenRuns: 64, MaxRuns: 1000, MaxQuestions: 1e6, LeastDeadline: time.Second,
+		MaxConnections: 8192, MaxOpenRuns: 64, MaxRuns: 1000, MaxPlanEntries: 2000, MaxQuestions: 1e6, LeastDeadline: time.Second,
 		Log: logging.DefaultConfig(),
 	}
 }
@@ -232,6 +236,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxRuns < 1 {
 		bad("max_runs %d must be at least 1", c.MaxRuns)
+	}
+	if c.MaxPlanEntries < 1 {
+		bad("max_plan_entries %d must be at least 1", c.MaxPlanEntries)
 	}
 	if c.MaxQuestions < 1 {
 		bad("max_questions %d must be at least 1", c.MaxQuestions)

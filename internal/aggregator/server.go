@@ -225,13 +225,14 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 		},
 		Requester: func(run, opener string) string { return s.queue.Requester(run, opener) },
 		MostOpen:  s.config.MaxOpenRuns, MostRuns: s.config.MaxRuns, MostQuestions: s.config.MaxQuestions,
-		LeastDeadline: s.config.LeastDeadline,
-		Reload:        s.credentials.Reload, Metrics: s.metrics.Rounds, Audit: s.audit, Tracer: s.tracer, Log: s.log,
+		MostEntries: s.config.MaxPlanEntries, LeastDeadline: s.config.LeastDeadline,
+		Reload: s.credentials.Reload, Metrics: s.metrics.Rounds, Audit: s.audit, Tracer: s.tracer, Log: s.log,
 		Hooks: s.options.Hooks, Faults: s.options.faults,
 	})
 	s.queue, err = queue.New(ctx, queue.Options{
 		Store: s.store, Lead: s.lead, Rounds: s.rounds, Lifetime: s.life,
 		Audit: s.audit, Log: s.log, Grace: s.config.WorkerGrace, MostRuns: s.config.MaxRuns,
+		MostEntries: s.config.MaxPlanEntries,
 	})
 	if err != nil {
 		return fmt.Errorf("read the queue of runs: %w", err)

@@ -32,6 +32,8 @@ type Options struct {
 	Log      *zap.Logger
 	Grace    time.Duration // how long a run stays with a worker that is not connected
 	MostRuns int           // how many runs a student may ever have opened or, here, left unopened
+	// MostEntries bounds the entries of the plans of such runs of a student on a dataset.
+	MostEntries int
 }
 
 // Queue is what the leader knows of the runs that were submitted.

@@ -39,7 +39,7 @@ func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*con
 	defer q.turn.Unlock()
 	fits := true
 	if _, known := q.get(in.Record.Name); !known {
-		err := q.counts(ctx, in.Record.By)
+		err := q.counts(ctx, in.Record)
 		if err != nil {
 			return nil, err
 		}
@@ -70,17 +70,27 @@ func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*con
 	}, err
 }
 
-// counts refuses a student that has had as many runs as it ever may: those that were opened stay
-// in the ledger, and those that ended without leave a record here.
-func (q *Queue) counts(ctx context.Context, student string) error {
+// counts refuses a run of a student that has had as many as it ever may, or with as many entries in their
+// plans: those that were opened stay in the ledger, and those that ended without leave a record here.
+func (q *Queue) counts(ctx context.Context, s coordinator.Submission) error {
+	student := s.By
 	runs, err := q.Rounds.Opened(ctx, func(r round.Opened) bool { return r.Student == student })
 	if err != nil {
 		return err
 	}
 	for _, e := range q.list("") {
-		if e.record.By == student {
-			runs[e.record.Name] = round.Opened{}
+		if _, opened := runs[e.record.Name]; !opened && e.record.By == student {
+			runs[e.record.Name] = round.Opened{Dataset: e.record.Dataset, Entries: len(e.record.Plan)}
 		}
+	}
+	entries := 0
+	for _, r := range runs {
+		if r.Dataset == s.Dataset {
+			entries += r.Entries
+		}
+	}
+	if entries+len(s.Plan) > q.MostEntries {
+		return round.TooManyEntries(student, s.Dataset, entries, len(s.Plan), q.MostEntries)
 	}
 	if len(runs) >= q.MostRuns {
 		return fault.TooManyf("student %q has opened or submitted %d runs, the most it ever may (max_runs); remove "+

@@ -10,17 +10,19 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 )
 
-// Opened is a run that was opened: on which dataset, by whom, who wanted it, whether it may be open, and how
-// many questions of it are in the ledger, as far as this server counted them.
+// Opened is a run that was opened: on which dataset, by whom, who wanted it, whether it may be open, how many
+// entries its plan has, and how many questions of it are in the ledger, as far as this server counted them.
 type Opened struct {
 	Dataset, By, Student string
 	Open                 bool
+	Entries              int
 	questions            uint64
 }
 
 func openedAs(r coordinator.Run) Opened {
 	o := Opened{
-		Dataset: r.Dataset, By: r.By, Student: r.Student, Open: !r.Closed, questions: r.Releases + r.Abandoned,
+		Dataset: r.Dataset, By: r.By, Student: r.Student, Open: !r.Closed, Entries: r.PlanEntries(),
+		questions: r.Releases + r.Abandoned,
 	}
 	if o.Student == "" {
 		o.Student = r.By
@@ -72,10 +74,11 @@ func (rs *Rounds) register(ctx context.Context, r coordinator.Run, by certs.Iden
 	return existing, err
 }
 
-// admit refuses a new run where its student has opened as many as it may, or its rounds have a
-// deadline that is too short. Of the queue's runs the queue has counted all that were submitted.
+// admit refuses a new run where its student has opened as many as it may, or with as many entries in their
+// plans, or its rounds have a deadline that is too short. Of the queue's runs the queue has counted all that
+// were submitted.
 func (rs *Rounds) admit(r coordinator.Run, queued bool, deadline time.Duration) error {
-	open, ever := 0, 0
+	open, ever, entries := 0, 0, 0
 	rs.mu.Lock()
 	for _, o := range rs.opened {
 		if o.By == r.By && o.Open {
@@ -83,6 +86,9 @@ func (rs *Rounds) admit(r coordinator.Run, queued bool, deadline time.Duration) 
 		}
 		if o.Student == r.By {
 			ever++
+		}
+		if o.Student == r.Student && o.Dataset == r.Dataset {
+			entries += o.Entries
 		}
 	}
 	rs.mu.Unlock()
@@ -93,12 +99,22 @@ func (rs *Rounds) admit(r coordinator.Run, queued bool, deadline time.Duration) 
 	case !queued && ever >= rs.MostRuns:
 		return fault.TooManyf("student %q has opened %d runs, the most it ever may (max_runs); an operator raises "+
 			"max_runs in the aggregator's configuration", r.By, ever)
+	case entries+len(r.Plan) > rs.MostEntries:
+		return TooManyEntries(r.Student, r.Dataset, entries, len(r.Plan), rs.MostEntries)
 	case deadline < rs.LeastDeadline:
 		return fault.Refusedf("run %q gives its rounds a deadline of %v, and %v is the least here "+
 			"(least_deadline); set a longer deadline in the section of its pipeline",
 			r.Name, deadline, rs.LeastDeadline)
 	}
 	return nil
+}
+
+// TooManyEntries refuses a run whose plan has more entries than its student has left on a dataset. Each may
+// be one more mechanism in the dataset's totals, which one request to etcd holds for ever.
+func TooManyEntries(student, dataset string, had, more, most int) error {
+	return fault.TooManyf("the plans of student %q on dataset %q have %d entries, and %d more would be above %d, the "+
+		"most there may ever be (max_plan_entries); open runs with fewer entries, or have an operator raise "+
+		"max_plan_entries in the aggregator's configuration", student, dataset, had, more, most)
 }
 
 // Opened returns the runs that were ever opened and are among those that are wanted, by name.

@@ -44,6 +44,8 @@ type Options struct {
 	MostOpen int
 	// MostRuns bounds the runs that a student ever opened.
 	MostRuns int
+	// MostEntries bounds the entries of the plans of all runs that a student ever opened on a dataset.
+	MostEntries int
 	// MostQuestions bounds the questions of a student that were ever charged.
 	MostQuestions int
 	// LeastDeadline is the shortest deadline of a run's rounds.

@@ -99,14 +99,46 @@ func TestARunThatEndsItsProcessTakesNoOthersAlong(t *testing.T) {
 	if got := v.claimed().GetName(); got != "new" {
 		t.Errorf("another process got %q", got)
 	}
-	testkit.Must(t, p.workers[0].stream.CloseSend())
-	testkit.Must(t, p.workers[1].stream.CloseSend())
-	lab.await(t, "innocent", conclavev1.RunState_RUN_STATE_WAITING)
-	lab.cheap(t, "newer")
-	beside := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "v.2", Process: "v"})
-	if got := beside.claimed().GetName(); got != "newer" {
-		t.Errorf("beside another run a process got %q", got)
+}
+
+// A process that lost runs may never come back, and others may never be without a run. One of them takes
+// nothing more until it has the runs that were lost, and the rest go on with what came later.
+func TestALostRunHasItsTurn(t *testing.T) {
+	c := newCluster(t, Options{}, small)
+	lab := c.queue(t, "lab")
+	lab.cheap(t, "hostile")
+	lab.cheap(t, "innocent")
+	p := lab.process(t, "p")
+	p.next(t)
+	p.next(t)
+	worker := func(process string, i int) *testWorker {
+		return lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: fmt.Sprint(process, ".", i), Process: process})
 	}
+	take := func(w *testWorker, want string) *conclavev1.ClaimedRun {
+		t.Helper()
+		run := w.claimed()
+		if run.GetName() != want {
+			t.Fatalf("claimed %q, want %q", run.GetName(), want)
+		}
+		return run
+	}
+	lab.cheap(t, "of-v")
+	first := take(worker("v", 1), "of-v")
+	lab.cheap(t, "of-u")
+	take(worker("u", 1), "of-u")
+	p.kill(t, lab, "hostile", "innocent")
+	lab.await(t, "hostile", conclavev1.RunState_RUN_STATE_WAITING)
+	lab.await(t, "innocent", conclavev1.RunState_RUN_STATE_WAITING)
+	lab.cheap(t, "later")
+
+	second := worker("v", 2)
+	testkit.Eventually(t, "it to wait", func() bool { _, b := lab.list(t, "small"); return b.GetWorkers() == 3 })
+	testkit.Must(t, lab.finish(t, first, conclavev1.RunState_RUN_STATE_FAILED, "over"))
+	lost := take(second, "hostile")
+	take(worker("u", 2), "later")
+	third := worker("v", 3)
+	testkit.Must(t, lab.finish(t, lost, conclavev1.RunState_RUN_STATE_FAILED, "over"))
+	take(third, "innocent")
 }
 
 // A run that has a release before it ends its worker does not go on so for ever.

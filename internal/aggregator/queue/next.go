@@ -83,7 +83,8 @@ func (q *Queue) tryNext(ctx context.Context, w *conclavev1.Worker, holder string
 			}
 		}
 	}
-	held := q.heldBy(w, holder)
+	by := process{holder, processOf(w)}
+	held := q.heldBy(w.GetDataset(), by)
 	if slices.ContainsFunc(held, coordinator.Submission.Lost) {
 		return nil, nil // a run that was lost has the process to itself
 	}
@@ -93,7 +94,7 @@ func (q *Queue) tryNext(ctx context.Context, w *conclavev1.Worker, holder string
 		}
 		begins, err := q.mayBegin(ctx, e.record, w)
 		if err == nil && begins == begin {
-			begins = apart(e.record, w, held)
+			begins = q.apart(e.record, by, held)
 		}
 		switch {
 		case err != nil:
@@ -108,7 +109,7 @@ func (q *Queue) tryNext(ctx context.Context, w *conclavev1.Worker, holder string
 			return nil, err
 		}
 		record, err := q.Store.Claim(q.Lifetime.Leading(), q.Lead, e.record.Name,
-			coordinator.Holder{Worker: w.GetName(), Process: processOf(w), By: holder, Claim: hex.EncodeToString(id)})
+			coordinator.Holder{Worker: w.GetName(), Process: by.name, By: holder, Claim: hex.EncodeToString(id)})
 		if err := q.took(record, err); err != nil {
 			return nil, err
 		}

@@ -43,6 +43,8 @@ type Queue struct {
 	// stale says that a change may have happened without an answer, under turn: the copy is
 	// made anew before the next one.
 	stale bool
+	// emptied is the process of each dataset that takes nothing more until it holds no run, under turn: see apart.
+	emptied map[string]process
 
 	mu     sync.Mutex
 	byName map[string]*entry
@@ -73,6 +75,7 @@ func New(ctx context.Context, o Options) (*Queue, error) {
 		Options: o,
 		turn:    lifetime.NewTurn(),
 		stale:   true,
+		emptied: map[string]process{},
 		byName:  map[string]*entry{},
 		changed: make(chan struct{}),
 		waiting: map[string]int{},

@@ -59,6 +59,10 @@ type Config struct {
 	// 30s. Less: another worker takes it sooner; too little, and a short pause of the
 	// network moves it.
 	WorkerGrace time.Duration `yaml:"worker_grace"`
+	// QuorumPatience is how long a worker waits for a quorum with a run while other runs of its queue
+	// could begin. Default 5m. Then that run goes to the end of the line, from where it goes on. Less: others
+	// begin sooner, and runs that wait for approvals move more often.
+	QuorumPatience time.Duration `yaml:"quorum_patience"`
 	// MaxConnections is how many connections one certificate may have. Default 8192: a site may have
 	// as many nodes in a dataset. Each may take some 250 KiB, beside the 128 MiB that a
 	// certificate's messages may take until they are whole and taken.
@@ -148,6 +152,7 @@ func DefaultConfig() Config {
 		Drain:  10 * time.Second,
 
 		WorkerGrace:    30 * time.Second,
+		QuorumPatience: 5 * time.Minute,
 		MaxConnections: 8192, MaxOpenRuns: 64, MaxRuns: 1000, MaxPlanEntries: 2000, MaxQuestions: 1e6, LeastDeadline: time.Second,
 		Log: logging.DefaultConfig(),
 	}
@@ -227,6 +232,9 @@ func (c Config) Validate() error {
 	}
 	if c.WorkerGrace < time.Second || c.WorkerGrace > maxDrain {
 		bad("worker_grace %v must be 1s to %v", c.WorkerGrace, maxDrain)
+	}
+	if c.QuorumPatience < time.Second || c.QuorumPatience > 24*time.Hour {
+		bad("quorum_patience %v must be 1s to 24h", c.QuorumPatience)
 	}
 	if c.MaxConnections < 1 {
 		bad("max_connections %d must be at least 1", c.MaxConnections)

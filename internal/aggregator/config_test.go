@@ -62,8 +62,8 @@ func TestLoadConfig(t *testing.T) {
 			Key: "/abs/agg.key", Revoked: filepath.Join(dir, "certs/revoked.crl")},
 		Etcd: EtcdConfig{Embedded: true, Dir: filepath.Join(dir, "state"), LeaseTTL: 5 * time.Second},
 		HTTP: monitor.Config{Listen: "127.0.0.1:9090"}, AuditLog: filepath.Join(dir, "audit.jsonl"),
-		Drain: 3 * time.Second, WorkerGrace: 7 * time.Second, MaxConnections: 8192, MaxOpenRuns: 64,
-		MaxRuns: 1000, MaxPlanEntries: 2000, MaxQuestions: 1e6, LeastDeadline: time.Second,
+		Drain: 3 * time.Second, WorkerGrace: 7 * time.Second, QuorumPatience: 5 * time.Minute,
+		MaxConnections: 8192, MaxOpenRuns: 64, MaxRuns: 1000, MaxPlanEntries: 2000, MaxQuestions: 1e6, LeastDeadline: time.Second,
 		Log: logging.Config{Level: "debug", Format: "auto"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -112,6 +112,8 @@ func TestLoadConfigRefuses(t *testing.T) {
 		"bad drain":   {replace("drain: 3s", "drain: -1s"), "drain -1s"},
 		"long drain":  {replace("drain: 3s", "drain: 1h"), "0s to 10m"},
 		"short grace": {replace("worker_grace: 7s", "worker_grace: 10ms"), "worker_grace 10ms must be 1s to 10m"},
+		"no patience": {replace("worker_grace: 7s", "quorum_patience: 0s"), "quorum_patience 0s must be 1s to 24h"},
+		"no entries":  {replace("worker_grace: 7s", "max_plan_entries: 0"), "max_plan_entries 0 must be at least 1"},
 		"no connection": {replace("drain: 3s", "drain: 3s\nmax_connections: 0"),
 			"max_connections 0 must be at least 1"},
 		"bad level":  {replace("debug", "loud"), "loud"},

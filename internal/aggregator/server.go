@@ -232,7 +232,7 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 	s.queue, err = queue.New(ctx, queue.Options{
 		Store: s.store, Lead: s.lead, Rounds: s.rounds, Lifetime: s.life,
 		Audit: s.audit, Log: s.log, Grace: s.config.WorkerGrace, MostRuns: s.config.MaxRuns,
-		MostEntries: s.config.MaxPlanEntries,
+		MostEntries: s.config.MaxPlanEntries, Patience: s.config.QuorumPatience,
 	})
 	if err != nil {
 		return fmt.Errorf("read the queue of runs: %w", err)

@@ -50,7 +50,7 @@ type cluster struct {
 	log    *zap.Logger // the workers'
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T, change ...func(*aggregator.Config)) *cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "work") // short, for the Unix socket below it
 	testkit.Must(t, err)
@@ -68,6 +68,9 @@ func newCluster(t *testing.T) *cluster {
 	a.Etcd.Embedded, a.Etcd.Dir = true, filepath.Join(dir, "etcd")
 	a.Datasets = []aggregator.DatasetConfig{{Name: "d", SchemaSHA256: hex.EncodeToString(sum[:]), Unit: "record",
 		Budget: privacy.Budget{Epsilon: 20, Delta: 1e-5}}}
+	for _, f := range change {
+		f(&a)
+	}
 	server, err := aggregator.New(testkit.Within(t), a, aggregator.Options{})
 	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -177,6 +180,18 @@ func TestBadRunsFailAndTheWorkerGoesOn(t *testing.T) {
 	}
 	c.submit("next", same)
 	c.await("next", in(conclavev1.RunState_RUN_STATE_RUNNING))
+	testkit.Must(t, stop())
+}
+
+// A worker whose run waits for teachers that there are not is free for another run, and comes back to it.
+func TestAWorkerDoesNotWaitForOneRunAlone(t *testing.T) {
+	c := newCluster(t, func(a *aggregator.Config) { a.QuorumPatience = time.Second })
+	c.submit("a", same)
+	stop, _ := c.work(c.config)
+	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetOpened() })
+	c.submit("b", same)
+	c.await("b", func(r *conclavev1.RunStatus) bool { return r.GetOpened() })
+	c.await("a", func(r *conclavev1.RunStatus) bool { return r.GetClaims() == 2 })
 	testkit.Must(t, stop())
 }
 

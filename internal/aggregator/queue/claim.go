@@ -75,6 +75,7 @@ func (c *Claim) Report(p *conclavev1.RunProgress) {
 	defer c.queue.mu.Unlock()
 	if e := c.queue.byName[c.Record.Name]; e != nil && e.claim == c {
 		e.progress = p
+		e.halts(p)
 	}
 }
 

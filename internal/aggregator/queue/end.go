@@ -24,7 +24,8 @@ const (
 	mostLossesEver = 20
 )
 
-// Keep gives runs back whose worker does not come back, until the server stops.
+// Keep gives runs back whose worker does not come back, or waits where another run could begin, until the server
+// stops.
 func (q *Queue) Keep() {
 	tick := time.NewTicker(min(time.Second, q.Grace/4))
 	defer tick.Stop()
@@ -41,6 +42,11 @@ func (q *Queue) Keep() {
 			if err := q.lose(record, why); err != nil {
 				q.Log.Warn("run of a worker that is gone not given back", zap.String("run", record.Name),
 					zap.Error(err))
+			}
+		}
+		for dataset := range q.Rounds.Datasets {
+			if err := q.yield(dataset); err != nil {
+				q.Log.Warn("run that waits for a quorum not given back", zap.String("dataset", dataset), zap.Error(err))
 			}
 		}
 	}

@@ -88,34 +88,50 @@ func (q *Queue) tryNext(ctx context.Context, w *conclavev1.Worker, holder string
 	if slices.ContainsFunc(held, coordinator.Submission.Lost) {
 		return nil, nil // a run that was lost has the process to itself
 	}
-	for _, e := range q.list(w.GetDataset()) {
-		if e.record.State != coordinator.Waiting {
+	next, err := q.first(ctx, w.GetDataset(), w, by, held)
+	if err != nil || next == nil {
+		return nil, err
+	}
+	id := make([]byte, 16)
+	if _, err := rand.Read(id); err != nil {
+		return nil, err
+	}
+	record, err := q.Store.Claim(q.Lifetime.Leading(), q.Lead, next.record.Name,
+		coordinator.Holder{Worker: w.GetName(), Process: by.name, By: holder, Claim: hex.EncodeToString(id)})
+	if err := q.took(record, err); err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.connect(q.byName[record.Name]), nil
+}
+
+// first returns the first run in line that a worker of a process may have, which holds others; nil where
+// there is none. Callers hold the queue's turn.
+func (q *Queue) first(ctx context.Context, dataset string, w *conclavev1.Worker, by process,
+	held []coordinator.Submission) (*entry, error) {
+	full := false
+	for _, e := range q.line(dataset) {
+		// What gave its worker away is reserved for, and may be what others wait for that do not fit.
+		if e.record.State != coordinator.Waiting || full && e.behind == 0 {
 			continue
 		}
 		begins, err := q.mayBegin(ctx, e.record, w)
-		if err == nil && begins == begin {
-			begins = q.apart(e.record, by, held)
-		}
 		switch {
 		case err != nil:
 			return nil, err
 		case begins == passed:
 			continue
 		case begins == blocked:
-			return nil, nil // and with it all behind it
+			full = true // and with it all behind it
+			continue
 		}
-		id := make([]byte, 16)
-		if _, err := rand.Read(id); err != nil {
-			return nil, err
+		switch q.apart(e.record, by, held) {
+		case begin:
+			return &e, nil
+		case blocked:
+			return nil, nil
 		}
-		record, err := q.Store.Claim(q.Lifetime.Leading(), q.Lead, e.record.Name,
-			coordinator.Holder{Worker: w.GetName(), Process: by.name, By: holder, Claim: hex.EncodeToString(id)})
-		if err := q.took(record, err); err != nil {
-			return nil, err
-		}
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		return q.connect(q.byName[record.Name]), nil
 	}
 	return nil, nil
 }
@@ -129,13 +145,13 @@ const (
 	blocked      // it has to wait, and others behind it
 )
 
-// mayBegin answers whether a worker may have a run that waits. One that does not fit what is
+// mayBegin answers whether a worker may have a run that waits, any worker where w is nil. One that does not fit what is
 // left of the dataset's budget ends here, at no cost; one that does not fit beside what others
 // may still spend waits for them. Callers hold the queue's turn.
 func (q *Queue) mayBegin(ctx context.Context, s coordinator.Submission, w *conclavev1.Worker) (turn, error) {
 	r, err := q.Store.Run(ctx, s.Name)
 	switch {
-	case err == nil && r.Forgotten > 0 && !slices.Contains(w.GetFolders(), s.Name):
+	case err == nil && r.Forgotten > 0 && w != nil && !slices.Contains(w.GetFolders(), s.Name):
 		q.note(s.Name, fmt.Sprintf("waits for a worker with the checkpoint of worker %q: answers before round %d are "+
 			"gone",
 			s.Worker, r.Forgotten))

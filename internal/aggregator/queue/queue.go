@@ -31,7 +31,9 @@ type Options struct {
 	Audit    peer.AuditLog
 	Log      *zap.Logger
 	Grace    time.Duration // how long a run stays with a worker that is not connected
-	MostRuns int           // how many runs a student may ever have opened or, here, left unopened
+	// Patience is how long a worker waits for a quorum with a run while others wait for a worker.
+	Patience time.Duration
+	MostRuns int // how many runs a student may ever have opened or, here, left unopened
 	// MostEntries bounds the entries of the plans of such runs of a student on a dataset.
 	MostEntries int
 }
@@ -65,6 +67,10 @@ type entry struct {
 	claim    *Claim
 	lost     time.Time
 	progress *conclavev1.RunProgress
+	// halted is since when its worker waits for a quorum with it, zero where it does not; behind its place
+	// since it last gave its worker away for that.
+	halted time.Time
+	behind int64
 	// note says what a run that waits waits for.
 	note string
 }
@@ -126,7 +132,7 @@ func (q *Queue) set(record coordinator.Submission) {
 	}
 	if e.record.Claim != record.Claim || record.State != coordinator.Running {
 		e.claim.end()
-		e.claim, e.lost, e.progress = nil, time.Now(), nil
+		e.claim, e.lost, e.progress, e.halted = nil, time.Now(), nil, time.Time{}
 	}
 	spec := specOf(record.Spec)
 	e.record, e.note, e.teachers, e.purpose = record, "", spec.GetTeachers(), fault.Clean(spec.GetPurpose())

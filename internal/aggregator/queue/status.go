@@ -131,9 +131,12 @@ func (q *Queue) place(s coordinator.Submission) (place uint32) {
 	if s.State != coordinator.Waiting {
 		return 0
 	}
-	for _, e := range q.list(s.Dataset) {
-		if e.record.State == coordinator.Waiting && e.record.Order <= s.Order {
+	for _, e := range q.line(s.Dataset) {
+		if e.record.State == coordinator.Waiting {
 			place++
+		}
+		if e.record.Name == s.Name {
+			break
 		}
 	}
 	return place

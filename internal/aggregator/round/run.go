@@ -154,6 +154,12 @@ func (rs *Rounds) Waiting(ctx context.Context, run string) (n int) {
 	return n
 }
 
+// Halted says whether a run has an open round that waits for a quorum.
+func (rs *Rounds) Halted(ctx context.Context, run string) (halted bool) {
+	rs.look(ctx, run, func(open *Execution) { halted = open.progress.GetWaitingForQuorum() })
+	return halted
+}
+
 // Answered is how many teachers have answered the open round of a run. It tells how quick nodes
 // are, and is told nobody outside.
 func (rs *Rounds) Answered(ctx context.Context, run string) (n uint32) {

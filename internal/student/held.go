@@ -266,6 +266,10 @@ func (h *Held) GiveBack() (told bool) {
 	return h.told
 }
 
+// Leave lets go of a run without a word to the aggregator, which counts it as lost once the worker's grace is
+// over, or the worker is back.
+func (h *Held) Leave() { h.release(0) }
+
 // Confirm asks whether the run is still this worker's; the error is a [*LostError] where it
 // is not. Of a run that was taken away the other calls are refused as if it were at fault, and
 // its context may end only later.

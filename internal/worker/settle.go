@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -54,6 +55,11 @@ func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, 
 		return nil
 	case errors.Is(cause, student.ErrCertificate):
 		return giveUp(held, log, cause)
+	case isFull(err):
+		log.Error("run left: there is no room on this worker's disk, which counts as a lost worker", zap.Error(err))
+		held.Leave()
+		return fmt.Errorf("run %q was left, and counts as lost: %w; make room, or lower what the run writes "+
+			"(release.rows)", held.Run.GetName(), err)
 	case isOwn(err):
 		return giveUp(held, log, err)
 	case errors.Is(err, student.ErrUnreachable), errors.Is(err, student.ErrFailed):
@@ -107,6 +113,12 @@ func giveUp(held *student.Held, log *zap.Logger, err error) error {
 	}
 	return fmt.Errorf("run %q was left, and the aggregator takes it back after its worker_grace: %w",
 		held.Run.GetName(), err)
+}
+
+// isFull says whether an error is that there is no room on the worker's disk. That may be the run's own doing,
+// which nobody can tell: given back for nothing it would end workers for ever.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
 // isOwn says whether an error is about the worker, its disk or its certificate, and not

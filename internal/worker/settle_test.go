@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -118,6 +120,33 @@ func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
 		t.Errorf("the log is\n%s", strings.Join(said.lines(), "\n"))
 	}
 	said.saysOfNoEnd(t)
+}
+
+// Whether a disk is full by a run's own doing nobody can tell: the worker ends, and the run counts as lost, so
+// that it does not end workers for ever. Other troubles of the disk are the worker's alone.
+func TestAFullDiskCountsAsALostWorker(t *testing.T) {
+	c := newCluster(t)
+	for name, trouble := range map[string]struct {
+		errno  syscall.Errno
+		reason string
+	}{"full": {syscall.ENOSPC, "to itself from now on"}, "denied": {syscall.EACCES, "gave it back"}} {
+		c.submit(name, same)
+		held, err := c.queue.Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: name})
+		testkit.Must(t, err)
+		if held.Run.GetName() != name {
+			t.Fatalf("claimed %v", held.Run)
+		}
+		err = (&slot{config: c.config, name: name}).settle(testkit.Within(t), held, c.log, nil,
+			fmt.Errorf("write: %w", &fs.PathError{Op: "write", Path: "rows.csv", Err: trouble.errno}))
+		if !errors.Is(err, trouble.errno) {
+			t.Errorf("%s: the worker goes on: %v", name, err)
+		}
+		if r := c.await(name, in(conclavev1.RunState_RUN_STATE_WAITING)); !strings.Contains(r.GetReason(), trouble.reason) {
+			t.Errorf("%s is %v", name, r)
+		}
+		_, err = c.queue.Cancel(testkit.Within(t), name, false)
+		testkit.Must(t, err)
+	}
 }
 
 // A run whose aggregator is away is not given back, and the log does not say so.

@@ -70,7 +70,10 @@ func Work(ctx context.Context, config student.Config, log *zap.Logger, finished 
 	return err
 }
 
-// probe finds an output folder that cannot be written before a run is taken.
+// leastRoom is how many bytes an output folder takes, or no run is taken: runs would fail one after the other.
+const leastRoom = 16 << 20
+
+// probe finds an output folder that cannot be written, or is full, before a run is taken.
 func probe(out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("out: %w; name a folder that this process may write to", err)
@@ -79,7 +82,10 @@ func probe(out string) error {
 	if err != nil {
 		return fmt.Errorf("out: %w; name a folder that this process may write to", err)
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	if _, err = f.Write(make([]byte, leastRoom)); err != nil {
+		err = fmt.Errorf("out: %w; make room for %d bytes at least", err, leastRoom)
+	}
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
 // slot works on one run at a time.

@@ -71,7 +71,8 @@ func TestThePlansOfThreeStudentsLeaveRoom(t *testing.T) {
 	const entries, students, ofRun = 2000, 3, 64
 	event := func(i int) privacy.Event {
 		return privacy.Event{Kind: privacy.ConfidentGNMax, Threshold: 1.2345678901234567e-300,
-			Sigma1: 123456789012345680000 + float64(i)*1e16, Sigma2: 123456789012345680000, Asked: 1 << 36, Answered: 1 << 36}
+			Sigma1: 123456789012345680000 + float64(i)*1e16, Sigma2: 123456789012345680000,
+			Asked: 1 << 36, Answered: 1 << 36}
 	}
 	run, all := testRun("wide"), datasetRecord{}
 	run.Spec, run.Plan = bytes.Repeat([]byte{1}, 16<<10), nil

@@ -153,7 +153,8 @@ func DefaultConfig() Config {
 
 		WorkerGrace:    30 * time.Second,
 		QuorumPatience: 5 * time.Minute,
-		MaxConnections: 8192, MaxOpenRuns: 64, MaxRuns: 1000, MaxPlanEntries: 2000, MaxQuestions: 1e6, LeastDeadline: time.Second,
+		MaxConnections: 8192, MaxOpenRuns: 64, MaxRuns: 1000, MaxPlanEntries: 2000,
+		MaxQuestions: 1e6, LeastDeadline: time.Second,
 		Log: logging.DefaultConfig(),
 	}
 }

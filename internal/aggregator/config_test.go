@@ -63,7 +63,8 @@ func TestLoadConfig(t *testing.T) {
 		Etcd: EtcdConfig{Embedded: true, Dir: filepath.Join(dir, "state"), LeaseTTL: 5 * time.Second},
 		HTTP: monitor.Config{Listen: "127.0.0.1:9090"}, AuditLog: filepath.Join(dir, "audit.jsonl"),
 		Drain: 3 * time.Second, WorkerGrace: 7 * time.Second, QuorumPatience: 5 * time.Minute,
-		MaxConnections: 8192, MaxOpenRuns: 64, MaxRuns: 1000, MaxPlanEntries: 2000, MaxQuestions: 1e6, LeastDeadline: time.Second,
+		MaxConnections: 8192, MaxOpenRuns: 64, MaxRuns: 1000, MaxPlanEntries: 2000,
+		MaxQuestions: 1e6, LeastDeadline: time.Second,
 		Log: logging.Config{Level: "debug", Format: "auto"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

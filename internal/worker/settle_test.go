@@ -141,7 +141,8 @@ func TestAFullDiskCountsAsALostWorker(t *testing.T) {
 		if !errors.Is(err, trouble.errno) {
 			t.Errorf("%s: the worker goes on: %v", name, err)
 		}
-		if r := c.await(name, in(conclavev1.RunState_RUN_STATE_WAITING)); !strings.Contains(r.GetReason(), trouble.reason) {
+		r := c.await(name, in(conclavev1.RunState_RUN_STATE_WAITING))
+		if !strings.Contains(r.GetReason(), trouble.reason) {
 			t.Errorf("%s is %v", name, r)
 		}
 		_, err = c.queue.Cancel(testkit.Within(t), name, false)

@@ -112,8 +112,8 @@ func (q *Queue) lost(ctx context.Context, record coordinator.Submission, why str
 		return nil
 	}
 	_, err = q.end(ctx, peer.Caller{}, record.Name, coordinator.End{State: coordinator.Failed, Reason: fmt.Sprintf(
-		"its worker ended %s, the last time worker %q: look at the worker's log; it may need more memory, or disk", times,
-		record.Worker)})
+		"its worker ended %s, the last time worker %q: look at the worker's log; it may need more memory, or disk",
+		times, record.Worker)})
 	return err
 }
 

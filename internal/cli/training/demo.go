@@ -24,7 +24,8 @@ func demoCommand() *cobra.Command {
 	names := pipelines.Names(nil)
 	pipeline := cli.Choice(c, "pipeline", flchain.Pipeline, "the `pipeline` to train with: "+strings.Join(names, ", "),
 		names...)
-	masked := c.Flags().Bool("masked", false, "keep the sites' sums from the aggregator: it sees totals with their noise")
+	masked := c.Flags().Bool("masked", false,
+		"keep the sites' sums from the aggregator: it sees totals with their noise")
 	c.RunE = func(c *cobra.Command, _ []string) error { return demo(c.Context(), *pipeline, *masked, r) }
 	return c
 }

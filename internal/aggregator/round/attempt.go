@@ -35,6 +35,7 @@ type attempt struct {
 	owes     map[*peer.Node]bool // those that did not send it
 	problems []string
 	spoiled  []*peer.Node // those that are not asked again
+	late     []*peer.Node // those that are not, where the others are a quorum
 	refused  int          // members that refused to answer
 	sum      []int64
 	inSum    []*peer.Node // in the order of answers; of sites, once settled
@@ -71,7 +72,7 @@ func (a *attempt) step(live []*peer.Node, late bool) (done bool, err error) {
 	case late && !all:
 		for n := range a.owes {
 			a.problems = append(a.problems, n.ID.String()+" did not open its answer in time")
-			a.spoiled = append(a.spoiled, n)
+			a.late = append(a.late, n)
 		}
 		return false, &brokenError{a.problems}
 	default:
@@ -188,4 +189,13 @@ func (a *attempt) open() {
 		revealed[i] = a.revealed[site]
 	}
 	a.terms.Open(a.sum, survivors, revealed)
+}
+
+// leftOut are those that the next attempt is made without. Who is late may do better next time, and it may be
+// this server that was held up: they are asked again where a quorum needs them.
+func (a *attempt) leftOut() []*peer.Node {
+	if len(a.nodes)-len(a.spoiled)-len(a.late) < a.terms.Group.Quorum {
+		return a.spoiled
+	}
+	return slices.Concat(a.spoiled, a.late)
 }

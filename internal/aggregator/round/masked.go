@@ -30,7 +30,7 @@ func (rs *Rounds) gatherMasked(e *Execution, q Masked) error {
 		if broken := (*brokenError)(nil); !errors.As(err, &broken) {
 			return err // or nil
 		}
-		for _, n := range a.spoiled {
+		for _, n := range a.leftOut() {
 			left[n] = true
 		}
 		if try == masking.Retries && a.turnedDown() {

@@ -35,8 +35,7 @@ func (m *GaussianSum) Share(honest int) (Share, error) {
 	v.Quo(v, new(big.Rat).SetInt64(int64(honest)))
 	if v.Cmp(big.NewRat(minShare*minShare, 1)) < 0 {
 		return Share{}, parameterErrorf("noise of %v steps in shares of %d parties: each would be below %d steps; "+
-			"use a "+
-			"finer fixed point, or fewer parties", m.sigma.Float(), honest, minShare)
+			"use a finer fixed point, or fewer parties", m.sigma.Float(), honest, minShare)
 	}
 	return Share{sigmaOfVariance(v)}, nil
 }

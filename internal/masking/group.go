@@ -48,8 +48,7 @@ func Parse(m *conclavev1.Masked) (Group, error) {
 	for _, member := range m.GetMembers() {
 		if len(member.GetKey()) != sha256.Size {
 			return Group{}, fmt.Errorf("the key of member %q has %d bytes; give the SHA-256 of its certificate's "+
-				"public "+
-				"key, %d bytes", member.GetSite(), len(member.GetKey()), sha256.Size)
+				"public key, %d bytes", member.GetSite(), len(member.GetKey()), sha256.Size)
 		}
 		g.Members = append(g.Members, Member{member.GetSite(), Fingerprint(member.GetKey())})
 	}

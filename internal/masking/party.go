@@ -156,8 +156,7 @@ func (p *Party) Begin(t *Terms) (*Attempt, error) {
 	}
 	if t.Fence < r.fence || t.Fence == r.fence && t.Counter <= r.counter || t.Round < r.round {
 		return nil, fmt.Errorf("attempt %d.%d at round %d of run %q is not newer than the one before, %d.%d at "+
-			"round %d; "+
-			"begin another one", t.Fence, t.Counter, t.Round, t.Run, r.fence, r.counter, r.round)
+			"round %d; begin another one", t.Fence, t.Counter, t.Round, t.Run, r.fence, r.counter, r.round)
 	}
 	attempts := 1
 	if r.attempt != nil && r.round == t.Round {
@@ -165,8 +164,7 @@ func (p *Party) Begin(t *Terms) (*Attempt, error) {
 	}
 	if attempts > 1+Retries {
 		return nil, fmt.Errorf("round %d of run %q was attempted %d times, the most that a member answers; open "+
-			"another "+
-			"run", t.Round, t.Run, r.attempts)
+			"another run", t.Round, t.Run, r.attempts)
 	}
 	a := &Attempt{
 		party: p, terms: t, digest: t.Digest(), seeds: make([][seedBytes]byte, len(t.Members)), own: newSeed(),

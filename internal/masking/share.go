@@ -22,8 +22,7 @@ func CheckPlan(plan privacy.Plan) error {
 		}
 		return fmt.Errorf("plan, entry %d: %s is answered by %s, which a masked run cannot draw: it asks sums, and "+
 			"histograms of votes, with gaussian noise; choose gnmax for votes and leave out selections and fits, "+
-			"or ask "+
-			"without masks", i, p.Kind, p.Mechanism.Kind)
+			"or ask without masks", i, p.Kind, p.Mechanism.Kind)
 	}
 	return nil
 }

@@ -95,8 +95,7 @@ func CheckKey(run string, spec Digest, g Group, k *conclavev1.RunKey) error {
 	}
 	if !g.Has(k.GetSite(), k.GetIdentity()) {
 		return fmt.Errorf("%q with the key that it shows is no member of run %q; members stand in the run's spec, "+
-			"with "+
-			"the SHA-256 of their certificates' public keys", k.GetSite(), run)
+			"with the SHA-256 of their certificates' public keys", k.GetSite(), run)
 	}
 	if err := verify(k.GetIdentity(), signedKey(run, spec, k), k.GetSignature()); err != nil {
 		return fmt.Errorf("the run key of %q: %w", k.GetSite(), err)

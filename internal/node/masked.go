@@ -123,8 +123,7 @@ func (m *masks) begin(t task, kinds question.Registry, p *question.Public) (*mas
 		return nil, nil
 	case g == nil:
 		return nil, errors.New("the round is masked, and the run's spec names no members; install matching " +
-			"versions of " +
-			"node and aggregator")
+			"versions of node and aggregator")
 	case t.masked == nil:
 		return nil, errors.New("the run is masked, and the round would show this node's sum to the aggregator; " +
 			"install matching versions of node and aggregator")

@@ -70,8 +70,7 @@ func (rs *Rounds) start(
 		return nil, &coordinator.ForgottenError{Run: p.Key.Run, Round: p.Key.Number}
 	case r.closed:
 		return nil, fault.Refusedf("run %q is closed; only its released rounds can be asked again: start its student "+
-			"again, "+
-			"and it makes its results of those", p.Key.Run)
+			"again, and it makes its results of those", p.Key.Run)
 	case p.Key.Number > record.Releases:
 		return nil, fault.Refusedf("round %d of run %q is asked and round %d is due", p.Key.Number, p.Key.Run,
 			record.Releases)
@@ -192,8 +191,7 @@ func (rs *Rounds) stored(ctx context.Context, d *Dataset, p *payload.Payload) (
 // about now.
 func otherQuestion(key payload.Key) error {
 	return fault.Refusedf("round %d of run %q was released for another question; go on from the checkpoint that "+
-		"asked it, "+
-		"or open a run of another name", key.Number, key.Run)
+		"asked it, or open a run of another name", key.Number, key.Run)
 }
 
 func readRelease(raw []byte, entry ledger.Entry) (*conclavev1.Release, error) {

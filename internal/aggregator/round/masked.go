@@ -39,8 +39,7 @@ func (rs *Rounds) gatherMasked(e *Execution, q Masked) error {
 		}
 		if try == masking.Retries {
 			return fault.Unavailablef("round %d of run %q did not open in %d attempts, the most that sites answer: "+
-				"%w; "+
-				"open another run when all members stay connected", e.key.Number, e.key.Run, try+1, err)
+				"%w; open another run when all members stay connected", e.key.Number, e.key.Run, try+1, err)
 		}
 		rs.Log.Warn("a masked round is attempted again", zap.String("run", e.key.Run),
 			zap.Uint64("round", e.key.Number), zap.Int("attempts", try+1), zap.Error(err))
@@ -97,8 +96,7 @@ func (e *Execution) members(ps *permits, left map[*peer.Node]bool) (nodes []*pee
 			continue
 		case !waits:
 			return nil, 0, fault.Refusedf("run %q is masked and site %q has two nodes, of which one is %v; a site "+
-				"has one in "+
-				"a masked run: stop the others", e.key.Run, n.ID.Site, n.ID)
+				"has one in a masked run: stop the others", e.key.Run, n.ID.Site, n.ID)
 		}
 		missing[n.ID.Site] = false
 		connected += n.Teachers
@@ -132,8 +130,7 @@ func (e *Execution) members(ps *permits, left map[*peer.Node]bool) (nodes []*pee
 	}
 	if len(g.Members)-len(denied) < g.Quorum {
 		return nil, 0, fault.Refusedf("round %d of run %q needs %d of its %d sites, and turned down by others it "+
-			"has too "+
-			"few: %s", e.key.Number, e.key.Run, g.Quorum, len(g.Members), strings.Join(someOf(denied), "; "))
+			"has too few: %s", e.key.Number, e.key.Run, g.Quorum, len(g.Members), strings.Join(someOf(denied), "; "))
 	}
 	e.report(&conclavev1.Progress{
 		TeachersNeeded: e.spec.Quorum, TeachersLive: connected, WaitingForQuorum: len(nodes) < g.Quorum,

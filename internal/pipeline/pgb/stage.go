@@ -25,8 +25,7 @@ var Stage = pipeline.Stage{
 func says(selections int, entries int64) string {
 	if entries > 0 {
 		return fmt.Sprintf("After the training what %d stored discriminators give the real rows was released with "+
-			"noise; "+
-			"which of them were selected follows from that.", entries)
+			"noise; which of them were selected follows from that.", entries)
 	}
 	were := "were"
 	if selections == 1 {

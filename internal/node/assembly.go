@@ -24,6 +24,8 @@ type received struct {
 	bytes int
 	// digest is the hash of its bytes; see [question.Digest].
 	digest func() string
+	// checked is the question once it was read; nil before.
+	checked *question.Checked
 }
 
 type assembly struct {

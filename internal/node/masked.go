@@ -157,7 +157,7 @@ func termsOf(t task, g masking.Group, kinds question.Registry, p *question.Publi
 	if err != nil {
 		return nil, err
 	}
-	if _, err := check(kinds, p, round, false); err != nil {
+	if t.question.checked, err = check(kinds, p, round, false); err != nil {
 		return nil, err
 	}
 	if err := runspec.Pays(planned, round); err != nil {
@@ -191,7 +191,11 @@ func (a *maskedAttempt) mask(answer *conclavev1.WorkRequest) error {
 	}
 	sum := answer.GetSum()
 	if votes := answer.GetVotes(); votes != nil {
-		sum = &conclavev1.Sum{Run: votes.GetRun(), Round: votes.GetRound(), Values: tally(votes, a.classes)}
+		counts, err := tally(votes, a.classes)
+		if err != nil {
+			return err
+		}
+		sum = &conclavev1.Sum{Run: votes.GetRun(), Round: votes.GetRound(), Values: counts}
 	}
 	sum.Values = slices.Clone(sum.GetValues()) // a kind may keep what it answered
 	answer.Message = &conclavev1.WorkRequest_Sum{Sum: sum}
@@ -199,17 +203,16 @@ func (a *maskedAttempt) mask(answer *conclavev1.WorkRequest) error {
 }
 
 // tally adds up the votes of a node's teachers, in the steps of a masked histogram.
-func tally(v *conclavev1.Votes, classes int) []int64 {
+func tally(v *conclavev1.Votes, classes int) ([]int64, error) {
 	queries := int(v.GetQueries())
-	row := votebits.Row(queries, classes)
 	counts := make([]int64, queries*classes)
-	for t := range int(v.GetTeachers()) {
-		votes := v.GetPacked()[t*row : (t+1)*row]
-		for q := range queries {
-			counts[q*classes+int(votebits.Vote(votes, q, classes))] += masking.VoteSteps
-		}
+	if err := votebits.Count(counts, v.GetPacked(), int(v.GetTeachers()), queries, classes); err != nil {
+		return nil, err
 	}
-	return counts
+	for i := range counts {
+		counts[i] *= masking.VoteSteps
+	}
+	return counts, nil
 }
 
 // open agrees to who is in the sum of a masked round, or opens this node's answer.

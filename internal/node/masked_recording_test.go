@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/x509"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -77,9 +75,7 @@ func memberOf(t testing.TB, c Config) masking.Member {
 	t.Helper()
 	key, err := pemfile.LoadKey(c.TLS.Key)
 	testkit.Must(t, err)
-	der, err := x509.MarshalPKIXPublicKey(key.Public())
-	testkit.Must(t, err)
-	return masking.Member{Site: c.Site, Key: sha256.Sum256(der)}
+	return testkit.Value(masking.MemberOf(c.Site, key.Public()))
 }
 
 // voteNoise is the noise on a count of votes.
@@ -181,7 +177,7 @@ func TestWhatAnAggregatorSees(t *testing.T) {
 				m := ask(t, twin, r)
 				own := m.GetSum().GetValues()
 				if m.GetVotes() != nil {
-					own = tally(m.GetVotes(), int(votes.GetClasses()))
+					own = testkit.Value(tally(m.GetVotes(), int(votes.GetClasses())))
 				}
 				if own == nil {
 					t.Fatalf("%s: without masks a node says %v", name, m)

@@ -146,9 +146,12 @@ func (n *Node) within(t task, attempt *maskedAttempt, pay func() error) (*concla
 
 // answer computes the node's answer to a question, in a run that may be a baseline.
 func (n *Node) answer(q *received, baseline bool, pay func() error) (*conclavev1.WorkRequest, error) {
-	checked, err := check(n.kinds, n.site.Public, q.round, baseline)
-	if err != nil {
-		return nil, err
+	checked := q.checked // of a masked round, whose terms follow from it
+	if checked == nil {
+		var err error
+		if checked, err = check(n.kinds, n.site.Public, q.round, baseline); err != nil {
+			return nil, err
+		}
 	}
 	if most := n.kinds[q.round.Kind].Passes; most > 0 {
 		err := n.site.Pass(q.round.Run, q.round.Serves, checked.Common, q.round.Params, most)

@@ -3,7 +3,6 @@ package aggregator
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/x509"
 	"fmt"
 	"math"
 	"slices"
@@ -44,8 +43,7 @@ func (c *cluster) maskedRun(t testing.TB, seconds float64, quorum, colluding int
 	r.group = masking.Group{Quorum: quorum, Colluding: colluding}
 	for i, site := range sites {
 		key := testkit.Value(pemfile.LoadKey(certs.IssuedFiles(c.certs, certs.RoleNode, site).Key))
-		der := testkit.Value(x509.MarshalPKIXPublicKey(key.Public()))
-		r.group.Members = append(r.group.Members, masking.Member{Site: site, Key: sha256.Sum256(der)})
+		r.group.Members = append(r.group.Members, testkit.Value(masking.MemberOf(site, key.Public())))
 		vector := make([]int64, maskedEntries)
 		for entry := range vector { // each member's are of a size of their own, so that the total tells who is in it
 			vector[entry] = int64(math.Pow(32, float64(i))*1e6) * int64(1-entry%3)

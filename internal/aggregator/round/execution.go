@@ -313,19 +313,23 @@ func (e *Execution) withdraw() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.open = false
-	pending := e.participants.unanswered()
-	if len(pending) == 0 {
+	return e.withdrawFrom(e.participants.unanswered(), e.attempt)
+}
+
+// withdrawFrom tells nodes that were asked by an attempt, and did not answer, that the round is over for them.
+func (q *inquiry) withdrawFrom(nodes []*peer.Node, attempt uint64) error {
+	if len(nodes) == 0 {
 		return nil
 	}
 	message, err := peer.Encode(&conclavev1.WorkResponse{
-		Attempt: e.attempt,
-		Message: &conclavev1.WorkResponse_Withdraw{Withdraw: &conclavev1.Withdraw{Run: e.key.Run, Round: e.key.Number}},
+		Attempt: attempt,
+		Message: &conclavev1.WorkResponse_Withdraw{Withdraw: &conclavev1.Withdraw{Run: q.key.Run, Round: q.key.Number}},
 	})
 	if err != nil {
 		return err
 	}
-	for _, n := range pending {
-		n.Withdraw(e.sent(), message)
+	for _, n := range nodes {
+		n.Withdraw(peer.Round{Run: q.key.Run, Number: q.key.Number, Attempt: attempt}, message)
 	}
 	return nil
 }

@@ -199,7 +199,9 @@ func (rs *Rounds) attempt(e *Execution, a *attempt) error {
 	if err := rs.stage(e, a, answers, a.number, a.nodes, question); err != nil {
 		return err
 	}
-	e.withdrawFrom(a, a.settle())
+	if err := e.withdrawFrom(a.settle(), a.number); err != nil {
+		return err
+	}
 	for _, s := range []struct {
 		due     stage
 		message func() *conclavev1.WorkResponse
@@ -243,21 +245,7 @@ func (e *Execution) over(a *attempt) {
 	e.masked = nil
 	e.mu.Unlock()
 	if a.due == answers {
-		e.withdrawFrom(a, a.settle())
-	}
-}
-
-// withdrawFrom tells those that did not answer that the attempt goes on, or ended, without them.
-func (e *Execution) withdrawFrom(a *attempt, late []*peer.Node) {
-	m, err := peer.Encode(&conclavev1.WorkResponse{
-		Attempt: a.number,
-		Message: &conclavev1.WorkResponse_Withdraw{Withdraw: &conclavev1.Withdraw{Run: e.key.Run, Round: e.key.Number}},
-	})
-	if err != nil {
-		return // an empty message can be encoded
-	}
-	for _, n := range late {
-		n.Withdraw(peer.Round{Run: e.key.Run, Number: e.key.Number, Attempt: a.number}, m)
+		_ = e.withdrawFrom(a.settle(), a.number) // such a message can be encoded
 	}
 }
 
@@ -295,5 +283,5 @@ func sitesOf(nodes []*peer.Node) []string {
 	for i, n := range nodes {
 		names[i] = n.ID.Site
 	}
-	return slices.Clip(names)
+	return names
 }

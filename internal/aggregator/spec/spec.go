@@ -152,11 +152,6 @@ func maskedOf(pb *conclavev1.RunSpec, plan privacy.Plan) (*masking.Group, error)
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range g.Members {
-		if err := CheckName("site", m.Site); err != nil {
-			return nil, err
-		}
-	}
 	if pb.GetCoinVotes() {
 		return nil, errors.New("a baseline of nothing is not masked; leave out masked, or coin_votes")
 	}

@@ -31,7 +31,7 @@
 //     members of U, which nobody reveals: a member reveals seeds of S minus U for the U that it signed, and no
 //     two honest members of one U have signed different ones, as each verified the signatures of all of U. So
 //     what is opened is the sum over all honest members of U.
-//   - There is one such U in an attempt: it has q members, of which q - c are honest at least. Two that share no
+//   - There is one such U in an attempt: it has q members, and q - c of them are honest at least. Two that share no
 //     honest member would need 2 (q - c) of the N - c honest ones: 2q > N + c leaves no room for that
 //     ([Group.Validate]).
 //   - The sum over the honest members of U has noise of q - c shares or more, and these are enough ([gnmax.Share]).

@@ -38,7 +38,7 @@ func MemberOf(site string, public crypto.PublicKey) (Member, error) {
 	return Member{site, sha256.Sum256(der)}, nil
 }
 
-// LeastQuorum is the smallest quorum of so many members of which some may collude: with less, two sums
+// LeastQuorum is the smallest quorum of so many members where some may collude: with less, two sums
 // without a common honest member could be opened.
 func LeastQuorum(members, colluding int) int { return (members+colluding)/2 + 1 }
 
@@ -64,7 +64,7 @@ func (g Group) Wire() *conclavev1.Masked {
 	return m
 }
 
-// CheckNumbers reports what keeps so many sites, with a quorum of which some may collude, from hiding anything.
+// CheckNumbers reports what keeps so many sites, with a quorum and some that may collude, from hiding anything.
 func CheckNumbers(n, quorum, colluding int) error {
 	switch {
 	case n < 2:

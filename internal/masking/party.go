@@ -18,7 +18,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maxRuns bounds the runs of which a party has a key at a time.
+// maxRuns bounds the runs for which a party has a key at a time.
 const maxRuns = 256
 
 // Party is a member's side. It may be used by several goroutines at once.

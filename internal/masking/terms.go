@@ -16,7 +16,7 @@ type Digest = [sha256.Size]byte
 // Each costs as much as the round.
 const Retries = 3
 
-// Terms are those of one attempt at a round. Whoever takes part computes them itself, of what it was sent.
+// Terms are those of one attempt at a round. Each that takes part computes them itself, from what it was sent.
 type Terms struct {
 	Run   string
 	Spec  Digest // of the run's spec, which names dataset, plan and group

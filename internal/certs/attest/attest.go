@@ -1,0 +1,155 @@
+// Package attest has the statements that peers of a cluster sign with the keys of their certificates, and checks
+// them on any later day. An auditor who has the authority's certificate needs nothing else.
+//
+// A statement is lines of text. The first names its kind, so that a signature of one kind is none of another; it
+// begins in a way in which nothing does that these keys sign besides (TLS 1.3 signs 64 spaces and more, masked runs
+// a digest).
+package attest
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+)
+
+// Statement is what is signed.
+type Statement string
+
+// Head says that a dataset's ledger has an entry with a number and a hash, and that its chain was followed from the
+// first entry up to there: what a node says, or the aggregator.
+func Head(dataset string, seq uint64, hash string) Statement {
+	return statement("conclave ledger head 1", dataset, strconv.FormatUint(seq, 10), hash)
+}
+
+// Release says that a run gave out files with a manifest and a certificate, by their SHA-256 in hex, and with reports,
+// each a line of its SHA-256 and name: what its student says.
+func Release(run, manifest, certificate string, reports ...string) Statement {
+	return statement(append([]string{"conclave release 1", run, manifest, certificate}, reports...)...)
+}
+
+func statement(lines ...string) Statement { return Statement(strings.Join(lines, "\n") + "\n") }
+
+// Signature is that of a statement: ECDSA or RSA (PKCS #1 v1.5) with SHA-256, or Ed25519.
+type Signature struct {
+	// Chain are certificates in DER: the signer's, then authorities between it and the root.
+	Chain [][]byte `json:"chain"`
+	Value []byte   `json:"signature"`
+}
+
+// maxChain bounds the certificates of a signature, and maxBytes the bytes of each: a chain has one or two of 1 KiB.
+const (
+	maxChain = 4
+	maxBytes = 8 << 10
+)
+
+// What errors.Is finds in the errors of this package.
+var (
+	// ErrSignature: the signature is not one of the statement by the certificate's key.
+	ErrSignature = errors.New("the signature is not valid")
+	// ErrChain: the certificate was not issued under the authority, or not valid on the day.
+	ErrChain = errors.New("the signer's certificate is not one of the authority")
+)
+
+// Sign signs a statement by a certificate's key.
+func Sign(pair tls.Certificate, s Statement) (Signature, error) {
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok {
+		return Signature{}, errors.New("sign: the certificate has no private key")
+	}
+	message, hash := []byte(s), crypto.Hash(0)
+	if _, pure := key.Public().(ed25519.PublicKey); !pure {
+		digest := sha256.Sum256(message)
+		message, hash = digest[:], crypto.SHA256
+	}
+	value, err := key.Sign(rand.Reader, message, hash)
+	if err != nil {
+		return Signature{}, fmt.Errorf("sign: %w", err)
+	}
+	return Signature{Chain: pair.Certificate, Value: value}, nil
+}
+
+// Signer is who made a signature, as its certificate says. Whether that is to be believed [Signer.Under] tells.
+type Signer struct {
+	certs.Identity
+	Fingerprint string // SHA-256 of the public key, in hex
+	chain       []*x509.Certificate
+}
+
+// Check checks that a signature is one of the statement by its certificate's key, and returns whose. Errors match
+// [ErrSignature].
+func (g Signature) Check(s Statement) (Signer, error) {
+	fail := func(err error) (Signer, error) { return Signer{}, fmt.Errorf("%w: %w", ErrSignature, err) }
+	if len(g.Chain) == 0 || len(g.Chain) > maxChain {
+		return fail(fmt.Errorf("it comes with %d certificates; 1 to %d are possible", len(g.Chain), maxChain))
+	}
+	var by Signer
+	for _, der := range g.Chain {
+		if len(der) > maxBytes {
+			return fail(fmt.Errorf("a certificate has %d bytes; %d are the most", len(der), maxBytes))
+		}
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return fail(err)
+		}
+		by.chain = append(by.chain, c)
+	}
+	leaf := by.chain[0]
+	algorithm := x509.UnknownSignatureAlgorithm
+	switch leaf.PublicKey.(type) {
+	case *ecdsa.PublicKey:
+		algorithm = x509.ECDSAWithSHA256
+	case *rsa.PublicKey:
+		algorithm = x509.SHA256WithRSA
+	case ed25519.PublicKey:
+		algorithm = x509.PureEd25519
+	}
+	err := leaf.CheckSignature(algorithm, []byte(s), g.Value)
+	if err == nil {
+		by.Identity, err = certs.IdentityOf(leaf)
+	}
+	if err == nil {
+		by.Fingerprint, err = certs.Fingerprint(leaf.PublicKey)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return by, nil
+}
+
+// Under checks that the signer's certificate was issued under one of the authorities and was valid on a day, like
+// 2006-01-02 in UTC: a release stays proven when certificates have ended. Errors match [ErrChain].
+func (by Signer) Under(authorities *x509.CertPool, day string) error {
+	begin, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return fmt.Errorf("%w: %q is no day", ErrChain, day)
+	}
+	end := begin.AddDate(0, 0, 1)
+	at := begin // the first moment of the day on which all of the chain is valid
+	for _, c := range by.chain {
+		if c.NotBefore.After(at) {
+			at = c.NotBefore
+		}
+	}
+	if !at.Before(end) {
+		return fmt.Errorf("%w: %v: it begins after %s", ErrChain, by.Identity, day)
+	}
+	// The authority's own may begin later on that day.
+	for _, moment := range []time.Time{at, end.Add(-time.Second)} {
+		if err = certs.VerifyChain(by.chain, authorities, x509.ExtKeyUsageAny, moment); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %v on %s: %w", ErrChain, by.Identity, day, err)
+}

@@ -23,6 +23,8 @@ type Question struct {
 	// Use is what it uses of the run's plan, which prices it: the most that it can use, until its
 	// release is there.
 	Use privacy.Use
+	// Roster are the sites that it is asked, as an entry of the ledger has them if it is the run's first question.
+	Roster []ledger.Site
 }
 
 // asked is a question that nodes were asked and that is not charged yet. Who asked it may learn
@@ -76,6 +78,11 @@ func (s *Store) Ask(ctx context.Context, lead *Leadership, q Question) error {
 			l.dataset.Asked = map[string]asked{}
 		}
 		l.dataset.Asked[q.Run] = asked{q.Round, q.Digest, q.Use.Planned, q.Use.Queries, events}
+		if !l.run.Rostered && len(q.Roster) > 0 {
+			entry := s.newEntry(lead, ledger.EntryRoster, l.run.Dataset)
+			entry.Run, entry.Roster, l.run.Rostered = q.Run, q.Roster, true
+			entries = append(entries, entry)
+		}
 		puts, err := s.appendEntries(&l.dataset, entries...)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", op, err)

@@ -74,7 +74,10 @@ func TestWhoLooksSeesWhatEtcdHas(t *testing.T) {
 			}
 			return nil
 		}, "first", 2, 0},
-		{"a run closed", func() error { _, err := store.CloseRun(testkit.Within(t), c.lead, "second"); return err },
+		{"a run closed", func() error {
+			_, _, err := store.CloseRun(testkit.Within(t), c.lead, "second", "")
+			return err
+		},
 			"first", 2, 2},
 		{"the closed run", charge("first", 2), "second", 1, 2},
 		{"known", func() error { return nil }, "first", 3, 0},

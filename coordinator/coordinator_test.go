@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,8 +69,10 @@ var testDataset = Dataset{
 
 func testRun(name string) Run {
 	return Run{Name: name, Dataset: "flchain", Spec: []byte("spec of " + name),
-		Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}, Plan: testPlan()}
+		Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}, Plan: testPlan(), Student: "ada", Facts: testFacts}
 }
+
+var testFacts = ledger.Facts{Pipeline: "pategan", SchemaSHA256: strings.Repeat("ab", 32), Teachers: 4}
 
 // testSigmas are the noises of votes that a test's run may ask for, as often as its budget
 // admits.
@@ -125,7 +128,7 @@ func mustOpen(t testing.TB, s *Store, lead *Leadership, r Run) {
 
 func mustClose(t testing.TB, s *Store, lead *Leadership, run string) {
 	t.Helper()
-	_, err := s.CloseRun(testkit.Within(t), lead, run)
+	_, _, err := s.CloseRun(testkit.Within(t), lead, run, "")
 	testkit.Must(t, err)
 }
 

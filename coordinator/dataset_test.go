@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
@@ -136,17 +137,17 @@ func TestRuns(t *testing.T) {
 	if _, err := c.store.Run(ctx, "second"); !errors.Is(err, ErrNoRun) {
 		t.Errorf("no run: %v", err)
 	}
-	if _, err := c.store.CloseRun(ctx, c.lead, "second"); !errors.Is(err, ErrNoRun) {
+	if _, _, err := c.store.CloseRun(ctx, c.lead, "second", ""); !errors.Is(err, ErrNoRun) {
 		t.Errorf("close no run: %v", err)
 	}
 
 	_, entry, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer"))
 	testkit.Must(t, err)
-	head, err := c.store.CloseRun(ctx, c.lead, "first")
+	head, _, err := c.store.CloseRun(ctx, c.lead, "first", "")
 	testkit.Must(t, err)
 	mustOpen(t, c.store, c.lead, testRun("second"))
 	before := everything(t, c.store)
-	if again, err := c.store.CloseRun(ctx, c.lead, "first"); err != nil || again != head {
+	if again, _, err := c.store.CloseRun(ctx, c.lead, "first", ""); err != nil || again != head {
 		t.Errorf("closed again: %s, %v; want %s", again, err, head)
 	}
 	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 1, "more")); !errors.Is(err, ErrRunClosed) {
@@ -157,6 +158,7 @@ func TestRuns(t *testing.T) {
 	got, err := c.store.Run(ctx, "first")
 	testkit.Must(t, err)
 	want := testRun("first")
+	want.Facts = ledger.Facts{} // the ledger has them
 	want.Closed, want.Head, want.Releases = true, head, 1
 	want.Spent, want.EpsilonSpent = entry.Events, entry.EpsilonSpent
 	want.Used = append([]int64{4}, make([]int64, len(testSigmas)-1)...)

@@ -72,7 +72,7 @@ func (s *Store) commitEnd(ctx context.Context, op string, lead *Leadership, name
 	case l.run.Closed:
 		return s.commit(ctx, op, lead, conditions, puts...)
 	}
-	closing, err := s.closing(lead, l)
+	closing, err := s.closing(lead, l, "")
 	if err != nil {
 		return false, fmt.Errorf("%s %q: %w", op, name, err)
 	}
@@ -82,19 +82,19 @@ func (s *Store) commitEnd(ctx context.Context, op string, lead *Leadership, name
 }
 
 // closing closes l's run with an entry in the ledger, and returns the puts of that. A question
-// that was asked and not released is charged before.
-func (s *Store) closing(lead *Leadership, l *loaded) ([]clientv3.Op, error) {
+// that was asked and not released is charged before. manifest is the SHA-256 of the list of its files, if any.
+func (s *Store) closing(lead *Leadership, l *loaded, manifest string) ([]clientv3.Op, error) {
 	entries, err := s.abandoning(lead, l, 0, "")
 	if err != nil {
 		return nil, err
 	}
 	entry := s.newEntry(lead, ledger.EntryClose, l.run.Dataset)
-	entry.Run, entry.EpsilonSpent = l.run.Name, l.run.EpsilonSpent
+	entry.Run, entry.EpsilonSpent, entry.Manifest = l.run.Name, l.run.EpsilonSpent, manifest
 	puts, err := s.appendEntries(&l.dataset, append(entries, entry)...)
 	if err != nil {
 		return nil, err
 	}
-	l.run.Closed, l.run.Head = true, l.dataset.Head.Hash
+	l.run.Closed, l.run.Head, l.run.Manifest = true, l.dataset.Head.Hash, manifest
 	// The next round may have parts of a release that was never charged.
 	next := s.releaseKey(l.run.Name, l.run.Releases)
 	return append(puts, clientv3.OpDelete(partsPrefix(next), clientv3.WithPrefix())), nil

@@ -2,7 +2,9 @@ package coordinator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -31,6 +33,10 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 	}
 	opened := Run{
 		Name: r.Name, Dataset: r.Dataset, Spec: r.Spec, Budget: r.Budget, Plan: r.Plan, By: r.By, Student: r.Student,
+	}
+	if len(r.Facts.Earlier) > ledger.MaxEarlier {
+		return false, fmt.Errorf("%s %q: it goes on from %d runs, and %d are the most", op, r.Name,
+			len(r.Facts.Earlier), ledger.MaxEarlier)
 	}
 	// Asked once: it takes some tenths of a second.
 	planEpsilon := sync.OnceValues(opened.checkPlan)
@@ -69,6 +75,9 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 		if err := check(record); err != nil {
 			return false, fmt.Errorf("%s %q: %w", op, r.Name, err)
 		}
+		if err := s.goesOn(ctx, op, r); err != nil {
+			return false, err
+		}
 		if opened.PlanEpsilon, err = planEpsilon(); err != nil {
 			return false, fmt.Errorf("%s %q: %w", op, r.Name, err)
 		}
@@ -77,6 +86,9 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 		}
 		entry := s.newEntry(lead, ledger.EntryRun, r.Dataset)
 		entry.Run, entry.Budget, entry.Plan, entry.Masked = r.Name, &r.Budget, r.Plan, r.Masked
+		facts := r.Facts
+		facts.Student = cmp.Or(r.Student, r.By)
+		entry.Facts = &facts
 		puts, err := s.appendEntries(&record, entry)
 		if err != nil {
 			return false, fmt.Errorf("%s %q: %w", op, r.Name, err)
@@ -92,6 +104,23 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 			append(puts, clientv3.OpPut(s.runKey(r.Name), value))...)
 	})
 	return existing, err
+}
+
+// goesOn checks the runs that a run goes on from: each ended on the same dataset, and is its student's. What
+// they are never changes.
+func (s *Store) goesOn(ctx context.Context, op string, r Run) error {
+	for _, name := range r.Facts.Earlier {
+		before, err := s.Run(ctx, name)
+		if err != nil && !errors.Is(err, ErrNoRun) {
+			return err
+		}
+		mine := cmp.Or(before.Student, before.By) == cmp.Or(r.Student, r.By)
+		if err != nil || before.Dataset != r.Dataset || !before.Closed || !mine {
+			return fmt.Errorf("%s %q: %w: %q, which it goes on from, is no closed run of the same student and dataset",
+				op, r.Name, ErrNoRun, name)
+		}
+	}
+	return nil
 }
 
 // asQueued checks a run against the one of its name in the queue, nil where there is none.

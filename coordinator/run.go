@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
@@ -26,6 +27,8 @@ type Run struct {
 	Student string `json:"student,omitempty"`
 	// Masked is among whom the run's sums are masked, for its entry in the ledger. It is not stored: the spec has it.
 	Masked *masking.Group `json:"-"`
+	// Facts are what the entry says of it besides, but for the student. They are not stored either.
+	Facts ledger.Facts `json:"-"`
 	// Claim is shown by the worker that opens a run of the queue. It is not stored.
 	Claim string `json:"-"`
 
@@ -40,7 +43,11 @@ type RunState struct {
 	// Opened is when; see [ledger.FormatTime].
 	Opened string `json:"opened,omitempty"`
 
-	Closed bool `json:"closed,omitempty"`
+	// Rostered says that the ledger has the run's roster.
+	Rostered bool `json:"rostered,omitempty"`
+	Closed   bool `json:"closed,omitempty"`
+	// Manifest is the SHA-256, in hex, of the list of files that the closing entry has, if it has one.
+	Manifest string `json:"manifest,omitempty"`
 	// Removed says that nothing else is left of the run; see [Store.Remove].
 	Removed bool `json:"removed,omitempty"`
 	// Entries is how many its plan had, of a removed run.
@@ -142,9 +149,11 @@ func (s *Store) datasetOf(ctx context.Context, op, run string) (string, error) {
 	return known.(string), nil
 }
 
-// CloseRun ends a run with an entry in the ledger and returns that entry's
-// hash. Closing again returns the same hash and writes nothing.
-func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name string) (head string, err error) {
+// CloseRun ends a run with an entry in the ledger, which has the SHA-256 of the list of the files that it gives out,
+// or nothing where that is empty. It returns the entry's hash, and that of the list. Closing again returns those
+// of the first time and writes nothing.
+func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name, manifest string) (head, sealed string,
+	err error) {
 	const op = "close run"
 	err = update(func() (bool, error) {
 		l, err := s.load(ctx, op, name)
@@ -152,22 +161,22 @@ func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name string) (he
 			return false, err
 		}
 		if l.run.Closed {
-			head = l.run.Head
+			head, sealed = l.run.Head, l.run.Manifest
 			return true, nil
 		}
-		puts, err := s.closing(lead, l)
+		puts, err := s.closing(lead, l, manifest)
 		if err != nil {
 			return false, fmt.Errorf("%s %q: %w", op, name, err)
 		}
-		head = l.run.Head
+		head, sealed = l.run.Head, l.run.Manifest
 		revision, err := s.commitRun(ctx, op, lead, l, nil, puts...)
 		s.wrote(l.run.Dataset)
 		return revision > 0, err
 	})
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	return head, nil
+	return head, sealed, nil
 }
 
 // commitRun writes l's run as it is now together with puts, if nothing that l

@@ -116,7 +116,7 @@ func TestOperators(t *testing.T) {
 	roundtest.WantStatus(t, err, codes.AlreadyExists, "removed")
 	entries, err := c.server.store.Ledger(ctx, d)
 	testkit.Must(t, err)
-	if len(entries) != 4 { // dataset, run, release, close
+	if len(entries) != 5 { // dataset, run, roster, release, close
 		t.Errorf("the ledger has %d entries", len(entries))
 	}
 	if _, _, found, err := c.server.store.Release(ctx, spec.Name, 0); err != nil || found {

@@ -162,6 +162,7 @@ func TestARunMayLoseItsWorkersSoOftenInItsLife(t *testing.T) {
 			_, err = c.server.store.OpenRun(t.Context(), c.server.lead, coordinator.Run{
 				Name: "a", Dataset: "small", Spec: raw, Plan: plan,
 				Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}, Claim: run.GetClaim(),
+				Facts: anyFacts, Student: "student",
 			})
 			testkit.Must(t, err)
 		}

@@ -156,6 +156,9 @@ func (c *cluster) behind(run string) [][]int64 {
 	return c.private[run]
 }
 
+// anyFacts are those of a run that a test opens in the store.
+var anyFacts = ledger.Facts{Pipeline: "pategan", SchemaSHA256: roundtest.Schema, Teachers: 8}
+
 // start runs a server over the cluster's folder; c.stop ends it and returns
 // what Serve returned.
 func (c *cluster) start(options Options) {

@@ -48,6 +48,9 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 		release := s.mustAsk(t, roundtest.VoteRound(spec.Name, round, 2))
 		if round == 0 {
 			next(node) // the run's own
+			if e := next(node); len(e.Roster) != 1 || e.Roster[0].Site != "north" {
+				t.Errorf("the roster is %+v", e)
+			}
 		}
 		if e := next(node); e.Seq != release.GetLedgerSeq() || e.Hash != release.GetLedgerHash() {
 			t.Errorf("round %d was charged by entry %d, and the node was told of %d", round, release.GetLedgerSeq(),

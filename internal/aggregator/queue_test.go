@@ -517,7 +517,8 @@ func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
 	testkit.Must(t, err)
 	_, err = c.server.store.OpenRun(t.Context(), c.server.lead,
 		coordinator.Run{Name: "a", Dataset: "small", Spec: raw, Plan: plan,
-			Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}, Claim: run.GetClaim()})
+			Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}, Claim: run.GetClaim(),
+			Facts: anyFacts, Student: "student"})
 	testkit.Must(t, err)
 	for round := range uint64(2) {
 		_, _, err = c.server.store.Charge(t.Context(), c.server.lead,

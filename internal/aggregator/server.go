@@ -226,7 +226,8 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 		Requester: func(run, opener string) string { return s.queue.Requester(run, opener) },
 		MostOpen:  s.config.MaxOpenRuns, MostRuns: s.config.MaxRuns, MostQuestions: s.config.MaxQuestions,
 		MostEntries: s.config.MaxPlanEntries, LeastDeadline: s.config.LeastDeadline,
-		Reload: s.credentials.Reload, Metrics: s.metrics.Rounds, Audit: s.audit, Tracer: s.tracer, Log: s.log,
+		Sign: s.credentials.Sign, Reload: s.credentials.Reload,
+		Metrics: s.metrics.Rounds, Audit: s.audit, Tracer: s.tracer, Log: s.log,
 		Hooks: s.options.Hooks, Faults: s.options.faults,
 	})
 	s.queue, err = queue.New(ctx, queue.Options{

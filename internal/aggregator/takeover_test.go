@@ -65,7 +65,7 @@ func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
 			want = auditlog.Refused
 		} else {
 			testkit.Must(t, err)
-			if release.GetTeachers() != 5 || release.GetLedgerSeq() != 3 {
+			if release.GetTeachers() != 5 || release.GetLedgerSeq() != 4 {
 				t.Errorf("handed out is %v", release)
 			}
 		}

@@ -84,7 +84,7 @@ func (t *trials) one(ctx context.Context, client *student.Client, name string, o
 		}
 		releases = append(releases, r)
 	}
-	if _, err := client.CloseRun(ctx, name); err != nil {
+	if _, err := client.CloseRun(ctx, name, nil); err != nil {
 		return 0, err
 	}
 	return s.statistic(releases)

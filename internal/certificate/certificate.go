@@ -45,10 +45,21 @@ type Certificate struct {
 	Pipeline     string   `json:"pipeline"`
 	Privacy
 	LedgerHead string `json:"ledger_head"` // hash of the last ledger entry; the run was closed there or before
-	Rows       int    `json:"rows"`        // synthetic rows released
-	Created    string `json:"created"`     // the day; see [ledger.FormatDay]
-	Software   string `json:"software"`
-	Teachers   int    `json:"teachers"` // that the run was planned with
+	// ManifestSHA256 is that of the list of all files that were given out, as it lies beside this one.
+	ManifestSHA256 string `json:"manifest_sha256"`
+	Rows           int    `json:"rows"`    // synthetic rows released
+	Created        string `json:"created"` // the day; see [ledger.FormatDay]
+	Software       string `json:"software"`
+	Asked
+}
+
+// Asked says who asked whom.
+type Asked struct {
+	Student string `json:"student"` // who wanted the run
+	Purpose string `json:"purpose,omitempty"`
+	// Roster are the sites that were asked first. There are none where nothing was asked.
+	Roster   []ledger.Site `json:"roster"`
+	Teachers int           `json:"teachers"` // that the run was planned with
 	// TeachersLeast is how many took part in the round with the fewest, if that
 	// was not all of them.
 	TeachersLeast int    `json:"teachers_least,omitempty"`
@@ -78,54 +89,49 @@ type Mechanism struct {
 
 // Facts are what a certificate says besides the figures of the ledger.
 type Facts struct {
-	Run          string
-	Earlier      []string // runs that this one went on from
-	SchemaSHA256 string   // of the schema file's bytes, hex
-	Pipeline     string
-	Guarantee    string
-	Neighbouring string
-	Unit         string
-	Rows         int
-	Teachers     int
+	Run       string
+	Guarantee string
+	Rows      int
 	// TeachersLeast is how many took part in the round with the fewest.
 	TeachersLeast int
-	Votes         string // empty, or VotesCoin
-	Created       time.Time
-	Software      string // name and version
+	// Manifest is the SHA-256 of the list of the files that are given out, in hex.
+	Manifest string
+	Created  time.Time
+	Software string // name and version
 }
 
 // New puts the facts of a run and its verified ledger together. It
 // fails when the ledger does not know the run or has not closed it, and when a
 // fact is missing or impossible.
 func New(f Facts, ledger ledger.Verification) (Certificate, error) {
-	total, err := covered(ledger, f.Run, f.Earlier)
+	total, err := covered(ledger, f.Run)
 	if err != nil {
 		return Certificate{}, fmt.Errorf("certificate: %w", err)
 	}
 	c := Certificate{
 		Run:          f.Run,
-		Earlier:      f.Earlier,
-		SchemaSHA256: f.SchemaSHA256,
-		Pipeline:     f.Pipeline,
+		Earlier:      total.Facts.Earlier,
+		SchemaSHA256: total.Facts.SchemaSHA256,
+		Pipeline:     total.Facts.Pipeline,
 		Privacy: Privacy{
 			Epsilon:      total.Budget.Epsilon,
 			Delta:        total.Budget.Delta,
 			EpsilonSpent: total.Price.Epsilon,
 			Guarantee:    f.Guarantee,
-			Neighbouring: f.Neighbouring,
-			Unit:         f.Unit,
+			Neighbouring: ledger.Neighbouring,
+			Unit:         ledger.Unit,
 			Accountant:   total.Price.Accountant,
 			Mechanisms:   Mechanisms(total.Events),
 			Masked:       maskedOf(total.Masked),
 		},
-		LedgerHead: ledger.Head,
-		Rows:       f.Rows,
-		Created:    f.Created.UTC().Format(time.DateOnly),
-		Software:   f.Software,
-		Teachers:   f.Teachers,
-		Votes:      f.Votes,
+		LedgerHead:     ledger.Head,
+		ManifestSHA256: f.Manifest,
+		Rows:           f.Rows,
+		Created:        f.Created.UTC().Format(time.DateOnly),
+		Software:       f.Software,
+		Asked:          askedOf(total),
 	}
-	if f.TeachersLeast != f.Teachers {
+	if f.TeachersLeast != c.Teachers {
 		c.TeachersLeast = f.TeachersLeast
 	}
 	if err := c.Validate(); err != nil {
@@ -135,6 +141,16 @@ func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 		return Certificate{}, fmt.Errorf("certificate: %w", err)
 	}
 	return c, nil
+}
+
+// askedOf is what the ledger says of who asked whom.
+func askedOf(total ledger.RunTotal) Asked {
+	f := total.Facts
+	a := Asked{Student: f.Student, Purpose: f.Purpose, Roster: total.Roster, Teachers: int(f.Teachers)}
+	if f.Coin {
+		a.Votes = VotesCoin
+	}
+	return a
 }
 
 // KnownPipeline refuses a certificate of a pipeline that this program does not have, and whose
@@ -181,7 +197,7 @@ func (c Certificate) Validate() error {
 	}
 	for _, f := range []struct{ name, value string }{
 		{"run", c.Run}, {"pipeline", c.Pipeline}, {"neighbouring", c.Neighbouring},
-		{"unit", c.Unit}, {"software", c.Software},
+		{"unit", c.Unit}, {"software", c.Software}, {"student", c.Student},
 	} {
 		if f.value == "" {
 			return fail("%s is missing", f.name)
@@ -195,7 +211,9 @@ func (c Certificate) Validate() error {
 	if config.CheckName(c.Pipeline) != nil {
 		return fail("pipeline is %q: it must be a name of small letters, digits, dots and hyphens", c.Pipeline)
 	}
-	for _, f := range []struct{ name, value string }{{"schema_sha256", c.SchemaSHA256}, {"ledger_head", c.LedgerHead}} {
+	for _, f := range []struct{ name, value string }{
+		{"schema_sha256", c.SchemaSHA256}, {"ledger_head", c.LedgerHead}, {"manifest_sha256", c.ManifestSHA256},
+	} {
 		if raw, err := hex.DecodeString(f.value); err != nil || len(raw) != 32 {
 			return fail("%s is not a SHA-256 of 64 hexadecimal digits", f.name)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -101,11 +102,12 @@ func TestNewRefuses(t *testing.T) {
 		t.Errorf("an unknown run gave %v", err)
 	}
 	closed := ledger.Verification{Head: sha, Runs: map[string]ledger.RunTotal{
-		run: {Closed: true, Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}}}}
+		run: {Closed: true, Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}, Facts: *runFacts()}},
+		Unit: partition.UnitRecord, Neighbouring: scope}
 	f := facts()
-	f.Pipeline = ""
-	if _, err := New(f, closed); !errors.Is(err, ErrCertificate) || !strings.Contains(err.Error(), "pipeline") {
-		t.Errorf("a missing pipeline gave %v", err)
+	f.Manifest = ""
+	if _, err := New(f, closed); !errors.Is(err, ErrCertificate) || !strings.Contains(err.Error(), "manifest") {
+		t.Errorf("a missing manifest gave %v", err)
 	}
 	if c, err := New(facts(), closed); err != nil || c.EpsilonSpent != 0 || len(c.Mechanisms) != 0 {
 		t.Errorf("a run that released nothing gave %+v, %v", c, err)
@@ -190,20 +192,20 @@ func TestParseRefuses(t *testing.T) {
   "epsilon": 1,`), "line 5 "},
 		{"a key twice with other capitals", swap(`"epsilon": 1,`, `"epsilon": 0.95,
   "EPSILON": 1,`), "line 5 "},
-		{"a key in capitals", swap(`"rows"`, `"Rows"`), "line 22 "},
+		{"a key in capitals", swap(`"rows"`, `"Rows"`), "line 23 "},
 		{"a parameter twice", swap(`"sigma": 3`, `"sigma": 300,
         "sigma": 3`), "line 16 "},
 		{"another order", swap(`"run": "flchain-eps1",
   "schema_sha256": "`+strings.Repeat("ab", 32)+`"`, `"schema_sha256": "`+strings.Repeat("ab", 32)+`",
   "run": "flchain-eps1"`), "line 2 "},
 		{"one line", strings.ReplaceAll(good, "\n", ""), "line 1 "},
-		{"no end of line", strings.TrimSuffix(good, "\n"), "line 27 "},
+		{"no end of line", strings.TrimSuffix(good, "\n"), "line 30 "},
 		{"another spelling of a number", swap(`"rows": 6000`, `"rows": 6e3`), "rows"},
 		{"another spelling of epsilon", swap(`"epsilon": 1,`, `"epsilon": 1.0,`), "line 5 "},
 		{"empty votes", swap(`"teachers": 200`, `"teachers": 200,
-  "votes": ""`), "line 26 "},
-		{"no note", strings.Split(good, ",\n  \"note\"")[0] + "\n}\n", "line 25 "},
-		{"another note", swap("computed afterwards", "guaranteed beforehand"), "line 26 "},
+  "votes": ""`), "line 29 "},
+		{"no note", strings.Split(good, ",\n  \"note\"")[0] + "\n}\n", "line 28 "},
+		{"another note", swap("computed afterwards", "guaranteed beforehand"), "line 29 "},
 		{"created", swap(`"created": "2026`, `"created": "around 2026`), "created"},
 		{"count zero", swap(`"count": 1`, `"count": 0`), "count 0"},
 		{"votes", swap(`"teachers": 200`, `"votes": "dice"`), "votes"},
@@ -224,7 +226,8 @@ func validText(t testing.TB) string {
 		Privacy: Privacy{Epsilon: 1, Delta: 1e-5, EpsilonSpent: 0.9, Guarantee: DataIndependent, Neighbouring: scope,
 			Unit: "record", Accountant: "gdp",
 			Mechanisms: []Mechanism{{Kind: privacy.GNMax, Parameters: map[string]float64{"sigma": 3}, Count: 1}}},
-		LedgerHead: sha, Rows: 6000, Created: "2026-03-01", Software: "conclave 0.1.0", Teachers: 200}
+		LedgerHead: sha, ManifestSHA256: sha, Rows: 6000, Created: "2026-03-01", Software: "conclave 0.1.0",
+		Asked: Asked{Student: "ada", Teachers: 200}}
 	path := filepath.Join(t.TempDir(), "c.json")
 	testkit.Must(t, c.WriteFile(path))
 	raw := testkit.Read(t, path)

@@ -20,7 +20,9 @@ func stagedLedger(t *testing.T) []byte {
 	entries = append(entries,
 		ledger.Entry{Type: ledger.EntryClose, Run: run, Charge: ledger.Charge{EpsilonSpent: spent}})
 	second, spent := releases(t, run+".pgb", []privacy.Event{{Kind: privacy.GNMax, Sigma: 200, Count: 8}})
-	entries = append(entries, opening(run+".pgb", 2)[1])
+	later := opening(run+".pgb", 2)[1]
+	later.Facts = runFacts(run)
+	entries = append(entries, later)
 	entries = append(entries, second...)
 	return writeLedger(t, append(entries,
 		ledger.Entry{Type: ledger.EntryClose, Run: run + ".pgb", Charge: ledger.Charge{EpsilonSpent: spent}})...)
@@ -33,7 +35,7 @@ func TestACertificateCoversEarlierRuns(t *testing.T) {
 	verified, err := ledger.Verify(bytes.NewReader(raw))
 	testkit.Must(t, err)
 	f := facts()
-	f.Run, f.Earlier = run+".pgb", []string{run}
+	f.Run = run + ".pgb"
 	c, err := New(f, verified)
 	testkit.Must(t, err)
 	// mu squared of a query is 2/sigma squared.
@@ -47,7 +49,7 @@ func TestACertificateCoversEarlierRuns(t *testing.T) {
 	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Error(err)
 	}
-	canonical, err := c.canonical()
+	canonical, err := c.Canonical()
 	testkit.Must(t, err)
 	if again, err := Parse(canonical); err != nil || !slices.Equal(again.Earlier, c.Earlier) {
 		t.Errorf("read again: %v, %v", again.Earlier, err)
@@ -56,8 +58,8 @@ func TestACertificateCoversEarlierRuns(t *testing.T) {
 		change func(*Certificate)
 		want   error
 	}{
-		"nothing earlier":   {func(c *Certificate) { c.Earlier = nil }, ErrBudget},
-		"an unknown one":    {func(c *Certificate) { c.Earlier = []string{"other"} }, ErrUnknownRun},
+		"nothing earlier":   {func(c *Certificate) { c.Earlier = nil }, ErrEarlier},
+		"an unknown one":    {func(c *Certificate) { c.Earlier = []string{"other"} }, ErrEarlier},
 		"itself":            {func(c *Certificate) { c.Earlier = []string{c.Run} }, ErrCertificate},
 		"one twice":         {func(c *Certificate) { c.Earlier = []string{run, run} }, ErrCertificate},
 		"one without name":  {func(c *Certificate) { c.Earlier = []string{""} }, ErrCertificate},

@@ -9,6 +9,8 @@ import (
 	"os"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
 // maxBytes bounds what is read: certificates are a few kilobytes.
@@ -20,10 +22,13 @@ type written struct {
 	Note string `json:"note"`
 }
 
-// canonical is the one text of a certificate, as WriteFile writes it.
-func (c Certificate) canonical() ([]byte, error) {
+// Canonical is the one text of a certificate, as WriteFile writes it.
+func (c Certificate) Canonical() ([]byte, error) {
 	if c.Mechanisms == nil {
 		c.Mechanisms = []Mechanism{}
+	}
+	if c.Roster == nil {
+		c.Roster = []ledger.Site{}
 	}
 	note := SpentNote
 	if c.Masked != nil {
@@ -42,7 +47,7 @@ func (c Certificate) WriteFile(path string) error {
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	raw, err := c.canonical()
+	raw, err := c.Canonical()
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -90,7 +95,7 @@ func Parse(raw []byte) (Certificate, error) {
 	if err := c.Validate(); err != nil {
 		return Certificate{}, err
 	}
-	canonical, err := c.canonical()
+	canonical, err := c.Canonical()
 	if err != nil {
 		return Certificate{}, fmt.Errorf("%w: %w", ErrCertificate, err)
 	}

@@ -47,7 +47,7 @@ func opening(name string, epsilon float64) []ledger.Entry {
 			Budget: &privacy.Budget{Epsilon: 10, Delta: 1e-5}, Unit: partition.UnitRecord, Neighbouring: scope,
 		}},
 		{Type: ledger.EntryRun, Run: name, Opening: ledger.Opening{
-			Budget: &privacy.Budget{Epsilon: epsilon, Delta: 1e-5}, Plan: anyPlan,
+			Budget: &privacy.Budget{Epsilon: epsilon, Delta: 1e-5}, Plan: anyPlan, Facts: runFacts(),
 		}},
 	}
 }
@@ -94,7 +94,7 @@ func releases(t *testing.T, name string, perRound ...[]privacy.Event) (entries [
 // says was spent.
 func example(t *testing.T) (raw []byte, c Certificate, last float64) {
 	t.Helper()
-	made.Do(func() { made.ledger, made.certificate, made.last = makeExample(t) })
+	made.Do(func() { made.ledger, made.certificate, made.last = makeExample(t, "pategan") })
 	c = made.certificate
 	c.Mechanisms = slices.Clone(c.Mechanisms)
 	for i := range c.Mechanisms {
@@ -110,7 +110,7 @@ var made struct {
 	last        float64
 }
 
-func makeExample(t *testing.T) (raw []byte, c Certificate, last float64) {
+func makeExample(t *testing.T, pipeline string) (raw []byte, c Certificate, last float64) {
 	t.Helper()
 	perRound := [][]privacy.Event{{{Kind: privacy.Laplace, Epsilon: 0.05, Count: 1}}}
 	for range 6 {
@@ -120,21 +120,39 @@ func makeExample(t *testing.T) (raw []byte, c Certificate, last float64) {
 		[]privacy.Event{{Kind: privacy.ConfidentGNMax, Threshold: 0, Sigma1: 200, Sigma2: 120, Asked: 64,
 			Answered: 31}})
 	charged, spent := releases(t, run, perRound...)
-	entries := append(opening(run, 1), charged...)
+	entries := append(opening(run, 1), roster(run))
+	entries = append(entries, charged...)
 	entries = append(entries,
 		ledger.Entry{Type: ledger.EntryClose, Run: run, Charge: ledger.Charge{EpsilonSpent: spent}})
+	entries[1].Facts.Pipeline = pipeline
 	raw = writeLedger(t, entries...)
 	verified, err := ledger.Verify(bytes.NewReader(raw))
 	testkit.Must(t, err)
+	total := verified.Runs[run]
+	total.Facts.Pipeline = "pategan" // that of others cannot be certified
+	verified.Runs[run] = total
 	c, err = New(facts(), verified)
 	testkit.Must(t, err)
+	c.Pipeline = pipeline
 	return raw, c, spent
+}
+
+func runFacts(earlier ...string) *ledger.Facts {
+	return &ledger.Facts{
+		Student: "ada", Pipeline: "pategan", SchemaSHA256: strings.Repeat("ab", 32), Teachers: 200, Earlier: earlier,
+	}
+}
+
+// roster is that of a run.
+func roster(name string) ledger.Entry {
+	return ledger.Entry{Type: ledger.EntryRoster, Run: name, Roster: []ledger.Site{
+		{Site: "north", Nodes: 1, Teachers: 120}, {Site: "south", Nodes: 2, Teachers: 80},
+	}}
 }
 
 func facts() Facts {
 	return Facts{
-		Run: run, SchemaSHA256: strings.Repeat("ab", 32), Pipeline: "pategan", Guarantee: DataIndependent,
-		Neighbouring: scope, Unit: partition.UnitRecord, Rows: 6000, Teachers: 200,
+		Run: run, Guarantee: DataIndependent, Rows: 6000, TeachersLeast: 200, Manifest: strings.Repeat("cd", 32),
 		Created: time.Date(2026, 3, 1, 12, 5, 0, 0, time.UTC), Software: "conclave 0.1.0",
 	}
 }

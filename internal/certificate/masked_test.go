@@ -27,28 +27,24 @@ func maskedRun(t *testing.T, earlier ...*masking.Group) (raw []byte, c Certifica
 		}
 		return g
 	}
-	f := facts()
 	if len(earlier) == 0 {
 		entries[1].Run, entries[1].Masked = run, group(1)
 		names = []string{run}
 	} else {
 		entries[1].Masked = earlier[0]
 		mine := entries[1]
-		mine.Run, mine.Masked = run, group(1)
-		entries = append(entries, mine)
-		names, f.Earlier = append(names, run), names
+		mine.Run, mine.Masked, mine.Facts = run, group(1), runFacts(names...)
+		entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: names[0]}, mine)
+		names = []string{run}
 	}
 	charged, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 112, Count: 64}})
 	entries = append(entries, charged...)
 	for _, name := range names {
-		e := ledger.Entry{Type: ledger.EntryClose, Run: name}
-		if name == run {
-			e.EpsilonSpent = spent
-		}
-		entries = append(entries, e)
+		entries = append(entries, ledger.Entry{Type: ledger.EntryClose, Run: name,
+			Charge: ledger.Charge{EpsilonSpent: spent}})
 	}
 	raw = writeLedger(t, entries...)
-	c, err := New(f, testkit.Value(ledger.Verify(bytes.NewReader(raw))))
+	c, err := New(facts(), testkit.Value(ledger.Verify(bytes.NewReader(raw))))
 	testkit.Must(t, err)
 	return raw, c
 }

@@ -27,12 +27,15 @@ var (
 	ErrOverspent  = errors.New("more was spent than the guarantee allows")
 	ErrScope      = errors.New("the certificate's unit or neighbouring is not the ledger's")
 	ErrAccountant = errors.New("the certificate's accountant is not the one that gives the ledger's epsilon")
+	ErrEarlier    = errors.New("the certificate's earlier runs are not those of the ledger")
+	ErrFacts      = errors.New("what the certificate says of its run is not what the ledger says")
+	ErrRoster     = errors.New("the certificate's roster is not the ledger's")
 	ErrMasked     = errors.New("the certificate's masked is not the ledger's")
 	ErrGuarantee  = errors.New("the certificate's guarantee is not the one that a ledger proves")
 )
 
-// Stated are the fields of a certificate that no ledger can confirm.
-var Stated = []string{"schema_sha256", "pipeline", "rows", "teachers", "teachers_least", "votes", "created", "software"}
+// Stated are the fields of a certificate that no ledger can confirm. Its student signs them.
+var Stated = []string{"rows", "manifest_sha256", "teachers_least", "created", "software"}
 
 // spentTolerance is relative: two machines may round the last digits otherwise.
 const spentTolerance = 1e-9
@@ -56,8 +59,16 @@ func (c Certificate) Verify(lines io.Reader) error {
 	if err != nil && !errors.Is(err, ledger.ErrUnclosed) {
 		return fmt.Errorf("ledger: %w", err)
 	}
-	total, err := covered(verified, c.Run, c.Earlier)
+	return c.Against(verified, raw)
+}
+
+// Against is Verify for a ledger that was verified strictly, with its text.
+func (c Certificate) Against(verified ledger.Verification, raw []byte) error {
+	total, err := covered(verified, c.Run)
 	if err != nil {
+		return err
+	}
+	if err := c.checkFacts(total); err != nil {
 		return err
 	}
 	if err := findHead(raw, c); err != nil {
@@ -94,6 +105,31 @@ func (c Certificate) Verify(lines io.Reader) error {
 	return nil
 }
 
+// checkFacts holds what the certificate says of its run against the run's entries.
+func (c Certificate) checkFacts(total ledger.RunTotal) error {
+	if !slices.Equal(c.Earlier, total.Facts.Earlier) {
+		return fmt.Errorf("%w: ledger %q, certificate %q", ErrEarlier, total.Facts.Earlier, c.Earlier)
+	}
+	of := askedOf(total)
+	for _, f := range []struct {
+		name                string
+		ledger, certificate any
+	}{
+		{"pipeline", total.Facts.Pipeline, c.Pipeline}, {"schema_sha256", total.Facts.SchemaSHA256, c.SchemaSHA256},
+		{"student", of.Student, c.Student}, {"purpose", of.Purpose, c.Purpose},
+		{"teachers", of.Teachers, c.Teachers}, {"votes", of.Votes, c.Votes},
+	} {
+		if f.ledger != f.certificate {
+			return fmt.Errorf("%w: %s is %v in the ledger and %v in the certificate", ErrFacts, f.name, f.ledger,
+				f.certificate)
+		}
+	}
+	if !slices.Equal(c.Roster, total.Roster) {
+		return fmt.Errorf("%w: ledger %v, certificate %v", ErrRoster, total.Roster, c.Roster)
+	}
+	return nil
+}
+
 // closedRun finds a run that has ended.
 func closedRun(verified ledger.Verification, run string) (ledger.RunTotal, error) {
 	total, ok := verified.Runs[run]
@@ -109,15 +145,21 @@ func closedRun(verified ledger.Verification, run string) (ledger.RunTotal, error
 // covered is what a certificate speaks of: a run that has ended or, with those that it went
 // on from, what all of them spent of their dataset's budget. That is priced by the rule of
 // the dataset's filter: what a later run asked may depend on what an earlier one answered.
-func covered(verified ledger.Verification, run string, earlier []string) (ledger.RunTotal, error) {
+func covered(verified ledger.Verification, run string) (ledger.RunTotal, error) {
 	total, err := closedRun(verified, run)
-	if err != nil || len(earlier) == 0 {
+	if err != nil || len(total.Facts.Earlier) == 0 {
 		return total, err
 	}
-	for _, name := range earlier {
-		before, err := closedRun(verified, name)
+	earlier := slices.Clone(total.Facts.Earlier)
+	for i := 0; i < len(earlier); i++ { // and those that these went on from
+		before, err := closedRun(verified, earlier[i])
 		if err != nil {
 			return total, err
+		}
+		for _, name := range before.Facts.Earlier {
+			if !slices.Contains(earlier, name) {
+				earlier = append(earlier, name)
+			}
 		}
 		total.Events = privacy.Merge(append(slices.Clone(total.Events), before.Events...))
 		if !maskedOf(before.Masked).equal(maskedOf(total.Masked)) {

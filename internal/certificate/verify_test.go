@@ -3,6 +3,7 @@ package certificate
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,8 +31,7 @@ func TestVerify(t *testing.T) {
 // What a ledger proves is proven whatever the pipeline, also one that other programs have. It is
 // named, and no certificate of it is made here.
 func TestVerifyAnUnknownPipeline(t *testing.T) {
-	raw, c, _ := example(t)
-	c.Pipeline = "alchemy"
+	raw, c, _ := makeExample(t, "alchemy")
 	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Errorf("a certificate of another program's pipeline: %v", err)
 	}
@@ -42,10 +42,9 @@ func TestVerifyAnUnknownPipeline(t *testing.T) {
 	if err := c.Verify(bytes.NewReader(raw)); !errors.Is(err, ErrMechanisms) {
 		t.Errorf("with less noise in the ledger: %v", err)
 	}
-	f, closed := facts(), ledger.Verification{Head: sha, Runs: map[string]ledger.RunTotal{
-		run: {Closed: true, Budget: privacy.Budget{Epsilon: 1, Delta: 1e-5}}}}
-	f.Pipeline = "alchemy"
-	if _, err := New(f, closed); err == nil || !strings.Contains(err.Error(), `"alchemy" is not known`) {
+	verified, err := ledger.Verify(bytes.NewReader(raw))
+	testkit.Must(t, err)
+	if _, err := New(facts(), verified); err == nil || !strings.Contains(err.Error(), `"alchemy" is not known`) {
 		t.Errorf("a new certificate: %v", err)
 	}
 }
@@ -75,6 +74,16 @@ func TestVerifyFindsAlteredCertificates(t *testing.T) {
 		{"another neighbouring", func(c *Certificate) { c.Neighbouring = "replace-one-unit" }, ErrScope},
 		{"another accountant", func(c *Certificate) { c.Accountant = "pure" }, ErrAccountant},
 		{"another guarantee", func(c *Certificate) { c.Guarantee = DataDependent }, ErrGuarantee},
+		{"another pipeline", func(c *Certificate) { c.Pipeline = "embed" }, ErrFacts},
+		{"another schema", func(c *Certificate) { c.SchemaSHA256 = sha }, ErrFacts},
+		{"another student", func(c *Certificate) { c.Student = "eve" }, ErrFacts},
+		{"a purpose", func(c *Certificate) { c.Purpose = "research" }, ErrFacts},
+		{"fewer teachers", func(c *Certificate) { c.Teachers, c.TeachersLeast = 199, 0 }, ErrFacts},
+		{"coin flips", func(c *Certificate) { c.Votes = VotesCoin }, ErrFacts},
+		{"a site missing", func(c *Certificate) { c.Roster = c.Roster[1:] }, ErrRoster},
+		{"another site", func(c *Certificate) {
+			c.Roster = append(slices.Clone(c.Roster), ledger.Site{Site: "west", Nodes: 1, Teachers: 1})
+		}, ErrRoster},
 		{"no teachers", func(c *Certificate) { c.Teachers = 0 }, ErrCertificate},
 		{"malformed", func(c *Certificate) { c.SchemaSHA256 = "" }, ErrCertificate},
 	} {

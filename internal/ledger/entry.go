@@ -19,6 +19,7 @@ import (
 const (
 	EntryOpen    = "open"    // a dataset and its budget; the first entry of a ledger
 	EntryRun     = "run"     // a run and its budget
+	EntryRoster  = "roster"  // the sites that were there at a run's first question
 	EntryRelease = "release" // an answer and what it cost
 	// EntryAbandoned is a question that nodes were asked and that was given up before its
 	// release: it costs what its answer could have cost at most.
@@ -42,10 +43,11 @@ func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 // type, then [Entry.Seal] it to the entry before.
 //
 //	open     dataset, budget, unit, neighbouring
-//	run      dataset, run, budget, plan, masked where its sums are
+//	run      dataset, run, budget, plan, facts, masked where its sums are
+//	roster   dataset, run, roster
 //	release  dataset, run, round, planned, kind, events, queries, answered, entries, epsilon_spent, release_sha256
 //	abandoned  dataset, run, round, planned, kind, events, queries, answered, epsilon_spent
-//	close    dataset, run, epsilon_spent
+//	close    dataset, run, epsilon_spent, manifest_sha256 where files were given out
 //
 // Fence belongs to all of them, day to all but those of questions: how long an answer took can
 // depend on the records that it is about, and its noise does not cover that.
@@ -61,7 +63,10 @@ type Entry struct {
 	Planned *int   `json:"planned,omitempty"`
 	Kind    string `json:"kind,omitempty"`
 	Opening
+	Roster []Site `json:"roster,omitempty"`
 	Charge
+	// Manifest is the SHA-256, in hex, of the list of the files that a run gives out.
+	Manifest string `json:"manifest_sha256,omitempty"`
 	Fence    int64  `json:"fence"`    // of the leadership that wrote it; never falls
 	Previous string `json:"previous"` // hash of the entry before, empty for the first
 	Hash     string `json:"hash"`     // hex SHA-256 of the canonical form with an empty hash
@@ -72,6 +77,7 @@ type Opening struct {
 	Budget       *privacy.Budget `json:"budget,omitempty"`
 	Plan         privacy.Plan    `json:"plan,omitempty"`         // all that a run may ask, and what each costs
 	Masked       *masking.Group  `json:"masked,omitempty"`       // among whom the run's sums are masked
+	Facts        *Facts          `json:"facts,omitempty"`        // what else is known of a run
 	Unit         string          `json:"unit,omitempty"`         // "record" or the column of the privacy unit
 	Neighbouring string          `json:"neighbouring,omitempty"` // for example "add-or-remove-one-unit"
 }
@@ -200,7 +206,7 @@ func (e Entry) validate() error {
 	}
 	fields, known := entryFields[e.Type]
 	if !known {
-		return privacy.FieldErrorf("type", "is %q; it must be open, run, release, abandoned or close", e.Type)
+		return privacy.FieldErrorf("type", "is %q; it must be open, run, roster, release, abandoned or close", e.Type)
 	}
 	for _, f := range []struct {
 		name string
@@ -209,7 +215,7 @@ func (e Entry) validate() error {
 		{"dataset", e.Dataset != ""}, {"day", e.Day != ""}, {"run", e.Run != ""}, {"round", e.Round != nil},
 		{"planned", e.Planned != nil}, {"kind", e.Kind != ""}, {"budget", e.Budget != nil}, {"unit", e.Unit != ""},
 		{"neighbouring", e.Neighbouring != ""}, {"events", len(e.Events) > 0},
-		{"release_sha256", e.ReleaseSHA256 != ""},
+		{"release_sha256", e.ReleaseSHA256 != ""}, {"roster", len(e.Roster) > 0}, {"facts", e.Facts != nil},
 	} {
 		if f.set != fields[f.name] {
 			if f.set {
@@ -228,6 +234,18 @@ func (e Entry) validate() error {
 	}
 	if err := e.validateMasked(); err != nil {
 		return err
+	}
+	if err := e.validateRoster(); err != nil {
+		return err
+	}
+	if e.Type == EntryRun {
+		if err := e.Facts.validate(); err != nil {
+			return err
+		}
+	}
+	if e.Manifest != "" && (e.Type != EntryClose || !isSHA256(e.Manifest)) {
+		return privacy.FieldErrorf("manifest_sha256", "must be a SHA-256 in lower-case hex, in an entry of type %s",
+			EntryClose)
 	}
 	for i, event := range e.Events {
 		if err := event.Validate(); err != nil {
@@ -252,8 +270,9 @@ func (e Entry) validate() error {
 // entryFields says which optional fields an entry of a type has; it has all of
 // them and no others.
 var entryFields = map[string]map[string]bool{
-	EntryOpen: {"dataset": true, "day": true, "budget": true, "unit": true, "neighbouring": true},
-	EntryRun:  {"dataset": true, "day": true, "run": true, "budget": true},
+	EntryOpen:   {"dataset": true, "day": true, "budget": true, "unit": true, "neighbouring": true},
+	EntryRun:    {"dataset": true, "day": true, "run": true, "budget": true, "facts": true},
+	EntryRoster: {"dataset": true, "day": true, "run": true, "roster": true},
 	EntryRelease: {"dataset": true, "run": true, "round": true, "planned": true, "kind": true, "events": true,
 		"release_sha256": true},
 	EntryAbandoned: {"dataset": true, "run": true, "round": true, "planned": true, "kind": true, "events": true},
@@ -301,8 +320,7 @@ func (e Entry) validateQuestion() error {
 		}
 		return nil
 	}
-	if sum, err := hex.DecodeString(e.ReleaseSHA256); err != nil || len(sum) != sha256.Size ||
-		hex.EncodeToString(sum) != e.ReleaseSHA256 {
+	if !isSHA256(e.ReleaseSHA256) {
 		return privacy.FieldErrorf("release_sha256", "is not a SHA-256 in lower-case hex")
 	}
 	return nil

@@ -25,7 +25,8 @@ func (w *writer) openMasked(run string, g *masking.Group) {
 	w.t.Helper()
 	budget := privacy.Budget{Epsilon: 1, Delta: 1e-5}
 	w.deltas[run], w.plans[run] = budget.Delta, unlimited()
-	w.add(Entry{Type: EntryRun, Run: run, Opening: Opening{Budget: &budget, Plan: unlimited(), Masked: g}})
+	w.add(Entry{Type: EntryRun, Run: run,
+		Opening: Opening{Budget: &budget, Plan: unlimited(), Masked: g, Facts: facts}})
 }
 
 // The group of a masked run stands in the entry that opens it, and what it means for the noise follows.

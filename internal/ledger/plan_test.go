@@ -17,7 +17,7 @@ func (w *writer) openPlanned(run string, budget privacy.Budget, plan privacy.Pla
 	if price, err := privacy.Account(plan.Events(), budget.Delta); err == nil && budget.Filter == privacy.FilterPLD {
 		w.prices[run] = price.Epsilon
 	}
-	w.add(Entry{Type: EntryRun, Run: run, Opening: Opening{Budget: &budget, Plan: plan}})
+	w.add(Entry{Type: EntryRun, Run: run, Opening: Opening{Budget: &budget, Plan: plan, Facts: facts}})
 }
 
 // plannedLedger has a run that makes some of its releases, and the class shares.
@@ -139,10 +139,11 @@ func TestSealRefusesMisplacedPlans(t *testing.T) {
 	twice := slices.Clone(plan)
 	twice[0].Mechanism.Count = 2
 	for _, e := range []Entry{
-		{Type: EntryRun, Run: "one", Opening: Opening{Budget: &byPLD}},
-		{Type: EntryRun, Run: "one", Opening: Opening{Budget: &gdp}},
-		{Type: EntryRun, Run: "one", Opening: Opening{Budget: &byPLD, Plan: twice}},
-		{Type: EntryRun, Run: "one", Opening: Opening{Budget: &byPLD, Plan: privacy.Plan{{Kind: "votes"}}}},
+		{Type: EntryRun, Run: "one", Opening: Opening{Budget: &byPLD, Facts: facts}},
+		{Type: EntryRun, Run: "one", Opening: Opening{Budget: &gdp, Facts: facts}},
+		{Type: EntryRun, Run: "one", Opening: Opening{Budget: &byPLD, Plan: twice, Facts: facts}},
+		{Type: EntryRun, Run: "one",
+			Opening: Opening{Budget: &byPLD, Plan: privacy.Plan{{Kind: "votes"}}, Facts: facts}},
 		{Type: EntryOpen, Opening: Opening{Budget: &byPLD, Unit: "record", Neighbouring: "x", Plan: plan}},
 		{Type: EntryClose, Run: "one", Opening: Opening{Plan: plan}},
 		release,

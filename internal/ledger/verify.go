@@ -33,6 +33,10 @@ type Verification struct {
 type RunTotal struct {
 	Budget            privacy.Budget
 	Plan              privacy.Plan
+	Facts             Facts
+	Opened, Ended     string          // the days of its entries; Ended is empty while it is not closed
+	Roster            []Site          // nil before its first question
+	Manifest          string          // SHA-256 of the list of its files; empty where it gave out none
 	Masked            *masking.Group  // among whom its sums were masked; nil where they were not
 	PlanPrice         *privacy.Price  // of the whole plan, at the run's delta; nil where the filter is not pld
 	Used              []int64         // uses of each entry of the plan
@@ -197,12 +201,17 @@ func (a *verifier) meaning(e Entry) error {
 	case run.Closed:
 		return fmt.Errorf("run %q was closed before", e.Run)
 	}
-	if e.OfQuestion() {
+	switch {
+	case e.Type == EntryRoster:
+		err := a.fixRoster(&run, e)
+		a.result.Runs[e.Run] = run
+		return err
+	case e.OfQuestion():
 		if err := a.charge(&run, e); err != nil {
 			return err
 		}
-	} else {
-		run.Closed = true
+	default:
+		run.Closed, run.Manifest, run.Ended = true, e.Manifest, e.Day
 	}
 	spent, err := run.spending().EpsilonSpent()
 	if err != nil {

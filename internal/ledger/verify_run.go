@@ -15,7 +15,10 @@ func (a *verifier) openRun(e Entry) error {
 		return fmt.Errorf("run %q has a budget of epsilon %v, its dataset one of %v in all; an aggregator does not "+
 			"open such a run", e.Run, e.Budget.Epsilon, b.Epsilon)
 	}
-	run := RunTotal{Budget: *e.Budget, Plan: e.Plan, Masked: e.Masked}
+	if err := a.opens(e); err != nil {
+		return err
+	}
+	run := RunTotal{Budget: *e.Budget, Plan: e.Plan, Facts: *e.Facts, Opened: e.Day, Masked: e.Masked}
 	if run.Budget.Filter == privacy.FilterPLD {
 		price, err := run.Plan.Check(run.Budget)
 		if err != nil {

@@ -57,7 +57,7 @@ func (w *writer) add(e Entry) {
 func (w *writer) open(run string, budget privacy.Budget) {
 	w.t.Helper()
 	w.deltas[run], w.plans[run] = budget.Delta, unlimited()
-	w.add(Entry{Type: EntryRun, Run: run, Opening: Opening{Budget: &budget, Plan: unlimited()}})
+	w.add(Entry{Type: EntryRun, Run: run, Opening: Opening{Budget: &budget, Plan: unlimited(), Facts: facts}})
 }
 
 // release pays by the entry of the run's plan with the mechanism of the event.
@@ -277,7 +277,7 @@ func TestVerifyFindsWrongHistories(t *testing.T) {
 		}},
 		{"a foreign dataset", "belongs to dataset", 2, func(w *writer) {
 			w.add(Entry{Type: EntryRun, Dataset: "adult", Run: "one",
-				Opening: Opening{Budget: &budget, Plan: unlimited()}})
+				Opening: Opening{Budget: &budget, Plan: unlimited(), Facts: facts}})
 		}},
 		{"charged before it was opened", "never opened", 2, func(w *writer) {
 			w.deltas["one"] = 1e-5

@@ -32,6 +32,7 @@ type task struct {
 	masked   *conclavev1.MaskedRound // with a question of a masked run
 	permit   *conclavev1.Permit
 	opens    *conclavev1.WorkResponse // survivors or an agreement, of a masked round
+	sign     *conclavev1.LedgerHead   // the end of the dataset's ledger
 	spec     announced
 	refusal  error
 	wanted   context.Context // of a round, until it is withdrawn; nil of others
@@ -43,7 +44,7 @@ const longestRun = 128
 // bytes are those that came down the stream for it. A name is counted where it can be none: it is kept to be refused.
 func (t task) bytes() int {
 	n := len(t.spec.raw) + max(0, len(t.run)-longestRun) + proto.Size(t.masked) + proto.Size(t.permit) +
-		proto.Size(t.opens)
+		proto.Size(t.opens) + proto.Size(t.sign)
 	if t.question != nil {
 		n += t.question.bytes
 	}

@@ -125,6 +125,13 @@ func (h *ledgerHead) follow(dataset string, lines [][]byte, end func(runs []stri
 	return nil
 }
 
+// endsWith says whether an entry is the newest that the node was told of.
+func (h *ledgerHead) endsWith(last *conclavev1.LedgerHead) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.head.Seq > 0 && last.GetSeq() == h.head.Seq && hex.EncodeToString(last.GetHash()) == h.head.Hash
+}
+
 // other is the error of a ledger that is not the one which is remembered. Callers hold h.mu.
 func (h *ledgerHead) other(how string) error {
 	return fmt.Errorf("%w: it is not the one in which this node was told of entry %d (%s): %s. What was spent since "+

@@ -38,9 +38,10 @@ func grow(t testing.TB, from []ledger.Entry, entries int, mark string) (all []le
 	all = slices.Clone(from)
 	budget := privacy.Budget{Epsilon: 1, Delta: 1e-5}
 	plan := privacy.Plan{{Kind: "votes", Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 20}, Count: 9}}
+	facts := &ledger.Facts{Student: "s", Pipeline: "p", SchemaSHA256: strings.Repeat("ab", 32), Teachers: 1}
 	for i := len(from); i < entries; i++ {
 		e := ledger.Entry{Type: ledger.EntryRun, Dataset: "d", Day: "2026-01-01", Run: fmt.Sprint(mark, i),
-			Opening: ledger.Opening{Budget: &budget, Plan: plan}}
+			Opening: ledger.Opening{Budget: &budget, Plan: plan, Facts: facts}}
 		if i == 0 {
 			e = ledger.Entry{Type: ledger.EntryOpen, Dataset: "d", Day: "2026-01-01",
 				Opening: ledger.Opening{Budget: &budget, Unit: "record", Neighbouring: "add-or-remove-one-unit"}}

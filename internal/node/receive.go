@@ -96,6 +96,12 @@ func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) 
 	case m.GetAgreement() != nil:
 		a := m.GetAgreement()
 		return in.putBeside(opening(a.Run, a.Round, m, len(a.Signatures)))
+	case m.GetSign() != nil:
+		t := task{sign: m.GetSign()}
+		if !n.ledger.endsWith(t.sign) {
+			t.refusal = errOtherHead
+		}
+		return in.putBeside(t)
 	case m.GetWithdraw() != nil:
 		w := m.GetWithdraw()
 		if w.Over {

@@ -17,8 +17,11 @@ import (
 
 // reply answers a task, or refuses it with the reason.
 func (n *Node) reply(t task) *conclavev1.WorkRequest {
-	if t.opens != nil {
+	switch {
+	case t.opens != nil:
 		return n.open(t)
+	case t.sign != nil:
+		return n.countersign(t)
 	}
 	request := n.policy.request(t)
 	attempt, err := n.masks.begin(t, n.kinds, n.site.Public)

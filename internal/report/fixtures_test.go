@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
@@ -51,7 +52,10 @@ func example(t *testing.T) (c certificate.Certificate, rounds []Round) {
 			Neighbouring: "add-or-remove-one-unit", Unit: partition.UnitRecord, Accountant: claim.Accountant,
 			Mechanisms: certificate.Mechanisms(perRound),
 		},
-		LedgerHead: sha, Rows: 6000, Teachers: 200, Created: "2026-03-01", Software: "conclave 0.1.0",
+		LedgerHead: sha, ManifestSHA256: sha, Rows: 6000, Created: "2026-03-01", Software: "conclave 0.1.0",
+		Asked: certificate.Asked{
+			Student: "ada", Teachers: 200, Roster: []ledger.Site{{Site: "north", Nodes: 1, Teachers: 200}},
+		},
 	}, rounds
 }
 

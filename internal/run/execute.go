@@ -142,7 +142,11 @@ func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return j.finish(ctx, learned{student: trained, model: model, notes: trained.Notes()}, ask, o)
+	of := learned{student: trained, model: model, notes: trained.Notes()}
+	if opened.Closed {
+		of.closed = opened.ManifestSha256
+	}
+	return j.finish(ctx, of, ask, o)
 }
 
 // train lets the pipeline learn until its questions are asked or the budget is used.
@@ -219,7 +223,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, pipeline.ErrDiverged) {
 		// Nothing more can be asked, or it would end the same way; a run that stays open
 		// could never be verified.
-		_, closeErr := o.Client.CloseRun(ctx, s.Name)
+		_, closeErr := o.Client.CloseRun(ctx, s.Name, nil)
 		return nil, nil, errors.Join(err, closeErr)
 	}
 	return learner, ask, err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -234,22 +233,23 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 		if err != nil {
 			return nil, err
 		}
-		ledger, err := os.ReadFile(results.Files(l.from, nil)["ledger"])
-		if err != nil {
-			return nil, fmt.Errorf("read the ledger: %w", err)
-		}
-		return l.publishPaid(ctx, of, made, l.First.Spec.Name, results.LedgerLines(ledger), o)
+		closed := func(context.Context, []byte) (results.Ended, error) { return results.EndedIn(l.from) }
+		return l.publish(ctx, of, made, l.First.Spec.Name, results.Sealing{Close: closed}, o)
 	}
 	notes := *of.notes
 	notes.Receipts, notes.Spent = nil, 0 // those of the stages' own run
 	of.notes, of.earlier = &notes, []string{l.First.Spec.Name}
-	if _, err := o.Client.OpenRun(ctx, l.runSpec(o.Dataset)); errors.Is(err, student.ErrRunExists) {
+	opened, err := o.Client.OpenRun(ctx, l.runSpec(o.Dataset))
+	if errors.Is(err, student.ErrRunExists) {
 		return nil, fmt.Errorf("%w; --name gives the stage's run another one", err)
 	} else if errors.Is(err, student.ErrOverBudget) || errors.Is(err, student.ErrRefused) {
 		return nil, fmt.Errorf("%w; what a run leaves to stages is set before it: privacy.dataset in the run.yaml of "+
 			"a local run, the dataset's budget at an aggregator", err)
 	} else if err != nil {
 		return nil, err
+	}
+	if opened.Closed {
+		of.closed = opened.ManifestSha256
 	}
 	// Not before: of a run that was refused the folder holds nothing.
 	if err := results.WriteRecord(o.Out, record); err != nil {
@@ -285,5 +285,6 @@ func (l *Later) restore(ctx context.Context) (pipeline.Student, error) {
 func (l *Later) runSpec(dataset string) *conclavev1.RunSpec {
 	spec := RunSpec(l.Plan, l.Spec, l.Schema, dataset, l.coin)
 	spec.Filter = string(privacy.FilterPLD) // all of it is known
+	spec.Earlier = []string{l.First.Spec.Name}
 	return spec
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
@@ -21,6 +21,8 @@ type learned struct {
 	notes *pipeline.Learned
 	// earlier are the runs that it went on from.
 	earlier []string
+	// closed is what the run was closed with before, nil where it was not.
+	closed []byte
 }
 
 // finish lets the stages follow, ends the run and writes all its files.
@@ -29,38 +31,51 @@ func (j *Job) finish(ctx context.Context, l learned, ask *asker, o Options) (*re
 	if failed != nil && !errors.Is(failed, student.ErrOverBudget) && !errors.Is(failed, pipeline.ErrStage) {
 		return nil, failed
 	}
-	// A stage that failed would end the same way again; a run that stays open could never be verified.
-	if _, err := o.Client.CloseRun(ctx, j.Spec.Name); err != nil {
-		return nil, errors.Join(failed, err)
-	}
+	sealing := results.Sealing{Closed: l.closed, Close: j.closing(o), Sign: o.Client.Sign}
 	if failed != nil {
-		return nil, j.salvage(ctx, l, made, failed, o)
+		return nil, j.salvage(ctx, l, made, failed, sealing, o)
 	}
-	return j.publish(ctx, l, made, o)
+	return j.publish(ctx, l, made, j.Spec.Name, sealing, o)
+}
+
+// closing closes the run, and reads its ledger with the signatures of its end.
+func (j *Job) closing(o Options) func(context.Context, []byte) (results.Ended, error) {
+	return func(ctx context.Context, manifest []byte) (results.Ended, error) {
+		sealed, err := o.Client.CloseRun(ctx, j.Spec.Name, manifest)
+		if err != nil {
+			return results.Ended{}, err
+		}
+		lines, signatures, err := o.Client.SignedLedger(ctx, j.Spec.Name)
+		return results.Ended{Manifest: sealed, Ledger: lines, Signatures: signatures}, err
+	}
 }
 
 // salvage writes the rows of a run without the stage that failed: what was trained and boosted is paid
-// for. It returns the error with what became of them.
-func (j *Job) salvage(ctx context.Context, l learned, rest *results.Made, failed error, o Options) error {
+// for. A stage that failed would end the same way again, and a run that stays open could never be verified, so that
+// it is closed whatever there is. It returns the error with what became of them.
+func (j *Job) salvage(ctx context.Context, l learned, rest *results.Made, failed error, sealing results.Sealing,
+	o Options) error {
 	later := len(l.earlier) > 0
 	if later && l.notes.Spent > 0 {
 		failed = fmt.Errorf("%w; epsilon %.4g of the stage's %v is spent", failed, l.notes.Spent,
 			j.Spec.Privacy.Epsilon)
 	}
 	if !j.Spec.Release.Private || later && rest == nil {
-		return failed
+		_, err := o.Client.CloseRun(ctx, j.Spec.Name, nil)
+		return errors.Join(failed, err)
 	}
 	what := "the rows in %s are of the stages before it"
 	if rest == nil {
 		table, err := l.model.Sample(j.Spec.Release.Rows, nil, rand.New(rand.NewPCG(j.Spec.Seed, 0xda7a)))
 		if err != nil {
-			return errors.Join(failed, err)
+			_, closed := o.Client.CloseRun(ctx, j.Spec.Name, nil)
+			return errors.Join(failed, err, closed)
 		}
 		rest = &results.Made{Table: table,
 			Notes: []string{"The stages after the training failed, and the rows are as they were before them."}}
 		what = "the rows of the last generator are in %s, without the stages"
 	}
-	result, err := j.publish(ctx, l, rest, o)
+	result, err := j.publish(ctx, l, rest, j.Spec.Name, sealing, o)
 	if err != nil {
 		return errors.Join(failed, err)
 	}
@@ -72,36 +87,31 @@ func (j *Job) salvage(ctx context.Context, l learned, rest *results.Made, failed
 		"--from or conclave weights --from, free ones at no cost", failed, result.EpsilonSpent)
 }
 
-// publish writes all files of the run.
-func (j *Job) publish(ctx context.Context, l learned, made *results.Made, o Options) (*results.Result, error) {
-	lines, err := o.Client.Ledger(ctx, j.Spec.Name)
+// publish ends a run, and writes all files of what was paid for in it.
+func (j *Job) publish(ctx context.Context, l learned, made *results.Made, run string, sealing results.Sealing,
+	o Options) (*results.Result, error) {
+	s := j.Spec
+	shared, err := runfile.Shareable(s.Text)
 	if err != nil {
 		return nil, err
 	}
-	return j.publishPaid(ctx, l, made, j.Spec.Name, lines, o)
-}
-
-// publishPaid writes all files of what was paid for in a run, which the lines of the ledger hold.
-func (j *Job) publishPaid(ctx context.Context, l learned, made *results.Made, run string, ledger [][]byte,
-	o Options) (*results.Result, error) {
-	s := j.Spec
 	r := &results.Release{
-		Facts: certificate.Facts{
-			Run: run, Earlier: l.earlier, Pipeline: s.Pipeline, Guarantee: s.Privacy.Guarantee,
-			Unit: s.Privacy.Unit, Teachers: s.Teachers,
+		Run: run,
+		Of: results.Of{
+			Pipeline: s.Pipeline, Guarantee: s.Privacy.Guarantee, Teachers: s.Teachers, Earlier: l.earlier,
 		},
-		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Config: s.Text, Ledger: ledger,
+		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Config: s.Text, SharedConfig: shared, Sealing: sealing,
 		Learned: l.notes, Shares: sharesOf(l), Schema: j.Schema, Model: l.model,
 		Made: made, Name: releasedOf(s), Real: j.real, Out: o.Out,
 	}
-	if o.Coin {
-		r.Facts.Votes = certificate.VotesCoin
+	if s.Release.Private {
+		return r.Publish(ctx)
 	}
-	if !s.Release.Private {
-		r.Facts.Run = s.Name
-		return r.Compare(ctx)
+	if _, err := sealing.Close(ctx, nil); err != nil { // nothing is given out
+		return nil, err
 	}
-	return r.Publish(ctx)
+	r.Run = s.Name
+	return r.Compare(ctx)
 }
 
 // sharesOf summarizes the answers of the run's rounds, whose votes the student may know.

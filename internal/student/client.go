@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/attest"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/dial"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -93,27 +95,54 @@ func (c *Client) OpenRun(ctx context.Context, spec *conclavev1.RunSpec) (resp *c
 	return resp, err
 }
 
-// CloseRun ends the run and returns the ledger's head.
-func (c *Client) CloseRun(ctx context.Context, run string) (head string, err error) {
+// CloseRun ends the run, with the SHA-256 of the list of the files that it gives out, nil for none. It returns that of
+// the first time that the run was closed.
+func (c *Client) CloseRun(ctx context.Context, run string, manifest []byte) (sealed []byte, err error) {
 	err = c.retry(ctx, "close the run", func() error {
-		resp, err := c.api.CloseRun(ctx, &conclavev1.CloseRunRequest{Run: run})
-		head = resp.GetLedgerHead()
+		resp, err := c.api.CloseRun(ctx, &conclavev1.CloseRunRequest{Run: run, ManifestSha256: manifest})
+		sealed = resp.GetManifestSha256()
 		return err
 	})
-	return head, err
+	return sealed, err
+}
+
+// Sign signs a statement by the student's certificate.
+func (c *Client) Sign(s attest.Statement) (attest.Signature, error) {
+	pair, err := pemfile.LoadPair(c.cfg.TLS.Cert, c.cfg.TLS.Key)
+	if err != nil {
+		return attest.Signature{}, err
+	}
+	return attest.Sign(pair, s)
 }
 
 // Ledger returns the canonical lines of the ledger of the run's dataset.
 func (c *Client) Ledger(ctx context.Context, run string) (lines [][]byte, err error) {
+	lines, _, err = c.readLedger(ctx, &conclavev1.ReadLedgerRequest{Run: run})
+	return lines, err
+}
+
+// SignedLedger is Ledger with signatures of the last entry, by the aggregator and by the sites that are connected.
+func (c *Client) SignedLedger(ctx context.Context, run string) ([][]byte, []attest.Signature, error) {
+	return c.readLedger(ctx, &conclavev1.ReadLedgerRequest{Run: run, Signed: true})
+}
+
+func (c *Client) readLedger(ctx context.Context, q *conclavev1.ReadLedgerRequest) (lines [][]byte,
+	signatures []attest.Signature, err error) {
 	err = c.retry(ctx, "read the ledger", func() error {
-		lines = nil
-		stream, err := c.api.ReadLedger(ctx, &conclavev1.ReadLedgerRequest{Run: run})
+		lines, signatures = nil, nil
+		stream, err := c.api.ReadLedger(ctx, q)
 		if err != nil {
 			return err
 		}
-		return each(stream, func(m *conclavev1.ReadLedgerResponse) { lines = append(lines, m.Entry) })
+		return each(stream, func(m *conclavev1.ReadLedgerResponse) {
+			if g := m.GetSignature(); g != nil {
+				signatures = append(signatures, attest.Signature{Chain: g.GetChain(), Value: g.GetValue()})
+			} else {
+				lines = append(lines, m.Entry)
+			}
+		})
 	})
-	return lines, err
+	return lines, signatures, err
 }
 
 // each takes the messages of a stream until its end.

@@ -78,7 +78,7 @@ func readOverAndOver(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err = client.CloseRun(ctx, r.Run); err != nil {
+	if _, err = client.CloseRun(ctx, r.Run, nil); err != nil {
 		return err
 	}
 	for n := range r.Rounds {

@@ -4,8 +4,12 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -17,7 +21,7 @@ func (rs *Rounds) note(e *Execution) error {
 	if e.outer != nil {
 		whole = e.outer
 	}
-	if !e.asking || whole.noted || e.released != nil {
+	if len(e.asked) == 0 || whole.noted || e.released != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(rs.Lifetime.Leading(), chargeTimeout)
@@ -25,7 +29,11 @@ func (rs *Rounds) note(e *Execution) error {
 	d := e.dataset
 	d.admission.Lock()
 	defer d.admission.Unlock()
-	if err := rs.Store.Ask(ctx, rs.Lead, whole.asks(whole.worst())); err != nil {
+	question := whole.asks(whole.worst())
+	if e.key.Number == 0 {
+		question.Roster = rosterOf(e.asked)
+	}
+	if err := rs.Store.Ask(ctx, rs.Lead, question); err != nil {
 		if rs.Lifetime.Leading().Err() != nil {
 			err = context.Cause(rs.Lifetime.Leading())
 		}
@@ -34,6 +42,20 @@ func (rs *Rounds) note(e *Execution) error {
 	delete(d.reserved, whole) // it stays in the store until it is charged
 	whole.noted = true
 	return nil
+}
+
+// rosterOf are the sites of the nodes that are asked first in a run: it is public, as nothing that depends on
+// records was asked before. Of more sites than a roster holds it has the first.
+func rosterOf(asked []*peer.Node) (roster []ledger.Site) {
+	bySite := map[string]ledger.Site{}
+	for _, n := range asked {
+		s := bySite[n.ID.Site]
+		bySite[n.ID.Site] = ledger.Site{Site: n.ID.Site, Nodes: s.Nodes + 1, Teachers: s.Teachers + n.Teachers}
+	}
+	for _, name := range slices.Sorted(maps.Keys(bySite)) {
+		roster = append(roster, bySite[name])
+	}
+	return roster[:min(len(roster), ledger.MaxSites)]
 }
 
 // asks is the question as the store knows it.

@@ -46,7 +46,7 @@ func (rs *Rounds) launch(r *run, e *Execution) (*Execution, error) {
 		defer e.dataset.open.Add(-1)
 		defer e.cancel()
 		release, err := rs.execute(e)
-		if e.released != nil && e.asking {
+		if e.released != nil && len(e.asked) > 0 {
 			r.again.Add(1)
 		}
 		e.dataset.unregister(e)

@@ -34,6 +34,7 @@ type Dataset struct {
 	reserved  map[*Execution][]privacy.Event
 
 	feed    feed
+	signing signing
 	open    atomic.Int64 // rounds being answered
 	charges atomic.Int64 // since the start, tried ones too
 	spent   metrics.Spent

@@ -58,9 +58,10 @@ type Execution struct {
 	// requests that wait for it are told how this one stands.
 	outer *Execution
 	told  bool
-	// asking says that nodes were sent the round, and noted that the store knows. The goroutine
-	// that collects uses them.
-	asking, noted bool
+	// asked are the nodes that were sent the round first, nil before; noted says that the store knows of it. The
+	// goroutine that collects uses them.
+	asked []*peer.Node
+	noted bool
 
 	// masked is the attempt at a masked round that is under way, nil where there is none; runKeys says which run
 	// keys of nodes are those of members.

@@ -89,30 +89,35 @@ func (rs *Rounds) tellOf(ctx context.Context, d *Dataset, key payload.Key, paid 
 func (rs *Rounds) tell(ctx context.Context, d *Dataset, newest *ledger.Entry) error {
 	d.feed.mu.Lock()
 	defer d.feed.mu.Unlock()
-	nodes := make([]*peer.Node, 0, len(d.feed.followers))
-	for n := range d.feed.followers {
-		nodes = append(nodes, n)
-	}
-	broadcast := func(m peer.Encoded) error { peer.Tell(nodes, m); return nil }
 	if newest != nil && newest.Seq <= d.feed.told {
 		return nil
 	}
 	if newest != nil && newest.Seq == d.feed.told+1 {
 		if line, err := newest.Canonical(); err == nil {
 			if m, err := encodeEntries([][]byte{line}); err == nil {
-				_ = broadcast(m)
+				_ = d.feed.broadcast(m)
 				d.feed.told++
 				return nil
 			}
 		}
 	}
-	last, err := rs.TellAll(ctx, d, d.feed.told, math.MaxUint64, broadcast)
+	last, err := rs.TellAll(ctx, d, d.feed.told, math.MaxUint64, d.feed.broadcast)
 	d.feed.told = last
 	if err == nil && newest != nil && last < newest.Seq {
 		err = fmt.Errorf("%w: the ledger of dataset %q ends with entry %d; restore etcd from a backup",
 			coordinator.ErrCorrupt, d.Record.Name, last)
 	}
 	return err
+}
+
+// broadcast sends a message to all followers. Callers hold f.mu.
+func (f *feed) broadcast(m peer.Encoded) error {
+	nodes := make([]*peer.Node, 0, len(f.followers))
+	for n := range f.followers {
+		nodes = append(nodes, n)
+	}
+	peer.Tell(nodes, m)
+	return nil
 }
 
 // unfollow forgets a node whose stream is over.

@@ -195,7 +195,7 @@ func (rs *Rounds) attempt(e *Execution, a *attempt) error {
 	if err != nil {
 		return err
 	}
-	e.asking = true
+	e.asked = a.nodes
 	if err := rs.stage(e, a, answers, a.number, a.nodes, question); err != nil {
 		return err
 	}

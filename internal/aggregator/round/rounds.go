@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/attest"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -50,6 +51,8 @@ type Options struct {
 	MostQuestions int
 	// LeastDeadline is the shortest deadline of a run's rounds.
 	LeastDeadline time.Duration
+	// Sign signs a statement by the aggregator's certificate.
+	Sign func(attest.Statement) (attest.Signature, error)
 	// Reload brings the list of revoked certificates up to date.
 	Reload  func() error
 	Metrics metrics.Rounds

@@ -109,7 +109,7 @@ func (rs *Rounds) Open(ctx context.Context, by *peer.Session, claim string, s *s
 	}
 	existing, err := rs.register(ctx, coordinator.Run{
 		Name: name, Dataset: d.Record.Name, Spec: raw, Budget: s.Budget, Plan: s.Plan, By: by.Identity.Name,
-		Claim: claim, Masked: s.Masked,
+		Claim: claim, Masked: s.Masked, Facts: s.Facts(),
 	}, by.Identity, s.Deadline)
 	if err != nil {
 		return nil, err
@@ -127,6 +127,10 @@ func (rs *Rounds) Open(ctx context.Context, by *peer.Session, claim string, s *s
 	if err != nil {
 		return nil, err
 	}
+	manifest, err := hex.DecodeString(record.Manifest)
+	if err != nil {
+		return nil, fmt.Errorf("read the end of run %q: %w", name, err)
+	}
 	rs.Log.Info("run opened", zap.String("run", name), zap.String("dataset", d.Record.Name),
 		zap.String("student", by.Identity.Name), zap.Bool("existing", existing), zap.Bool("closed", closed),
 		zap.Float64("epsilon", s.Budget.Epsilon), zap.Float64("delta", s.Budget.Delta),
@@ -136,6 +140,7 @@ func (rs *Rounds) Open(ctx context.Context, by *peer.Session, claim string, s *s
 	})
 	return &conclavev1.OpenRunResponse{
 		TeachersLive: d.Teachers(), Rounds: record.Releases, EpsilonSpent: record.EpsilonSpent, Closed: closed,
+		ManifestSha256: manifest,
 	}, nil
 }
 
@@ -191,24 +196,26 @@ func (rs *Rounds) Cached(ctx context.Context, run string, round uint64) bool {
 	return cached
 }
 
-// Close ends a run whose open round nobody waits for. It returns the ledger's head.
-func (rs *Rounds) Close(ctx context.Context, by *peer.Session, claim, name string) (head string, err error) {
+// Close ends a run whose open round nobody waits for, with the SHA-256 of the list of the files that it gives out. It
+// returns the ledger's head, and the SHA-256 of the first time that the run was closed.
+func (rs *Rounds) Close(ctx context.Context, by *peer.Session, claim, name, manifest string) (head, sealed string,
+	err error) {
 	r, err := rs.run(ctx, name)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if err := r.turn.Lock(ctx); err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer r.turn.Unlock()
 	if err := rs.MayAsk(name, r.by, claim, by.Identity); err != nil {
-		return "", err
+		return "", "", err
 	}
 	if err := r.settle(ctx); err != nil {
-		return "", err
+		return "", "", err
 	}
-	if head, err = rs.Store.CloseRun(ctx, rs.Lead, name); err != nil {
-		return "", err
+	if head, sealed, err = rs.Store.CloseRun(ctx, rs.Lead, name, manifest); err != nil {
+		return "", "", err
 	}
 	rs.closed(r)
 	rs.Log.Info("run closed", zap.String("run", name), zap.String("ledger_head", head))
@@ -216,7 +223,7 @@ func (rs *Rounds) Close(ctx context.Context, by *peer.Session, claim, name strin
 		Event: auditlog.RunClosed, Dataset: r.dataset.Record.Name, Run: name,
 		Charge: auditlog.Charge{LedgerHash: head},
 	})
-	return head, nil
+	return head, sealed, nil
 }
 
 // EndRun keeps rounds of a run from beginning and ends the one that is open, even if somebody

@@ -77,7 +77,9 @@ func (e *Execution) stopTimer() {
 func (e *Execution) step(live []*peer.Node, now time.Time) (finished bool, err error) {
 	var ps permits
 	finished, due, err := e.compare(live, now, &ps)
-	e.asking = e.asking || len(due) > 0
+	if len(e.asked) == 0 {
+		e.asked = due
+	}
 	// Not under e.mu: the first nodes answer while the last ones are sent the round, and
 	// taking an answer would wait for all of them.
 	peer.Ask(due, e.sent(), e.parts)

@@ -169,6 +169,11 @@ func (w *worker) take(m *conclavev1.WorkRequest, err error) error {
 		key = payload.Key{Run: a.Agreed.GetRun(), Number: a.Agreed.GetRound()}
 	case *conclavev1.WorkRequest_Revealed:
 		key = payload.Key{Run: a.Revealed.GetRun(), Number: a.Revealed.GetRound()}
+	case *conclavev1.WorkRequest_Signed:
+		if err := w.dataset.Signed(w.node, a.Signed); err != nil {
+			return w.reject(err, auditlog.Entry{})
+		}
+		return nil
 	case *conclavev1.WorkRequest_Ready:
 		if w.dataset.Ready(w.node, a.Ready.GetRun()) {
 			if w.Audit.MayLog(w.by) {

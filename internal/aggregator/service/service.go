@@ -43,7 +43,7 @@ func Register(server grpc.ServiceRegistrar, o Options) *health.Server {
 	o.pricing, o.listing = new(turns), new(turns)
 	conclavev1.RegisterTeacherServiceServer(server, &nodes{Options: o, bans: peer.NewBans()})
 	conclavev1.RegisterStudentServiceServer(server, &students{
-		Options: o, repeats: peer.NewRates(repeatBurst, repeatEvery),
+		Options: o, repeats: peer.NewRates(repeatBurst, repeatEvery), signs: peer.NewRates(signBurst, signEvery),
 	})
 	conclavev1.RegisterRunServiceServer(server, &runs{Options: o, claims: peer.NewRates(claimBurst, claimEvery)})
 	return registerHealth(server, o.Lifetime.Draining())

@@ -2,9 +2,12 @@ package service
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"go.uber.org/zap"
@@ -39,10 +42,17 @@ const (
 	repeatEvery = 500 * time.Millisecond
 )
 
+// signBurst signed ledgers a student may read, and then one in signEvery: each asks all sites for a signature.
+const (
+	signBurst = 100
+	signEvery = time.Second
+)
+
 type students struct {
 	conclavev1.UnimplementedStudentServiceServer
 	Options
 	repeats *peer.Rates
+	signs   *peer.Rates
 }
 
 // OpenRun registers a run or finds it again.
@@ -228,12 +238,21 @@ func (s *students) receiveRound(stream conclavev1.StudentService_AskServer) (p *
 
 // CloseRun ends a run.
 func (s *students) CloseRun(ctx context.Context, q *conclavev1.CloseRunRequest) (*conclavev1.CloseRunResponse, error) {
-	head, err := s.Rounds.Close(ctx, peer.SessionOf(ctx), claimOf(ctx), q.GetRun())
+	manifest := q.GetManifestSha256()
+	if n := len(manifest); n != 0 && n != sha256.Size {
+		return nil, s.refused(ctx, fault.Invalidf("manifest_sha256 has %d bytes; a SHA-256 has %d", n, sha256.Size),
+			auditlog.Entry{Method: "CloseRun", Run: q.GetRun()})
+	}
+	head, sealed, err := s.Rounds.Close(ctx, peer.SessionOf(ctx), claimOf(ctx), q.GetRun(),
+		hex.EncodeToString(manifest))
+	if err == nil {
+		manifest, err = hex.DecodeString(sealed)
+	}
 	if err != nil {
 		return nil, s.refused(ctx, err, auditlog.Entry{Method: "CloseRun", Run: q.GetRun()})
 	}
 	s.Queue.Poke()
-	return &conclavev1.CloseRunResponse{LedgerHead: head}, nil
+	return &conclavev1.CloseRunResponse{LedgerHead: head, ManifestSha256: manifest}, nil
 }
 
 // ReadLedger streams the ledger of a run's dataset.
@@ -252,8 +271,20 @@ func (s *students) ReadLedger(q *conclavev1.ReadLedgerRequest,
 		return err
 	}
 	defer s.Rounds.Room.Give(student, ledgerRoom)
-	for after := uint64(0); ; {
-		lines, err := s.Store.Entries(ctx, d.Record.Name, after, ledgerPage)
+	var signatures []*conclavev1.Signature
+	last := uint64(math.MaxUint64)
+	if q.GetSigned() {
+		if err := s.signs.Check(peer.SessionOf(ctx).Identity, "asked for too many signed ledgers"); err != nil {
+			return s.refused(ctx, err, auditlog.Entry{Method: "ReadLedger", Run: q.GetRun()})
+		}
+		head, all, err := s.Rounds.Countersigned(ctx, d)
+		if err != nil {
+			return err
+		}
+		signatures, last = all, head.Seq
+	}
+	for after := uint64(0); after < last; {
+		lines, err := s.Store.Entries(ctx, d.Record.Name, after, int(min(ledgerPage, last-after)))
 		if err != nil {
 			return err
 		}
@@ -263,8 +294,14 @@ func (s *students) ReadLedger(q *conclavev1.ReadLedgerRequest,
 			}
 		}
 		if len(lines) < ledgerPage {
-			return nil
+			break
 		}
 		after += ledgerPage
 	}
+	for _, signature := range signatures {
+		if err := stream.Send(&conclavev1.ReadLedgerResponse{Signature: signature}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
@@ -57,6 +58,14 @@ type Spec struct {
 	Deadline time.Duration
 }
 
+// Facts are what the run's entry in the ledger says of it, but for its student.
+func (s *Spec) Facts() ledger.Facts {
+	return ledger.Facts{
+		Pipeline: s.PB.GetPipeline(), SchemaSHA256: s.PB.GetSchemaSha256(), Teachers: s.PB.GetTeachers(),
+		Coin: s.PB.GetCoinVotes(), Purpose: s.PB.GetPurpose(), Earlier: s.PB.GetEarlier(),
+	}
+}
+
 // Parse reads a spec as it is stored.
 func Parse(raw []byte) (*Spec, error) {
 	pb := new(conclavev1.RunSpec)
@@ -81,6 +90,9 @@ func New(pb *conclavev1.RunSpec) (*Spec, error) {
 	case !pipelinePattern.MatchString(pb.GetPipeline()):
 		return nil, fault.Invalidf("run %q: pipeline %q: a label has 1 to 32 small letters, digits and dashes",
 			pb.GetName(), fault.Word(pb.GetPipeline()))
+	case len(pb.GetEarlier()) > ledger.MaxEarlier:
+		return nil, fault.Invalidf("run %q goes on from %d runs; %d are the most", pb.GetName(), len(pb.GetEarlier()),
+			ledger.MaxEarlier)
 	case runspec.CheckPurpose(pb.GetPurpose()) != nil:
 		return nil, fault.Invalidf("run %q: %w", pb.GetName(), runspec.CheckPurpose(pb.GetPurpose()))
 	case unknownFields(pb.ProtoReflect()):

@@ -34,11 +34,11 @@ func (r *Release) Compare(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	return &Result{
-		Name: r.Facts.Run, Pipeline: r.Facts.Pipeline,
+		Name: r.Run, Pipeline: r.Of.Pipeline,
 		Protection: Protection{
 			Epsilon: r.Epsilon, Delta: r.Delta, Guarantee: "none: " + notPrivate, EpsilonSpent: r.Learned.Spent,
 		},
-		Asked: Asked{Rounds: len(r.Learned.Receipts), Teachers: r.Facts.Teachers},
+		Asked: Asked{Rounds: len(r.Learned.Receipts), Teachers: r.Of.Teachers},
 		Rows:  synthetic.Len(), Outputs: out, Utility: utilityOf(page.Evaluation), NotPrivate: true,
 		Notes: r.Made.Notes,
 	}, nil

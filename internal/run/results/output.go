@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/proof"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -20,6 +21,8 @@ func Files(out string, image *partition.Image) map[string]string {
 		"model":       filepath.Join(out, "model"),
 		"ledger":      filepath.Join(out, "ledger.jsonl"),
 		"certificate": filepath.Join(out, "certificate.json"),
+		"manifest":    filepath.Join(out, proof.ManifestFile),
+		"signatures":  filepath.Join(out, proof.SignaturesFile),
 		"report":      filepath.Join(out, "report.html"),
 		"report_md":   filepath.Join(out, "report.md"),
 		"report_json": filepath.Join(out, "report.json"),
@@ -106,6 +109,10 @@ func probe(dir string) error {
 		return err
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+func writeText(path string, text []byte) error {
+	return WriteFile(path, func(b *bytes.Buffer) error { _, err := b.Write(text); return err })
 }
 
 // WriteFile writes a file so that a crash leaves the old or the new one.

@@ -31,14 +31,15 @@ type Made struct {
 
 // Release is what a run leaves.
 type Release struct {
-	// Facts are those of the certificate; what the ledger and the rows say is filled in.
-	Facts certificate.Facts
+	// Run is the one whose releases paid for it, Of what was run.
+	Run string
+	Of  Of
 	// Epsilon and Delta are the run's budget.
 	Epsilon, Delta float64
-	// Config is the text of the run.yaml.
-	Config string
-	// Ledger is that in which the release is paid, line by line.
-	Ledger [][]byte
+	// Config is the text of the run.yaml, SharedConfig what of it is for others.
+	Config, SharedConfig string
+	// Sealing ends the run.
+	Sealing Sealing
 	// Learned are the student's notes of releases, Shares how the answers of the rounds are
 	// spread, where that is known.
 	Learned *pipeline.Learned
@@ -53,6 +54,13 @@ type Release struct {
 	Out string
 }
 
+// Of is what was run, for results that have no certificate.
+type Of struct {
+	Pipeline, Guarantee string
+	Teachers            int
+	Earlier             []string // runs that it went on from
+}
+
 // rows are those that are released, with their weights.
 func (r *Release) rows() (*partition.Table, error) {
 	if r.Made.Weights == nil {
@@ -61,47 +69,47 @@ func (r *Release) rows() (*partition.Table, error) {
 	return r.Made.Table.WithWeights(r.Made.Weights)
 }
 
-// Publish writes all files of a run that is given away.
+// Publish writes all files of a run that is given away: rows and model first, whose list the run is closed with.
 func (r *Release) Publish(ctx context.Context) (*Result, error) {
 	synthetic, err := r.rows()
 	if err != nil {
 		return nil, err
 	}
 	out := Files(r.Out, r.Schema.Image)
-	if err := r.writeRows(out, synthetic); err != nil {
+	sealed, synthetic, err := r.seal(ctx, out, synthetic)
+	if err != nil {
 		return nil, err
 	}
-	ledgerFile := append(bytes.Join(r.Ledger, []byte("\n")), '\n')
+	ledgerFile := append(bytes.Join(sealed.Ledger, []byte("\n")), '\n')
 	verified, err := ledger.Verify(bytes.NewReader(ledgerFile))
 	if err != nil && !errors.Is(err, ledger.ErrUnclosed) {
 		// Another run of the dataset may be open; this one is closed.
 		return nil, fmt.Errorf("the aggregator's ledger does not verify: %w; keep this folder and ask its operator",
 			err)
 	}
-	releases := ReleasesOf(r.Ledger, r.Facts.Run)
+	releases := ReleasesOf(sealed.Ledger, r.Run)
 	if err := CheckReceipts(r.Learned.Receipts, releases); err != nil {
 		return nil, err
 	}
-	write := func(b *bytes.Buffer) error { _, err := b.Write(ledgerFile); return err }
-	if err := WriteFile(out["ledger"], write); err != nil {
+	if err := writeText(out["ledger"], ledgerFile); err != nil {
 		return nil, err
 	}
-	certificate, err := r.certify(verified, ledgerFile, synthetic.Len())
+	certificate, err := r.certify(verified, ledgerFile, sealed.manifest, synthetic.Len())
 	if err != nil {
 		return nil, err
 	}
-	total := verified.Runs[r.Facts.Run]
+	total := verified.Runs[r.Run]
 	result := &Result{
-		Name: r.Facts.Run, Pipeline: r.Facts.Pipeline,
+		Name: r.Run, Pipeline: r.Of.Pipeline,
 		Protection: Protection{
-			Epsilon: certificate.Epsilon, Delta: certificate.Delta, Guarantee: r.Facts.Guarantee,
+			Epsilon: certificate.Epsilon, Delta: certificate.Delta, Guarantee: r.Of.Guarantee,
 			EpsilonSpent: certificate.EpsilonSpent,
 		},
 		Asked: Asked{
 			Rounds: total.Releases, Queries: total.Queries, Answered: total.Answered,
-			Teachers: r.Facts.Teachers, TeachersLeast: certificate.TeachersLeast,
+			Teachers: r.Of.Teachers, TeachersLeast: certificate.TeachersLeast,
 		},
-		Rows: synthetic.Len(), Outputs: out, Earlier: r.Facts.Earlier, Notes: r.Made.Notes,
+		Rows: synthetic.Len(), Outputs: out, Earlier: r.Of.Earlier, Notes: r.Made.Notes,
 	}
 	page := report.Page{
 		Certificate: certificate, Config: r.Config, Rounds: roundsOf(releases, total.Plan, r.Shares),
@@ -116,6 +124,13 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 	}
 	result.Utility = utilityOf(page.Evaluation)
 	if err := writeReports(out, page); err != nil {
+		return nil, err
+	}
+	reports, err := r.share(ctx, page, synthetic)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Sealing.sign(out["signatures"], sealed, certificate, reports); err != nil {
 		return nil, err
 	}
 	// A folder with a certificate counts as finished, so it comes last.
@@ -143,12 +158,13 @@ func (r *Release) writeRows(out map[string]string, synthetic *partition.Table) e
 	return nil
 }
 
-func (r *Release) certify(verified ledger.Verification, ledgerFile []byte, rows int) (c certificate.Certificate,
-	err error) {
-	facts := r.Facts
-	facts.SchemaSHA256, facts.Neighbouring, facts.Rows = r.Schema.SHA256, verified.Neighbouring, rows
-	facts.TeachersLeast, facts.Created, facts.Software = r.Learned.TeachersLeast, time.Now(), version.Software
-	if c, err = certificate.New(facts, verified); err != nil {
+func (r *Release) certify(verified ledger.Verification, ledgerFile, manifest []byte, rows int) (
+	c certificate.Certificate, err error) {
+	c, err = certificate.New(certificate.Facts{
+		Run: r.Run, Guarantee: r.Of.Guarantee, Rows: rows, TeachersLeast: r.Learned.TeachersLeast,
+		Manifest: hexSum(manifest), Created: time.Now(), Software: version.Software,
+	}, verified)
+	if err != nil {
 		return c, err
 	}
 	if err := c.Verify(bytes.NewReader(ledgerFile)); err != nil && !errors.Is(err, ledger.ErrUnclosed) {

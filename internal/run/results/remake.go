@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
+	"github.com/conclave-dp/conclave/internal/proof"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
@@ -115,6 +116,9 @@ func ReadFinished(dir string) (*Finished, error) {
 	}
 	if err := certificate.Verify(bytes.NewReader(ledger)); err != nil {
 		return nil, fmt.Errorf("%s does not verify against %s: %w", files["certificate"], files["ledger"], err)
+	}
+	if err := proof.CheckFiles(os.DirFS(dir), certificate); err != nil {
+		return nil, err
 	}
 	schemaPath := filepath.Join(files["model"], "schema.yaml")
 	schema, err := partition.LoadSchema(schemaPath)

@@ -53,7 +53,9 @@ type RunSpec struct {
 	// characters of one line, or nothing. Sites read it before they let the run begin.
 	Purpose string `protobuf:"bytes,22,opt,name=purpose,proto3" json:"purpose,omitempty"`
 	// masked is set where the aggregator sees sums with noise alone, which the sites draw.
-	Masked        *Masked `protobuf:"bytes,23,opt,name=masked,proto3" json:"masked,omitempty"`
+	Masked *Masked `protobuf:"bytes,23,opt,name=masked,proto3" json:"masked,omitempty"`
+	// earlier are closed runs of the same student and dataset, of whose releases this one's rows are made too.
+	Earlier       []string `protobuf:"bytes,24,rep,name=earlier,proto3" json:"earlier,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -196,6 +198,13 @@ func (x *RunSpec) GetPurpose() string {
 func (x *RunSpec) GetMasked() *Masked {
 	if x != nil {
 		return x.Masked
+	}
+	return nil
+}
+
+func (x *RunSpec) GetEarlier() []string {
+	if x != nil {
+		return x.Earlier
 	}
 	return nil
 }
@@ -458,9 +467,11 @@ type OpenRunResponse struct {
 	Rounds       uint64  `protobuf:"varint,3,opt,name=rounds,proto3" json:"rounds,omitempty"`
 	EpsilonSpent float64 `protobuf:"fixed64,4,opt,name=epsilon_spent,json=epsilonSpent,proto3" json:"epsilon_spent,omitempty"`
 	// closed says that the run has ended; only stored releases can be asked.
-	Closed        bool `protobuf:"varint,5,opt,name=closed,proto3" json:"closed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Closed bool `protobuf:"varint,5,opt,name=closed,proto3" json:"closed,omitempty"`
+	// manifest_sha256 is that of the closing entry.
+	ManifestSha256 []byte `protobuf:"bytes,6,opt,name=manifest_sha256,json=manifestSha256,proto3" json:"manifest_sha256,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *OpenRunResponse) Reset() {
@@ -526,6 +537,13 @@ func (x *OpenRunResponse) GetClosed() bool {
 		return x.Closed
 	}
 	return false
+}
+
+func (x *OpenRunResponse) GetManifestSha256() []byte {
+	if x != nil {
+		return x.ManifestSha256
+	}
+	return nil
 }
 
 type AskRequest struct {
@@ -827,10 +845,12 @@ func (x *Progress) GetWaitingFor() []string {
 }
 
 type CloseRunRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// manifest_sha256 is the SHA-256 of the list of the files that the run gives out, empty where there are none.
+	ManifestSha256 []byte `protobuf:"bytes,2,opt,name=manifest_sha256,json=manifestSha256,proto3" json:"manifest_sha256,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *CloseRunRequest) Reset() {
@@ -870,11 +890,20 @@ func (x *CloseRunRequest) GetRun() string {
 	return ""
 }
 
+func (x *CloseRunRequest) GetManifestSha256() []byte {
+	if x != nil {
+		return x.ManifestSha256
+	}
+	return nil
+}
+
 type CloseRunResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	LedgerHead    string                 `protobuf:"bytes,1,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	LedgerHead string                 `protobuf:"bytes,1,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"`
+	// manifest_sha256 is that of the first time that the run was closed.
+	ManifestSha256 []byte `protobuf:"bytes,2,opt,name=manifest_sha256,json=manifestSha256,proto3" json:"manifest_sha256,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *CloseRunResponse) Reset() {
@@ -914,11 +943,20 @@ func (x *CloseRunResponse) GetLedgerHead() string {
 	return ""
 }
 
+func (x *CloseRunResponse) GetManifestSha256() []byte {
+	if x != nil {
+		return x.ManifestSha256
+	}
+	return nil
+}
+
 type ReadLedgerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// run names the run whose dataset's ledger is wanted; run names are unique
 	// in a cluster.
-	Run           string `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Run string `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// signed asks for signatures of the last entry, by the aggregator and by the sites that are there.
+	Signed        bool `protobuf:"varint,2,opt,name=signed,proto3" json:"signed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -960,10 +998,19 @@ func (x *ReadLedgerRequest) GetRun() string {
 	return ""
 }
 
+func (x *ReadLedgerRequest) GetSigned() bool {
+	if x != nil {
+		return x.Signed
+	}
+	return false
+}
+
 type ReadLedgerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// entry is one ledger entry in its canonical JSON form, as hashed.
-	Entry         []byte `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"`
+	Entry []byte `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"`
+	// signatures are of the last entry. They come one in a message, after it.
+	Signature     *Signature `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1005,11 +1052,18 @@ func (x *ReadLedgerResponse) GetEntry() []byte {
 	return nil
 }
 
+func (x *ReadLedgerResponse) GetSignature() *Signature {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
 var File_conclave_v1_student_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_student_proto_rawDesc = "" +
 	"\n" +
-	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xe1\x03\n" +
+	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xfb\x03\n" +
 	"\aRunSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x1a\n" +
@@ -1027,7 +1081,8 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\x06filter\x18\x14 \x01(\tR\x06filter\x12(\n" +
 	"\x04plan\x18\x15 \x03(\v2\x14.conclave.v1.PlannedR\x04plan\x12\x18\n" +
 	"\apurpose\x18\x16 \x01(\tR\apurpose\x12+\n" +
-	"\x06masked\x18\x17 \x01(\v2\x13.conclave.v1.MaskedR\x06masked\"m\n" +
+	"\x06masked\x18\x17 \x01(\v2\x13.conclave.v1.MaskedR\x06masked\x12\x18\n" +
+	"\aearlier\x18\x18 \x03(\tR\aearlier\"m\n" +
 	"\x06Masked\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.conclave.v1.MemberR\amembers\x12\x16\n" +
 	"\x06quorum\x18\x02 \x01(\rR\x06quorum\x12\x1c\n" +
@@ -1042,7 +1097,7 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\x05count\x18\x04 \x01(\x04R\x05count\x12\x18\n" +
 	"\avariant\x18\x05 \x01(\tR\avariant\":\n" +
 	"\x0eOpenRunRequest\x12(\n" +
-	"\x04spec\x18\x01 \x01(\v2\x14.conclave.v1.RunSpecR\x04spec\"\xab\x01\n" +
+	"\x04spec\x18\x01 \x01(\v2\x14.conclave.v1.RunSpecR\x04spec\"\xd4\x01\n" +
 	"\x0fOpenRunResponse\x12\x1e\n" +
 	"\n" +
 	"aggregator\x18\x01 \x01(\tR\n" +
@@ -1050,7 +1105,8 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\rteachers_live\x18\x02 \x01(\rR\fteachersLive\x12\x16\n" +
 	"\x06rounds\x18\x03 \x01(\x04R\x06rounds\x12#\n" +
 	"\repsilon_spent\x18\x04 \x01(\x01R\fepsilonSpent\x12\x16\n" +
-	"\x06closed\x18\x05 \x01(\bR\x06closed\"d\n" +
+	"\x06closed\x18\x05 \x01(\bR\x06closed\x12'\n" +
+	"\x0fmanifest_sha256\x18\x06 \x01(\fR\x0emanifestSha256\"d\n" +
 	"\n" +
 	"AskRequest\x12*\n" +
 	"\x04part\x18\x01 \x01(\v2\x16.conclave.v1.RoundPartR\x04part\x12\x16\n" +
@@ -1070,16 +1126,20 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\rteachers_live\x18\x02 \x01(\rR\fteachersLive\x12,\n" +
 	"\x12waiting_for_quorum\x18\x03 \x01(\bR\x10waitingForQuorum\x12\x1f\n" +
 	"\vwaiting_for\x18\x04 \x03(\tR\n" +
-	"waitingFor\"#\n" +
+	"waitingFor\"L\n" +
 	"\x0fCloseRunRequest\x12\x10\n" +
-	"\x03run\x18\x01 \x01(\tR\x03run\"3\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12'\n" +
+	"\x0fmanifest_sha256\x18\x02 \x01(\fR\x0emanifestSha256\"\\\n" +
 	"\x10CloseRunResponse\x12\x1f\n" +
 	"\vledger_head\x18\x01 \x01(\tR\n" +
-	"ledgerHead\"%\n" +
+	"ledgerHead\x12'\n" +
+	"\x0fmanifest_sha256\x18\x02 \x01(\fR\x0emanifestSha256\"=\n" +
 	"\x11ReadLedgerRequest\x12\x10\n" +
-	"\x03run\x18\x01 \x01(\tR\x03run\"*\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
+	"\x06signed\x18\x02 \x01(\bR\x06signed\"`\n" +
 	"\x12ReadLedgerResponse\x12\x14\n" +
-	"\x05entry\x18\x01 \x01(\fR\x05entry2\xae\x02\n" +
+	"\x05entry\x18\x01 \x01(\fR\x05entry\x124\n" +
+	"\tsignature\x18\x02 \x01(\v2\x16.conclave.v1.SignatureR\tsignature2\xae\x02\n" +
 	"\x0eStudentService\x12D\n" +
 	"\aOpenRun\x12\x1b.conclave.v1.OpenRunRequest\x1a\x1c.conclave.v1.OpenRunResponse\x12<\n" +
 	"\x03Ask\x12\x17.conclave.v1.AskRequest\x1a\x18.conclave.v1.AskResponse(\x010\x01\x12G\n" +
@@ -1118,6 +1178,7 @@ var file_conclave_v1_student_proto_goTypes = []any{
 	(*PrivacyEvent)(nil),       // 14: conclave.v1.PrivacyEvent
 	(*RoundPart)(nil),          // 15: conclave.v1.RoundPart
 	(*Release)(nil),            // 16: conclave.v1.Release
+	(*Signature)(nil),          // 17: conclave.v1.Signature
 }
 var file_conclave_v1_student_proto_depIdxs = []int32{
 	3,  // 0: conclave.v1.RunSpec.plan:type_name -> conclave.v1.Planned
@@ -1129,19 +1190,20 @@ var file_conclave_v1_student_proto_depIdxs = []int32{
 	9,  // 6: conclave.v1.AskResponse.progress:type_name -> conclave.v1.Progress
 	16, // 7: conclave.v1.AskResponse.release:type_name -> conclave.v1.Release
 	8,  // 8: conclave.v1.AskResponse.part:type_name -> conclave.v1.ReleasePart
-	4,  // 9: conclave.v1.StudentService.OpenRun:input_type -> conclave.v1.OpenRunRequest
-	6,  // 10: conclave.v1.StudentService.Ask:input_type -> conclave.v1.AskRequest
-	10, // 11: conclave.v1.StudentService.CloseRun:input_type -> conclave.v1.CloseRunRequest
-	12, // 12: conclave.v1.StudentService.ReadLedger:input_type -> conclave.v1.ReadLedgerRequest
-	5,  // 13: conclave.v1.StudentService.OpenRun:output_type -> conclave.v1.OpenRunResponse
-	7,  // 14: conclave.v1.StudentService.Ask:output_type -> conclave.v1.AskResponse
-	11, // 15: conclave.v1.StudentService.CloseRun:output_type -> conclave.v1.CloseRunResponse
-	13, // 16: conclave.v1.StudentService.ReadLedger:output_type -> conclave.v1.ReadLedgerResponse
-	13, // [13:17] is the sub-list for method output_type
-	9,  // [9:13] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	17, // 9: conclave.v1.ReadLedgerResponse.signature:type_name -> conclave.v1.Signature
+	4,  // 10: conclave.v1.StudentService.OpenRun:input_type -> conclave.v1.OpenRunRequest
+	6,  // 11: conclave.v1.StudentService.Ask:input_type -> conclave.v1.AskRequest
+	10, // 12: conclave.v1.StudentService.CloseRun:input_type -> conclave.v1.CloseRunRequest
+	12, // 13: conclave.v1.StudentService.ReadLedger:input_type -> conclave.v1.ReadLedgerRequest
+	5,  // 14: conclave.v1.StudentService.OpenRun:output_type -> conclave.v1.OpenRunResponse
+	7,  // 15: conclave.v1.StudentService.Ask:output_type -> conclave.v1.AskResponse
+	11, // 16: conclave.v1.StudentService.CloseRun:output_type -> conclave.v1.CloseRunResponse
+	13, // 17: conclave.v1.StudentService.ReadLedger:output_type -> conclave.v1.ReadLedgerResponse
+	14, // [14:18] is the sub-list for method output_type
+	10, // [10:14] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_student_proto_init() }

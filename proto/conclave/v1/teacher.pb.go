@@ -174,6 +174,7 @@ type WorkRequest struct {
 	//	*WorkRequest_Permitted
 	//	*WorkRequest_Agreed
 	//	*WorkRequest_Revealed
+	//	*WorkRequest_Signed
 	Message isWorkRequest_Message `protobuf_oneof:"message"`
 	// attempt is that of the parts that are answered. A round may be given up and
 	// its number asked again with another question; an answer that comes late
@@ -292,6 +293,15 @@ func (x *WorkRequest) GetRevealed() *Revealed {
 	return nil
 }
 
+func (x *WorkRequest) GetSigned() *SignedHead {
+	if x != nil {
+		if x, ok := x.Message.(*WorkRequest_Signed); ok {
+			return x.Signed
+		}
+	}
+	return nil
+}
+
 func (x *WorkRequest) GetAttempt() uint64 {
 	if x != nil {
 		return x.Attempt
@@ -338,6 +348,11 @@ type WorkRequest_Revealed struct {
 	Revealed *Revealed `protobuf:"bytes,9,opt,name=revealed,proto3,oneof"`
 }
 
+type WorkRequest_Signed struct {
+	// signed answers sign.
+	Signed *SignedHead `protobuf:"bytes,10,opt,name=signed,proto3,oneof"`
+}
+
 func (*WorkRequest_Hello) isWorkRequest_Message() {}
 
 func (*WorkRequest_Votes) isWorkRequest_Message() {}
@@ -354,6 +369,8 @@ func (*WorkRequest_Agreed) isWorkRequest_Message() {}
 
 func (*WorkRequest_Revealed) isWorkRequest_Message() {}
 
+func (*WorkRequest_Signed) isWorkRequest_Message() {}
+
 type WorkResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -365,6 +382,7 @@ type WorkResponse struct {
 	//	*WorkResponse_Permit
 	//	*WorkResponse_Survivors
 	//	*WorkResponse_Agreement
+	//	*WorkResponse_Sign
 	Message isWorkResponse_Message `protobuf_oneof:"message"`
 	// attempt names one asking of a round, for a part or its withdrawal. It never
 	// repeats on a stream, is above 0 and says nothing else; answers bring it back.
@@ -478,6 +496,15 @@ func (x *WorkResponse) GetAgreement() *Agreement {
 	return nil
 }
 
+func (x *WorkResponse) GetSign() *LedgerHead {
+	if x != nil {
+		if x, ok := x.Message.(*WorkResponse_Sign); ok {
+			return x.Sign
+		}
+	}
+	return nil
+}
+
 func (x *WorkResponse) GetAttempt() uint64 {
 	if x != nil {
 		return x.Attempt
@@ -536,6 +563,11 @@ type WorkResponse_Agreement struct {
 	Agreement *Agreement `protobuf:"bytes,9,opt,name=agreement,proto3,oneof"`
 }
 
+type WorkResponse_Sign struct {
+	// sign asks the node to sign the newest entry of the ledger that it was told of.
+	Sign *LedgerHead `protobuf:"bytes,11,opt,name=sign,proto3,oneof"`
+}
+
 func (*WorkResponse_Welcome) isWorkResponse_Message() {}
 
 func (*WorkResponse_Part) isWorkResponse_Message() {}
@@ -549,6 +581,8 @@ func (*WorkResponse_Permit) isWorkResponse_Message() {}
 func (*WorkResponse_Survivors) isWorkResponse_Message() {}
 
 func (*WorkResponse_Agreement) isWorkResponse_Message() {}
+
+func (*WorkResponse_Sign) isWorkResponse_Message() {}
 
 // Hello introduces a node. The site must be the one its certificate names.
 type Hello struct {
@@ -819,6 +853,113 @@ func (x *LedgerHead) GetHash() []byte {
 	return nil
 }
 
+// SignedHead is a node's signature of the newest entry that it knows, by the key of its site's certificate.
+type SignedHead struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Head          *LedgerHead            `protobuf:"bytes,1,opt,name=head,proto3" json:"head,omitempty"`
+	Signature     *Signature             `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignedHead) Reset() {
+	*x = SignedHead{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignedHead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignedHead) ProtoMessage() {}
+
+func (x *SignedHead) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignedHead.ProtoReflect.Descriptor instead.
+func (*SignedHead) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SignedHead) GetHead() *LedgerHead {
+	if x != nil {
+		return x.Head
+	}
+	return nil
+}
+
+func (x *SignedHead) GetSignature() *Signature {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+// Signature is that of a statement; see the package certs/attest.
+type Signature struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// chain are certificates in DER, the signer's first.
+	Chain         [][]byte `protobuf:"bytes,1,rep,name=chain,proto3" json:"chain,omitempty"`
+	Value         []byte   `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Signature) Reset() {
+	*x = Signature{}
+	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Signature) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Signature) ProtoMessage() {}
+
+func (x *Signature) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Signature.ProtoReflect.Descriptor instead.
+func (*Signature) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Signature) GetChain() [][]byte {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+func (x *Signature) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
 // Permit asks whether a node's site lets it answer a round, and with it the run. Nothing is
 // charged. The round itself comes when the teachers of a quorum may answer; the node decides
 // about it anew. It has what a site decides by beside the terms.
@@ -839,7 +980,7 @@ type Permit struct {
 
 func (x *Permit) Reset() {
 	*x = Permit{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +992,7 @@ func (x *Permit) String() string {
 func (*Permit) ProtoMessage() {}
 
 func (x *Permit) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[8]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +1005,7 @@ func (x *Permit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permit.ProtoReflect.Descriptor instead.
 func (*Permit) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Permit) GetRun() string {
@@ -922,7 +1063,7 @@ type Permitted struct {
 
 func (x *Permitted) Reset() {
 	*x = Permitted{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1075,7 @@ func (x *Permitted) String() string {
 func (*Permitted) ProtoMessage() {}
 
 func (x *Permitted) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[9]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1088,7 @@ func (x *Permitted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permitted.ProtoReflect.Descriptor instead.
 func (*Permitted) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Permitted) GetRun() string {
@@ -987,7 +1128,7 @@ type RunKey struct {
 
 func (x *RunKey) Reset() {
 	*x = RunKey{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1140,7 @@ func (x *RunKey) String() string {
 func (*RunKey) ProtoMessage() {}
 
 func (x *RunKey) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[10]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1153,7 @@ func (x *RunKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunKey.ProtoReflect.Descriptor instead.
 func (*RunKey) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RunKey) GetSite() string {
@@ -1058,7 +1199,7 @@ type MaskedRound struct {
 
 func (x *MaskedRound) Reset() {
 	*x = MaskedRound{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1211,7 @@ func (x *MaskedRound) String() string {
 func (*MaskedRound) ProtoMessage() {}
 
 func (x *MaskedRound) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[11]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1224,7 @@ func (x *MaskedRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaskedRound.ProtoReflect.Descriptor instead.
 func (*MaskedRound) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{11}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MaskedRound) GetFence() uint64 {
@@ -1120,7 +1261,7 @@ type Survivors struct {
 
 func (x *Survivors) Reset() {
 	*x = Survivors{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1132,7 +1273,7 @@ func (x *Survivors) String() string {
 func (*Survivors) ProtoMessage() {}
 
 func (x *Survivors) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[12]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1145,7 +1286,7 @@ func (x *Survivors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Survivors.ProtoReflect.Descriptor instead.
 func (*Survivors) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{12}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Survivors) GetRun() string {
@@ -1181,7 +1322,7 @@ type Agreed struct {
 
 func (x *Agreed) Reset() {
 	*x = Agreed{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1334,7 @@ func (x *Agreed) String() string {
 func (*Agreed) ProtoMessage() {}
 
 func (x *Agreed) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[13]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1347,7 @@ func (x *Agreed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agreed.ProtoReflect.Descriptor instead.
 func (*Agreed) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{13}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Agreed) GetRun() string {
@@ -1242,7 +1383,7 @@ type Agreement struct {
 
 func (x *Agreement) Reset() {
 	*x = Agreement{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1395,7 @@ func (x *Agreement) String() string {
 func (*Agreement) ProtoMessage() {}
 
 func (x *Agreement) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[14]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1408,7 @@ func (x *Agreement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agreement.ProtoReflect.Descriptor instead.
 func (*Agreement) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{14}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Agreement) GetRun() string {
@@ -1307,7 +1448,7 @@ type Revealed struct {
 
 func (x *Revealed) Reset() {
 	*x = Revealed{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[15]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1460,7 @@ func (x *Revealed) String() string {
 func (*Revealed) ProtoMessage() {}
 
 func (x *Revealed) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[15]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1473,7 @@ func (x *Revealed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revealed.ProtoReflect.Descriptor instead.
 func (*Revealed) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{15}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Revealed) GetRun() string {
@@ -1377,7 +1518,7 @@ type RoundPart struct {
 
 func (x *RoundPart) Reset() {
 	*x = RoundPart{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[16]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1530,7 @@ func (x *RoundPart) String() string {
 func (*RoundPart) ProtoMessage() {}
 
 func (x *RoundPart) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[16]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1543,7 @@ func (x *RoundPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundPart.ProtoReflect.Descriptor instead.
 func (*RoundPart) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{16}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RoundPart) GetRun() string {
@@ -1456,7 +1597,7 @@ type RoundTerms struct {
 
 func (x *RoundTerms) Reset() {
 	*x = RoundTerms{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[17]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1609,7 @@ func (x *RoundTerms) String() string {
 func (*RoundTerms) ProtoMessage() {}
 
 func (x *RoundTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[17]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1622,7 @@ func (x *RoundTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundTerms.ProtoReflect.Descriptor instead.
 func (*RoundTerms) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{17}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RoundTerms) GetSpec() []byte {
@@ -1521,7 +1662,7 @@ type PrivacyEvent struct {
 
 func (x *PrivacyEvent) Reset() {
 	*x = PrivacyEvent{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[18]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1674,7 @@ func (x *PrivacyEvent) String() string {
 func (*PrivacyEvent) ProtoMessage() {}
 
 func (x *PrivacyEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[18]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1687,7 @@ func (x *PrivacyEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrivacyEvent.ProtoReflect.Descriptor instead.
 func (*PrivacyEvent) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{18}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PrivacyEvent) GetKind() string {
@@ -1652,7 +1793,7 @@ type Withdraw struct {
 
 func (x *Withdraw) Reset() {
 	*x = Withdraw{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[19]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1805,7 @@ func (x *Withdraw) String() string {
 func (*Withdraw) ProtoMessage() {}
 
 func (x *Withdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[19]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1818,7 @@ func (x *Withdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdraw.ProtoReflect.Descriptor instead.
 func (*Withdraw) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{19}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Withdraw) GetRun() string {
@@ -1718,7 +1859,7 @@ type Votes struct {
 
 func (x *Votes) Reset() {
 	*x = Votes{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[20]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +1871,7 @@ func (x *Votes) String() string {
 func (*Votes) ProtoMessage() {}
 
 func (x *Votes) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[20]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +1884,7 @@ func (x *Votes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Votes.ProtoReflect.Descriptor instead.
 func (*Votes) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{20}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Votes) GetRun() string {
@@ -1799,7 +1940,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[21]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +1952,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[21]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +1965,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{21}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Sum) GetRun() string {
@@ -1877,7 +2018,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[22]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +2030,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[22]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2043,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{22}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Refusal) GetRun() string {
@@ -1943,7 +2084,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_conclave_v1_teacher_proto_msgTypes[23]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1955,7 +2096,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_teacher_proto_msgTypes[23]
+	mi := &file_conclave_v1_teacher_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1968,7 +2109,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{23}
+	return file_conclave_v1_teacher_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Ready) GetRun() string {
@@ -1994,7 +2135,7 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\aepsilon\x18\x04 \x01(\x01R\aepsilon\x12\x14\n" +
 	"\x05delta\x18\x05 \x01(\x01R\x05delta\x12\x16\n" +
 	"\x06filter\x18\x06 \x01(\tR\x06filter\x12#\n" +
-	"\rteachers_live\x18\a \x01(\rR\fteachersLive\"\xaa\x03\n" +
+	"\rteachers_live\x18\a \x01(\rR\fteachersLive\"\xdd\x03\n" +
 	"\vWorkRequest\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.conclave.v1.HelloH\x00R\x05hello\x12*\n" +
 	"\x05votes\x18\x02 \x01(\v2\x12.conclave.v1.VotesH\x00R\x05votes\x12$\n" +
@@ -2003,9 +2144,11 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\x05ready\x18\x06 \x01(\v2\x12.conclave.v1.ReadyH\x00R\x05ready\x126\n" +
 	"\tpermitted\x18\a \x01(\v2\x16.conclave.v1.PermittedH\x00R\tpermitted\x12-\n" +
 	"\x06agreed\x18\b \x01(\v2\x13.conclave.v1.AgreedH\x00R\x06agreed\x123\n" +
-	"\brevealed\x18\t \x01(\v2\x15.conclave.v1.RevealedH\x00R\brevealed\x12\x18\n" +
+	"\brevealed\x18\t \x01(\v2\x15.conclave.v1.RevealedH\x00R\brevealed\x121\n" +
+	"\x06signed\x18\n" +
+	" \x01(\v2\x17.conclave.v1.SignedHeadH\x00R\x06signed\x12\x18\n" +
 	"\aattempt\x18\x05 \x01(\x04R\aattemptB\t\n" +
-	"\amessage\"\x80\x04\n" +
+	"\amessage\"\xaf\x04\n" +
 	"\fWorkResponse\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.conclave.v1.WelcomeH\x00R\awelcome\x12,\n" +
 	"\x04part\x18\x02 \x01(\v2\x16.conclave.v1.RoundPartH\x00R\x04part\x123\n" +
@@ -2013,7 +2156,8 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\aentries\x18\x06 \x01(\v2\x1a.conclave.v1.LedgerEntriesH\x00R\aentries\x12-\n" +
 	"\x06permit\x18\a \x01(\v2\x13.conclave.v1.PermitH\x00R\x06permit\x126\n" +
 	"\tsurvivors\x18\b \x01(\v2\x16.conclave.v1.SurvivorsH\x00R\tsurvivors\x126\n" +
-	"\tagreement\x18\t \x01(\v2\x16.conclave.v1.AgreementH\x00R\tagreement\x12\x18\n" +
+	"\tagreement\x18\t \x01(\v2\x16.conclave.v1.AgreementH\x00R\tagreement\x12-\n" +
+	"\x04sign\x18\v \x01(\v2\x17.conclave.v1.LedgerHeadH\x00R\x04sign\x12\x18\n" +
 	"\aattempt\x18\x04 \x01(\x04R\aattempt\x12-\n" +
 	"\x05terms\x18\x05 \x01(\v2\x17.conclave.v1.RoundTermsR\x05terms\x120\n" +
 	"\x06masked\x18\n" +
@@ -2039,7 +2183,14 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\n" +
 	"LedgerHead\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\fR\x04hash\"\x94\x01\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\"o\n" +
+	"\n" +
+	"SignedHead\x12+\n" +
+	"\x04head\x18\x01 \x01(\v2\x17.conclave.v1.LedgerHeadR\x04head\x124\n" +
+	"\tsignature\x18\x02 \x01(\v2\x16.conclave.v1.SignatureR\tsignature\"7\n" +
+	"\tSignature\x12\x14\n" +
+	"\x05chain\x18\x01 \x03(\fR\x05chain\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\x94\x01\n" +
 	"\x06Permit\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
@@ -2143,7 +2294,7 @@ func file_conclave_v1_teacher_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_teacher_proto_rawDescData
 }
 
-var file_conclave_v1_teacher_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_conclave_v1_teacher_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_conclave_v1_teacher_proto_goTypes = []any{
 	(*CheckRequest)(nil),  // 0: conclave.v1.CheckRequest
 	(*CheckResponse)(nil), // 1: conclave.v1.CheckResponse
@@ -2153,55 +2304,61 @@ var file_conclave_v1_teacher_proto_goTypes = []any{
 	(*Welcome)(nil),       // 5: conclave.v1.Welcome
 	(*LedgerEntries)(nil), // 6: conclave.v1.LedgerEntries
 	(*LedgerHead)(nil),    // 7: conclave.v1.LedgerHead
-	(*Permit)(nil),        // 8: conclave.v1.Permit
-	(*Permitted)(nil),     // 9: conclave.v1.Permitted
-	(*RunKey)(nil),        // 10: conclave.v1.RunKey
-	(*MaskedRound)(nil),   // 11: conclave.v1.MaskedRound
-	(*Survivors)(nil),     // 12: conclave.v1.Survivors
-	(*Agreed)(nil),        // 13: conclave.v1.Agreed
-	(*Agreement)(nil),     // 14: conclave.v1.Agreement
-	(*Revealed)(nil),      // 15: conclave.v1.Revealed
-	(*RoundPart)(nil),     // 16: conclave.v1.RoundPart
-	(*RoundTerms)(nil),    // 17: conclave.v1.RoundTerms
-	(*PrivacyEvent)(nil),  // 18: conclave.v1.PrivacyEvent
-	(*Withdraw)(nil),      // 19: conclave.v1.Withdraw
-	(*Votes)(nil),         // 20: conclave.v1.Votes
-	(*Sum)(nil),           // 21: conclave.v1.Sum
-	(*Refusal)(nil),       // 22: conclave.v1.Refusal
-	(*Ready)(nil),         // 23: conclave.v1.Ready
+	(*SignedHead)(nil),    // 8: conclave.v1.SignedHead
+	(*Signature)(nil),     // 9: conclave.v1.Signature
+	(*Permit)(nil),        // 10: conclave.v1.Permit
+	(*Permitted)(nil),     // 11: conclave.v1.Permitted
+	(*RunKey)(nil),        // 12: conclave.v1.RunKey
+	(*MaskedRound)(nil),   // 13: conclave.v1.MaskedRound
+	(*Survivors)(nil),     // 14: conclave.v1.Survivors
+	(*Agreed)(nil),        // 15: conclave.v1.Agreed
+	(*Agreement)(nil),     // 16: conclave.v1.Agreement
+	(*Revealed)(nil),      // 17: conclave.v1.Revealed
+	(*RoundPart)(nil),     // 18: conclave.v1.RoundPart
+	(*RoundTerms)(nil),    // 19: conclave.v1.RoundTerms
+	(*PrivacyEvent)(nil),  // 20: conclave.v1.PrivacyEvent
+	(*Withdraw)(nil),      // 21: conclave.v1.Withdraw
+	(*Votes)(nil),         // 22: conclave.v1.Votes
+	(*Sum)(nil),           // 23: conclave.v1.Sum
+	(*Refusal)(nil),       // 24: conclave.v1.Refusal
+	(*Ready)(nil),         // 25: conclave.v1.Ready
 }
 var file_conclave_v1_teacher_proto_depIdxs = []int32{
 	4,  // 0: conclave.v1.CheckRequest.hello:type_name -> conclave.v1.Hello
 	4,  // 1: conclave.v1.WorkRequest.hello:type_name -> conclave.v1.Hello
-	20, // 2: conclave.v1.WorkRequest.votes:type_name -> conclave.v1.Votes
-	21, // 3: conclave.v1.WorkRequest.sum:type_name -> conclave.v1.Sum
-	22, // 4: conclave.v1.WorkRequest.refusal:type_name -> conclave.v1.Refusal
-	23, // 5: conclave.v1.WorkRequest.ready:type_name -> conclave.v1.Ready
-	9,  // 6: conclave.v1.WorkRequest.permitted:type_name -> conclave.v1.Permitted
-	13, // 7: conclave.v1.WorkRequest.agreed:type_name -> conclave.v1.Agreed
-	15, // 8: conclave.v1.WorkRequest.revealed:type_name -> conclave.v1.Revealed
-	5,  // 9: conclave.v1.WorkResponse.welcome:type_name -> conclave.v1.Welcome
-	16, // 10: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
-	19, // 11: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
-	6,  // 12: conclave.v1.WorkResponse.entries:type_name -> conclave.v1.LedgerEntries
-	8,  // 13: conclave.v1.WorkResponse.permit:type_name -> conclave.v1.Permit
-	12, // 14: conclave.v1.WorkResponse.survivors:type_name -> conclave.v1.Survivors
-	14, // 15: conclave.v1.WorkResponse.agreement:type_name -> conclave.v1.Agreement
-	17, // 16: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
-	11, // 17: conclave.v1.WorkResponse.masked:type_name -> conclave.v1.MaskedRound
-	7,  // 18: conclave.v1.Hello.ledger:type_name -> conclave.v1.LedgerHead
-	7,  // 19: conclave.v1.Welcome.ledger:type_name -> conclave.v1.LedgerHead
-	10, // 20: conclave.v1.Permitted.key:type_name -> conclave.v1.RunKey
-	10, // 21: conclave.v1.MaskedRound.members:type_name -> conclave.v1.RunKey
-	2,  // 22: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
-	0,  // 23: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
-	3,  // 24: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
-	1,  // 25: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
-	24, // [24:26] is the sub-list for method output_type
-	22, // [22:24] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	22, // 2: conclave.v1.WorkRequest.votes:type_name -> conclave.v1.Votes
+	23, // 3: conclave.v1.WorkRequest.sum:type_name -> conclave.v1.Sum
+	24, // 4: conclave.v1.WorkRequest.refusal:type_name -> conclave.v1.Refusal
+	25, // 5: conclave.v1.WorkRequest.ready:type_name -> conclave.v1.Ready
+	11, // 6: conclave.v1.WorkRequest.permitted:type_name -> conclave.v1.Permitted
+	15, // 7: conclave.v1.WorkRequest.agreed:type_name -> conclave.v1.Agreed
+	17, // 8: conclave.v1.WorkRequest.revealed:type_name -> conclave.v1.Revealed
+	8,  // 9: conclave.v1.WorkRequest.signed:type_name -> conclave.v1.SignedHead
+	5,  // 10: conclave.v1.WorkResponse.welcome:type_name -> conclave.v1.Welcome
+	18, // 11: conclave.v1.WorkResponse.part:type_name -> conclave.v1.RoundPart
+	21, // 12: conclave.v1.WorkResponse.withdraw:type_name -> conclave.v1.Withdraw
+	6,  // 13: conclave.v1.WorkResponse.entries:type_name -> conclave.v1.LedgerEntries
+	10, // 14: conclave.v1.WorkResponse.permit:type_name -> conclave.v1.Permit
+	14, // 15: conclave.v1.WorkResponse.survivors:type_name -> conclave.v1.Survivors
+	16, // 16: conclave.v1.WorkResponse.agreement:type_name -> conclave.v1.Agreement
+	7,  // 17: conclave.v1.WorkResponse.sign:type_name -> conclave.v1.LedgerHead
+	19, // 18: conclave.v1.WorkResponse.terms:type_name -> conclave.v1.RoundTerms
+	13, // 19: conclave.v1.WorkResponse.masked:type_name -> conclave.v1.MaskedRound
+	7,  // 20: conclave.v1.Hello.ledger:type_name -> conclave.v1.LedgerHead
+	7,  // 21: conclave.v1.Welcome.ledger:type_name -> conclave.v1.LedgerHead
+	7,  // 22: conclave.v1.SignedHead.head:type_name -> conclave.v1.LedgerHead
+	9,  // 23: conclave.v1.SignedHead.signature:type_name -> conclave.v1.Signature
+	12, // 24: conclave.v1.Permitted.key:type_name -> conclave.v1.RunKey
+	12, // 25: conclave.v1.MaskedRound.members:type_name -> conclave.v1.RunKey
+	2,  // 26: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
+	0,  // 27: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
+	3,  // 28: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
+	1,  // 29: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
+	28, // [28:30] is the sub-list for method output_type
+	26, // [26:28] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_teacher_proto_init() }
@@ -2218,6 +2375,7 @@ func file_conclave_v1_teacher_proto_init() {
 		(*WorkRequest_Permitted)(nil),
 		(*WorkRequest_Agreed)(nil),
 		(*WorkRequest_Revealed)(nil),
+		(*WorkRequest_Signed)(nil),
 	}
 	file_conclave_v1_teacher_proto_msgTypes[3].OneofWrappers = []any{
 		(*WorkResponse_Welcome)(nil),
@@ -2227,6 +2385,7 @@ func file_conclave_v1_teacher_proto_init() {
 		(*WorkResponse_Permit)(nil),
 		(*WorkResponse_Survivors)(nil),
 		(*WorkResponse_Agreement)(nil),
+		(*WorkResponse_Sign)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2234,7 +2393,7 @@ func file_conclave_v1_teacher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_teacher_proto_rawDesc), len(file_conclave_v1_teacher_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

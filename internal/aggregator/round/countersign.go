@@ -1,0 +1,171 @@
+package round
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/attest"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// signPatience is how long sites have to sign the ledger's end. Those that are not there then are missing.
+	signPatience = 10 * time.Second
+	// signersPerSite bounds the nodes of a site that are asked: they have one certificate between them, as a rule.
+	signersPerSite = 3
+)
+
+// signing are the ends of a dataset's ledger that sites are asked to sign, by the numbers of their entries.
+type signing struct {
+	mu   sync.Mutex
+	open map[uint64]*countersigning
+}
+
+// countersigning collects the signatures of one entry by the sites that are there.
+type countersigning struct {
+	head   coordinator.LedgerHead
+	wanted int // requests that wait for it
+	bySite map[string]*conclavev1.Signature
+	// due counts the nodes of each site that were asked and did not answer; done is closed when none is due.
+	due  map[string]int
+	done chan struct{}
+}
+
+// Countersigned returns the newest entry of a dataset's ledger that nodes were told of, with the signature of this
+// aggregator and those of the sites that are connected, as far as they come in time. What each of them signs
+// depends on no record.
+func (rs *Rounds) Countersigned(ctx context.Context, d *Dataset) (coordinator.LedgerHead, []*conclavev1.Signature,
+	error) {
+	c, err := rs.askToSign(ctx, d)
+	if err != nil {
+		return coordinator.LedgerHead{}, nil, err
+	}
+	defer d.signing.leave(c)
+	patience := time.NewTimer(signPatience)
+	defer patience.Stop()
+	select {
+	case <-c.done:
+	case <-patience.C:
+	case <-ctx.Done():
+		return c.head, nil, context.Cause(ctx)
+	case <-rs.Lifetime.Draining().Done():
+		return c.head, nil, context.Cause(rs.Lifetime.Draining())
+	}
+	own, err := rs.Sign(attest.Head(d.Record.Name, c.head.Seq, c.head.Hash))
+	if err != nil {
+		return c.head, nil, fmt.Errorf("sign the ledger's end: %w", err)
+	}
+	d.signing.mu.Lock()
+	defer d.signing.mu.Unlock()
+	all := slices.Collect(maps.Values(c.bySite))
+	return c.head, append(all, &conclavev1.Signature{Chain: own.Chain, Value: own.Value}), nil
+}
+
+// askToSign asks the sites that are connected, and have not yet, to sign the entry that all of them were told of
+// last. It stands before the question in their streams.
+func (rs *Rounds) askToSign(ctx context.Context, d *Dataset) (*countersigning, error) {
+	d.feed.mu.Lock()
+	defer d.feed.mu.Unlock()
+	head, err := rs.Store.CheckHead(ctx, d.Record.Name, coordinator.LedgerHead{})
+	if err != nil {
+		return nil, err
+	}
+	if head.Seq != d.feed.told { // an entry is on its way to the nodes
+		last, err := rs.TellAll(ctx, d, d.feed.told, head.Seq, d.feed.broadcast)
+		d.feed.told = last
+		if err != nil {
+			return nil, err
+		}
+	}
+	hash, err := hex.DecodeString(head.Hash)
+	if err != nil {
+		return nil, err
+	}
+	message, err := peer.Encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Sign{
+		Sign: &conclavev1.LedgerHead{Seq: head.Seq, Hash: hash},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	c, nodes := d.signing.begin(head, d.feed.followers)
+	peer.Tell(nodes, message)
+	return c, nil
+}
+
+// begin has a request wait for the signatures of an entry, and returns the nodes that are asked for them: none where
+// they were.
+func (s *signing) begin(head coordinator.LedgerHead, among map[*peer.Node]bool) (*countersigning, []*peer.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.open[head.Seq]; c != nil {
+		c.wanted++
+		return c, nil
+	}
+	c := &countersigning{
+		head: head, wanted: 1, bySite: map[string]*conclavev1.Signature{}, due: map[string]int{},
+		done: make(chan struct{}),
+	}
+	var asked []*peer.Node
+	for n := range among {
+		if c.due[n.ID.Site] < signersPerSite {
+			c.due[n.ID.Site]++
+			asked = append(asked, n)
+		}
+	}
+	if len(asked) == 0 {
+		close(c.done)
+	}
+	if s.open == nil {
+		s.open = map[uint64]*countersigning{}
+	}
+	s.open[head.Seq] = c
+	return c, asked
+}
+
+func (s *signing) leave(c *countersigning) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.wanted--; c.wanted == 0 {
+		delete(s.open, c.head.Seq)
+	}
+}
+
+// Signed takes a node's signature of the ledger's end. An error says why it does not count.
+func (d *Dataset) Signed(n *peer.Node, m *conclavev1.SignedHead) error {
+	d.signing.mu.Lock()
+	defer d.signing.mu.Unlock()
+	site := n.ID.Site
+	c := d.signing.open[m.GetHead().GetSeq()]
+	if c == nil || c.due[site] == 0 {
+		return nil // nobody waits for it, or another node of the site was quicker
+	}
+	var wrong error
+	if m.GetSignature() != nil {
+		g := attest.Signature{Chain: m.GetSignature().GetChain(), Value: m.GetSignature().GetValue()}
+		by, err := g.Check(attest.Head(d.Record.Name, c.head.Seq, c.head.Hash))
+		if err == nil && by.Identity != (certs.Identity{Role: certs.RoleNode, Name: site}) {
+			err = fmt.Errorf("it is by %v", by.Identity)
+		}
+		if err == nil {
+			c.bySite[site] = m.GetSignature()
+		} else {
+			wrong = fault.Rejectf(fault.Malformed, "node %v signed the ledger's end wrongly: %w", n.ID, err)
+		}
+	}
+	if c.due[site]--; c.due[site] == 0 || c.bySite[site] != nil {
+		delete(c.due, site)
+	}
+	if len(c.due) == 0 {
+		close(c.done) // no site is due any more, so that this is reached once
+	}
+	return wrong
+}

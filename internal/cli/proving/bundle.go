@@ -1,0 +1,64 @@
+package proving
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/proof"
+)
+
+func bundleCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "bundle --from DIR --out FILE.zip [--format text|json]",
+		Short: "pack what a run gave out, with its proof, for somebody else",
+		Long: `Packs rows, model, schema, certificate, ledger, signatures and the report without real rows into a zip
+file, with a README for who gets it. Nothing of the run's state and no names of a site's files are in it. The
+same run gives the same bytes.`,
+		Args: cobra.NoArgs,
+	}
+	from := c.Flags().String("from", "", "output `folder` of a finished run")
+	out := c.Flags().String("out", "", "the zip `file` to write")
+	format := cli.Format(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		if *from == "" || *out == "" {
+			return cli.Misuse("--from and --out: name the output folder of a finished run, and the file to write")
+		}
+		return bundle(*from, *out, *format)
+	}
+	return c
+}
+
+func bundle(from, out, format string) error {
+	b, found, err := proof.Pack(os.DirFS(from))
+	if err != nil {
+		return err
+	}
+	f, err := renameio.NewPendingFile(out, renameio.WithPermissions(0o644))
+	if err != nil {
+		return fmt.Errorf("write the bundle: %w", err)
+	}
+	defer f.Cleanup()
+	if err := b.Write(f); err != nil {
+		return fmt.Errorf("write the bundle: %w", err)
+	}
+	if err := f.CloseAtomicallyReplace(); err != nil {
+		return fmt.Errorf("write the bundle: %w", err)
+	}
+	if format == "json" {
+		return cli.PrintJSON(struct {
+			Run   string `json:"run"`
+			Files int    `json:"files"`
+			Out   string `json:"out"`
+		}{found.Run, len(b), out})
+	}
+	fmt.Printf("%s: %d files of run %s\nwho gets it checks it: conclave verify %s --authority ca.crt\n", out, len(b),
+		found.Run, out)
+	if found.Worst() == proof.Missing {
+		fmt.Println("a signature is missing; conclave verify says whose")
+	}
+	return nil
+}

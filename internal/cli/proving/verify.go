@@ -1,0 +1,129 @@
+// Package proving has the commands that pack a run for somebody else, and that check what one got.
+package proving
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/proof"
+)
+
+// Commands are those of this package.
+func Commands() []*cobra.Command { return []*cobra.Command{verifyCommand(), bundleCommand()} }
+
+// exitUnsigned is the exit code where all holds and no authority was named.
+const exitUnsigned = 3
+
+func verifyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "verify DIR|BUNDLE.zip [--authority ca.crt] [--format text|json]",
+		Short: "check what a run gave out: rows, model, certificate, ledger and signatures",
+		Long: `Checks the output folder of a run, or a bundle of one: rows, model, schema, certificate, ledger,
+signatures and budget. A line for each says what is proven and by whose signature, and what is only stated.
+
+Exit codes: 0 all holds, 1 something does not or a signature is missing, 2 wrong usage, 3 all holds and no
+authority was named, so that whoever made the files can have made the signatures too. A local run signs itself.`,
+		Args: cobra.ExactArgs(1),
+	}
+	authority := c.Flags().String("authority", "",
+		"the authority's certificate, a PEM `file` that you got from the sites and not with the data")
+	format := cli.Format(c)
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		roots, err := rootsOf(*authority)
+		if err != nil {
+			return err
+		}
+		found, err := verify(args[0], roots)
+		if err != nil {
+			return err
+		}
+		return show(found, *format)
+	}
+	return c
+}
+
+// rootsOf reads authorities; nil where none are named.
+func rootsOf(path string) (*x509.CertPool, error) {
+	if path == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--authority: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(raw) {
+		return nil, fmt.Errorf("--authority: %s holds no certificate in PEM; name the ca.crt of the study", path)
+	}
+	return roots, nil
+}
+
+// verify checks a folder or a bundle.
+func verify(path string, roots *x509.CertPool) (proof.Findings, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return proof.Findings{}, fmt.Errorf("%w; name the output folder of a run, or a bundle of one", err)
+	}
+	if info.IsDir() {
+		return proof.Verify(os.DirFS(path), roots), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return proof.Findings{}, err
+	}
+	defer f.Close()
+	b, err := proof.ReadBundle(f, info.Size())
+	if errors.Is(err, proof.ErrBundle) {
+		return proof.Findings{Checks: []proof.Check{{What: path, State: proof.Failed, Says: err.Error()}}}, nil
+	}
+	if err != nil {
+		return proof.Findings{}, err
+	}
+	return proof.VerifyBundle(b, roots), nil
+}
+
+// verdicts say what the worst check comes to.
+var verdicts = map[proof.State]string{
+	proof.Proven: "all of it holds",
+	proof.Unsigned: "all of it holds by itself, and no authority was named: whoever made the files can have made the " +
+		"signatures too; use --authority",
+	proof.Missing: "NOT PROVEN: a signature is missing",
+	proof.Failed:  "NOT GENUINE: something does not hold",
+}
+
+func show(found proof.Findings, format string) error {
+	worst := found.Worst()
+	if format == "json" {
+		if err := cli.PrintJSON(struct {
+			proof.Findings
+			Verdict proof.State `json:"verdict"`
+		}{found, worst}); err != nil {
+			return err
+		}
+	} else {
+		w := cli.Columns()
+		for _, c := range found.Checks {
+			by := ""
+			if c.By != "" {
+				by = " (" + c.By + ")"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s%s\n", c.State, c.What, c.Says, by)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		fmt.Println(verdicts[worst])
+	}
+	switch worst {
+	case proof.Failed, proof.Missing:
+		return &cli.ExitError{Code: 1}
+	case proof.Unsigned:
+		return &cli.ExitError{Code: exitUnsigned}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package ledger
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// Facts are what a run's entry says of it besides its budget and plan, so that a certificate cannot say otherwise.
+type Facts struct {
+	Student      string `json:"student"` // who wanted the run, as its certificate names it
+	Pipeline     string `json:"pipeline"`
+	SchemaSHA256 string `json:"schema_sha256"`
+	Teachers     uint32 `json:"teachers"` // that the run was planned with
+	// Coin marks a baseline, whose answers are coin flips.
+	Coin    bool   `json:"coin,omitempty"`
+	Purpose string `json:"purpose,omitempty"`
+	// Earlier are closed runs of the same dataset of whose releases this one's rows are made too.
+	Earlier []string `json:"earlier,omitempty"`
+}
+
+// MaxEarlier bounds the runs that a run goes on from.
+const MaxEarlier = 16
+
+func (f *Facts) validate() error {
+	if f == nil {
+		return privacy.FieldErrorf("facts", "is missing in an entry of type %s", EntryRun)
+	}
+	for _, s := range append([]string{f.Student, f.Pipeline, f.Purpose}, f.Earlier...) {
+		if !utf8.ValidString(s) {
+			return privacy.FieldErrorf("facts", "is not UTF-8")
+		}
+	}
+	switch {
+	case f.Student == "" || f.Pipeline == "":
+		return privacy.FieldErrorf("facts", "has no student or no pipeline")
+	case !isSHA256(f.SchemaSHA256):
+		return privacy.FieldErrorf("facts", "has a schema_sha256 that is not a SHA-256 in lower-case hex")
+	case f.Teachers == 0:
+		return privacy.FieldErrorf("facts", "has no teachers")
+	case len(f.Earlier) > MaxEarlier:
+		return privacy.FieldErrorf("facts", "names %d earlier runs; %d are the most", len(f.Earlier), MaxEarlier)
+	}
+	for i, name := range f.Earlier {
+		if name == "" || slices.Contains(f.Earlier[:i], name) {
+			return privacy.FieldErrorf("facts", "names an earlier run without a name, or twice")
+		}
+	}
+	return nil
+}
+
+// Site is one of a run's roster: an institution with the nodes and teachers that were there when the run's first
+// question was asked.
+type Site struct {
+	Site     string `json:"site"`
+	Nodes    uint32 `json:"nodes"`
+	Teachers uint32 `json:"teachers"`
+}
+
+// MaxSites bounds a roster: an entry must fit a line and a request to etcd.
+const MaxSites = 5000
+
+// validateRoster checks an entry's roster: sites in the order of their names, each once.
+func (e Entry) validateRoster() error {
+	if len(e.Roster) > MaxSites {
+		return privacy.FieldErrorf("roster", "has %d sites; %d are the most", len(e.Roster), MaxSites)
+	}
+	for i, s := range e.Roster {
+		switch {
+		case s.Site == "" || !utf8.ValidString(s.Site):
+			return privacy.FieldErrorf("roster", "has a site without a name in UTF-8")
+		case i > 0 && e.Roster[i-1].Site >= s.Site:
+			return privacy.FieldErrorf("roster", "has site %q twice, or not in the order of names", s.Site)
+		case s.Nodes == 0 || s.Teachers == 0:
+			return privacy.FieldErrorf("roster", "has site %q without nodes or teachers", s.Site)
+		}
+	}
+	return nil
+}
+
+// opens checks a run's facts against what stands in the ledger before.
+func (a *verifier) opens(e Entry) error {
+	for _, name := range e.Facts.Earlier {
+		if before, known := a.result.Runs[name]; !known || !before.Closed {
+			return fmt.Errorf("run %q goes on from run %q, which is not closed before it", e.Run, name)
+		}
+	}
+	return nil
+}
+
+// fixRoster takes the roster of a run, which stands before its first question.
+func (a *verifier) fixRoster(run *RunTotal, e Entry) error {
+	if run.Roster != nil || len(a.rounds[e.Run]) > 0 {
+		return fmt.Errorf("the roster of run %q was fixed before, or comes after its first question", e.Run)
+	}
+	run.Roster = e.Roster
+	return nil
+}
+
+func isSHA256(s string) bool {
+	raw, err := hex.DecodeString(s)
+	return err == nil && len(raw) == 32 && hex.EncodeToString(raw) == s
+}

@@ -1,0 +1,40 @@
+package node
+
+import (
+	"encoding/hex"
+	"errors"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/internal/certs/attest"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// errOtherHead refuses to sign an entry that was not the newest one here when that was asked.
+var errOtherHead = errors.New("the aggregator asked to sign another entry than the last that it sent")
+
+// countersign signs the newest entry of the dataset's ledger, to which this node has followed the chain from the
+// first one. So an aggregator cannot show an auditor another ledger than it showed the site. What cannot be signed
+// goes back without a signature, so that nobody waits for it.
+func (n *Node) countersign(t task) *conclavev1.WorkRequest {
+	signed := &conclavev1.SignedHead{Head: t.sign}
+	signature, err := n.signHead(t)
+	if err == nil {
+		signed.Signature = &conclavev1.Signature{Chain: signature.Chain, Value: signature.Value}
+	} else {
+		n.log.Warn("the ledger's end is not countersigned", zap.Uint64("entry", t.sign.GetSeq()), zap.Error(err))
+	}
+	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Signed{Signed: signed}}
+}
+
+func (n *Node) signHead(t task) (attest.Signature, error) {
+	if t.refusal != nil {
+		return attest.Signature{}, t.refusal
+	}
+	pair, err := pemfile.LoadPair(n.cfg.TLS.Cert, n.cfg.TLS.Key) // it may have been renewed
+	if err != nil {
+		return attest.Signature{}, err
+	}
+	return attest.Sign(pair, attest.Head(n.cfg.Dataset, t.sign.GetSeq(), hex.EncodeToString(t.sign.GetHash())))
+}

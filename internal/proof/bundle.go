@@ -1,0 +1,129 @@
+package proof
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+)
+
+// Bundle are the files of a run for somebody else, by their names.
+type Bundle map[string][]byte
+
+// maxBundle bounds a bundle that is read, and what it holds, in bytes.
+const maxBundle = 4 << 30
+
+// ErrBundle is what errors.Is finds where a file is no bundle as [Bundle.Write] writes it.
+var ErrBundle = errors.New("not a bundle as it was written")
+
+// Write writes a bundle as a zip file. The same files make the same bytes, whoever packs them and when: files stand in
+// the order of their names, as they are, without times, owners or comments. So a bundle with anything else in it is
+// found by packing its files again.
+func (b Bundle) Write(w io.Writer) error {
+	z := zip.NewWriter(w)
+	for _, name := range b.names() {
+		f, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+		if err == nil {
+			_, err = f.Write(b[name])
+		}
+		if err != nil {
+			return fmt.Errorf("pack %s: %w", name, err)
+		}
+	}
+	return z.Close()
+}
+
+func (b Bundle) names() []string {
+	names := make([]string, 0, len(b))
+	for name := range b {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ReadBundle reads a bundle of a size, and refuses one that packing its files again would not give.
+func ReadBundle(r io.ReaderAt, size int64) (Bundle, error) {
+	if size > maxBundle {
+		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrBundle, int64(maxBundle))
+	}
+	z, err := zip.NewReader(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBundle, err)
+	}
+	b := Bundle{}
+	left := size // files are packed as they are: no more than the zip file has
+	for _, f := range z.File {
+		if b[f.Name] != nil || !fs.ValidPath(f.Name) || f.Method != zip.Store {
+			return nil, fmt.Errorf("%w: %q stands there twice, is packed otherwise, or is no name of a file", ErrBundle,
+				f.Name)
+		}
+		content, err := readAll(f, left)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s was altered: %w", ErrBundle, f.Name, err)
+		}
+		b[f.Name], left = content, left-int64(len(content))
+	}
+	again := &comparing{with: io.NewSectionReader(r, 0, size)}
+	if err := b.Write(again); err != nil {
+		return nil, fmt.Errorf("%w: the zip file's own entries were altered: %w", ErrBundle, err)
+	}
+	if again.n != size {
+		return nil, fmt.Errorf("%w: the zip file has %d bytes more than its files need", ErrBundle, size-again.n)
+	}
+	return b, nil
+}
+
+func readAll(f *zip.File, most int64) ([]byte, error) {
+	r, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	content, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err == nil && int64(len(content)) > most {
+		err = errors.New("it is larger than the whole")
+	}
+	if content == nil {
+		content = []byte{}
+	}
+	return content, err
+}
+
+// comparing takes what is written, and fails where it differs from what it reads.
+type comparing struct {
+	with io.Reader
+	n    int64
+}
+
+func (c *comparing) Write(p []byte) (int, error) {
+	have := make([]byte, len(p))
+	if _, err := io.ReadFull(c.with, have); err != nil || !bytes.Equal(p, have) {
+		return 0, fmt.Errorf("other bytes near byte %d", c.n)
+	}
+	c.n += int64(len(p))
+	return len(p), nil
+}
+
+// Open opens a file of the bundle.
+func (b Bundle) Open(name string) (fs.File, error) {
+	content, ok := b[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return &packed{Reader: bytes.NewReader(content), name: name}, nil
+}
+
+// packed is an open file of a bundle.
+type packed struct {
+	*bytes.Reader
+	name string
+}
+
+func (p *packed) Stat() (fs.FileInfo, error) {
+	return nil, &fs.PathError{Op: "stat", Path: p.name, Err: errors.ErrUnsupported}
+}
+func (p *packed) Close() error { return nil }

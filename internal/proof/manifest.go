@@ -1,0 +1,168 @@
+package proof
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/certificate"
+)
+
+// The files of a proof, beside those that are given out.
+const (
+	ManifestFile   = "manifest.json"
+	SignaturesFile = "signatures.json"
+	ledgerFile     = "ledger.jsonl"
+	certFile       = "certificate.json"
+	schemaFile     = "model/schema.yaml"
+	rowsFile       = "synthetic.csv"
+)
+
+// maxManifest bounds what is read of a manifest, in bytes: one has a line of some 150 for each file.
+const maxManifest = 1 << 20
+
+// Manifest lists the files that a run gives out.
+type Manifest struct {
+	Run   string `json:"run"`
+	Rows  int    `json:"rows"`
+	Files []File `json:"files"` // in the order of their names
+}
+
+// File is one that is given out. Name is its path in the folder, with slashes.
+type File struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // in hex
+}
+
+// ErrManifest is what errors.Is finds where a manifest is malformed, or a file is not the one that it lists.
+var ErrManifest = errors.New("not the files of the manifest")
+
+// MakeManifest reads files, by their names in a folder, and lists them.
+func MakeManifest(run string, rows int, folder string, names []string) (Manifest, error) {
+	m := Manifest{Run: run, Rows: rows}
+	names = slices.Clone(names)
+	slices.Sort(names)
+	for _, name := range names {
+		f, err := os.Open(filepath.Join(folder, filepath.FromSlash(name)))
+		if err != nil {
+			return m, fmt.Errorf("list the files of the run: %w", err)
+		}
+		sum, n, err := digest(f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return m, fmt.Errorf("list the files of the run: %w", err)
+		}
+		m.Files = append(m.Files, File{Name: name, Bytes: n, SHA256: sum})
+	}
+	return m, m.validate()
+}
+
+func digest(r io.Reader) (sum string, n int64, err error) {
+	h := sha256.New()
+	n, err = io.Copy(h, r)
+	return hex.EncodeToString(h.Sum(nil)), n, err
+}
+
+// Canonical is the one text of a manifest.
+func (m Manifest) Canonical() ([]byte, error) {
+	raw, err := json.MarshalIndent(m, "", "  ")
+	return append(raw, '\n'), err
+}
+
+// ParseManifest reads the text of a manifest, and no other text that would mean the same.
+func ParseManifest(raw []byte) (m Manifest, err error) {
+	fail := func(err error) (Manifest, error) {
+		return m, fmt.Errorf("%w: %s: %w; ask for the file again", ErrManifest, ManifestFile, err)
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return fail(err)
+	}
+	if err := m.validate(); err != nil {
+		return fail(err)
+	}
+	if canonical, err := m.Canonical(); err != nil || !bytes.Equal(raw, canonical) {
+		return fail(errors.New("it is not as it was written"))
+	}
+	return m, nil
+}
+
+func (m Manifest) validate() error {
+	switch {
+	case m.Run == "" || m.Rows < 1:
+		return fmt.Errorf("%d rows of run %q", m.Rows, m.Run)
+	case len(m.Files) == 0:
+		return errors.New("it lists no file")
+	}
+	return validFiles(m.Files)
+}
+
+// validFiles refuses a list of files that is not in the order of names, or has names and digests that are none.
+func validFiles(files []File) error {
+	for i, f := range files {
+		switch raw, err := hex.DecodeString(f.SHA256); {
+		case !fs.ValidPath(f.Name) || strings.ContainsAny(f.Name, "\\:\x00") || f.Name == ".":
+			return fmt.Errorf("%q is no name of a file in a folder", f.Name)
+		case i > 0 && files[i-1].Name >= f.Name:
+			return fmt.Errorf("%q stands there twice, or not in the order of names", f.Name)
+		case f.Bytes < 0 || err != nil || len(raw) != sha256.Size || hex.EncodeToString(raw) != f.SHA256:
+			return fmt.Errorf("%q has a length or SHA-256 that is none", f.Name)
+		}
+	}
+	return nil
+}
+
+// ReadManifest reads the manifest of a folder, which must be the one that the certificate names. The files are not
+// looked at. It returns its text too.
+func ReadManifest(folder fs.FS, c certificate.Certificate) (m Manifest, raw []byte, err error) {
+	raw, err = readFile(folder, ManifestFile, maxManifest)
+	if err == nil {
+		m, err = ParseManifest(raw)
+	}
+	switch {
+	case err != nil:
+	case sumOf(raw) != c.ManifestSHA256:
+		err = fmt.Errorf("%w: %s is not the one that the certificate names: files were exchanged, or one of the "+
+			"two was "+
+			"altered; ask for the folder again", ErrManifest, ManifestFile)
+	case m.Run != c.Run || m.Rows != c.Rows:
+		err = fmt.Errorf("%w: %d rows of run %q, and the certificate says %d of run %q", ErrManifest, m.Rows, m.Run,
+			c.Rows, c.Run)
+	case !m.Has(schemaFile) || !m.Has(rowsFile):
+		err = fmt.Errorf("%w: it does not list %s and %s", ErrManifest, schemaFile, rowsFile)
+	}
+	return m, raw, err
+}
+
+// Has says whether a file is listed.
+func (m Manifest) Has(name string) bool {
+	return slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == name })
+}
+
+// Check compares a file of a folder with what the manifest lists.
+func (f File) Check(folder fs.FS) error {
+	r, err := folder.Open(f.Name)
+	if err != nil {
+		return fmt.Errorf("%w: %s is missing: %w", ErrManifest, f.Name, err)
+	}
+	defer r.Close()
+	sum, n, err := digest(io.LimitReader(r, f.Bytes+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: read %s: %w", ErrManifest, f.Name, err)
+	case n != f.Bytes || sum != f.SHA256:
+		return fmt.Errorf("%w: %s was altered or replaced: it is not the file that the run gave out", ErrManifest,
+			f.Name)
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package proof
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/certs/attest"
+)
+
+// Signatures are those of a run's ledger and of what it gave out.
+type Signatures struct {
+	// Ledger are signatures of the ledger's last entry: by the aggregator, and by sites.
+	Ledger []attest.Signature `json:"ledger"`
+	// Reports are those that may be passed on. They are signed, and no part of the manifest: they can be made again.
+	Reports []File `json:"reports"`
+	// Release is the student's, of manifest, certificate and reports; nil where who made the rows had no certificate.
+	Release *attest.Signature `json:"release,omitempty"`
+}
+
+// maxSignatures bounds the bytes of a file: a signature has some 1.5 KiB with its certificates.
+const maxSignatures = 32 << 20
+
+// ErrSignatures is what errors.Is finds where signatures are malformed.
+var ErrSignatures = errors.New("not the signatures of a run")
+
+// Canonical is the one text of signatures.
+func (s Signatures) Canonical() ([]byte, error) {
+	raw, err := json.MarshalIndent(s, "", " ")
+	return append(raw, '\n'), err
+}
+
+// ParseSignatures reads the text of signatures, and no other text that would mean the same.
+func ParseSignatures(raw []byte) (s Signatures, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err = d.Decode(&s); err == nil {
+		err = validFiles(s.Reports)
+	}
+	if err == nil {
+		var canonical []byte
+		if canonical, err = s.Canonical(); err == nil && !bytes.Equal(raw, canonical) {
+			err = errors.New("it is not as it was written")
+		}
+	}
+	if err != nil {
+		return s, fmt.Errorf("%w: %s: %w; ask for the file again", ErrSignatures, SignaturesFile, err)
+	}
+	return s, nil
+}
+
+// ReleaseOf is what a student signs: the texts of manifest and certificate, and reports.
+func ReleaseOf(run string, manifest, certificate []byte, reports []File) attest.Statement {
+	var lines []string
+	for _, f := range reports {
+		lines = append(lines, f.SHA256+" "+f.Name)
+	}
+	return attest.Release(run, sumOf(manifest), sumOf(certificate), lines...)
+}
+
+// FileOf lists a file by its text.
+func FileOf(name string, text []byte) File {
+	return File{Name: name, Bytes: int64(len(text)), SHA256: sumOf(text)}
+}
+
+func sumOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,403 @@
+package proof
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/certificate"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/attest"
+	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
+)
+
+// State is what a check came to.
+type State string
+
+// The states of a check, from good to bad.
+const (
+	// Proven: it follows from what somebody signed whom the authority knows, or from arithmetic.
+	Proven State = "proven"
+	// Stated: somebody says so, and nothing here could show otherwise.
+	Stated State = "stated"
+	// Unsigned: it holds by itself, and nobody whom the reader named signed it: anybody can have made it.
+	Unsigned State = "unsigned"
+	// Missing: somebody who should have signed did not.
+	Missing State = "missing"
+	// Failed: it does not hold.
+	Failed State = "failed"
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	What  string `json:"what"` // a file, or a claim
+	State State  `json:"state"`
+	By    string `json:"by,omitempty"` // whose word it is
+	Says  string `json:"says"`         // what that comes to, or what is wrong and what to do
+}
+
+// Findings are all checks of a folder, in their order.
+type Findings struct {
+	Run    string  `json:"run,omitempty"`
+	Checks []Check `json:"checks"`
+	// Certificate is the one that was found, nil where it could not be read.
+	Certificate *certificate.Certificate `json:"-"`
+}
+
+// Worst is the worst state of a check; stated ones count as proven.
+func (f Findings) Worst() State {
+	order := []State{Proven, Unsigned, Missing, Failed}
+	worst := 0
+	for _, c := range f.Checks {
+		worst = max(worst, slices.Index(order, c.State))
+	}
+	return order[worst]
+}
+
+// Err is the first check that failed, nil where none did.
+func (f Findings) Err() error {
+	for _, c := range f.Checks {
+		if c.State == Failed {
+			return fmt.Errorf("%s: %s", c.What, c.Says)
+		}
+	}
+	return nil
+}
+
+func (f *Findings) add(what string, state State, by, says string) {
+	f.Checks = append(f.Checks, Check{What: what, State: state, By: by, Says: says})
+}
+
+func (f *Findings) fail(what string, err error) { f.add(what, Failed, "", err.Error()) }
+
+// Verify checks a folder of a run: its files, its certificate, the ledger, signatures. authorities are those that
+// the reader trusts, nil for none: then nothing is proven, as whoever made the files can have made the signatures.
+func Verify(folder fs.FS, authorities *x509.CertPool) Findings {
+	v := &verification{folder: folder, authorities: authorities}
+	if v.readCertificate() && v.readLedger() {
+		v.readSignatures()
+		v.checkLedgerSignatures()
+		v.checkManifest()
+		v.checkRows()
+		v.checkRelease()
+		v.stated()
+	}
+	return v.Findings
+}
+
+// CheckFiles checks the files of a folder against its manifest, and that against a certificate, which was verified.
+func CheckFiles(folder fs.FS, c certificate.Certificate) error {
+	m, _, err := ReadManifest(folder, c)
+	for _, f := range m.Files {
+		if err == nil {
+			err = f.Check(folder)
+		}
+	}
+	return err
+}
+
+// verification is one folder's, under way.
+type verification struct {
+	Findings
+	folder      fs.FS
+	authorities *x509.CertPool
+
+	certificate    certificate.Certificate
+	certificateRaw []byte
+	manifest       Manifest
+	manifestRaw    []byte
+	ledger         ledger.Verification
+	run            ledger.RunTotal
+	signatures     Signatures
+	sealed         bool // the manifest is the one that the run was closed with
+}
+
+// read reads a file of the folder, up to a size.
+func (v *verification) read(name string, most int64) ([]byte, bool) {
+	raw, err := readFile(v.folder, name, most)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s is missing: ask for the whole folder, or make a bundle of it with conclave bundle", name)
+	}
+	if err != nil {
+		v.fail(name, err)
+	}
+	return raw, err == nil
+}
+
+func readFile(folder fs.FS, name string, most int64) ([]byte, error) {
+	f, err := folder.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(raw)) > most {
+		err = fmt.Errorf("%s is larger than %d bytes, which none is", name, most)
+	}
+	return raw, err
+}
+
+func (v *verification) readCertificate() bool {
+	raw, ok := v.read(certFile, 1<<20)
+	if !ok {
+		return false
+	}
+	c, err := certificate.Parse(raw)
+	if err != nil {
+		v.fail(certFile, err)
+		return false
+	}
+	v.certificate, v.certificateRaw, v.Run, v.Certificate = c, raw, c.Run, &c
+	return true
+}
+
+// maxLedger bounds a ledger, in bytes: one of a million releases has some 500 MiB.
+const maxLedger = 2 << 30
+
+func (v *verification) readLedger() bool {
+	raw, ok := v.read(ledgerFile, maxLedger)
+	if !ok {
+		return false
+	}
+	verified, err := ledger.VerifyStrict(bytes.NewReader(raw))
+	if err != nil && !errors.Is(err, ledger.ErrUnclosed) { // another run of the dataset may be open
+		v.fail(ledgerFile, err)
+		return false
+	}
+	v.ledger, v.run = verified, verified.Runs[v.certificate.Run]
+	v.add(ledgerFile, Proven, "arithmetic", fmt.Sprintf("%d entries are chained, each at its price, within the budgets",
+		verified.Entries))
+	if err := v.certificate.Against(verified, raw); err != nil {
+		v.fail(certFile, err)
+		return false
+	}
+	v.add(certFile, Proven, "the ledger", fmt.Sprintf("(%v, %v)-DP of run %q, by pipeline %s, with %d teachers",
+		v.certificate.Epsilon, v.certificate.Delta, v.certificate.Run, v.certificate.Pipeline, v.certificate.Teachers))
+	return true
+}
+
+func (v *verification) readSignatures() {
+	raw, ok := v.read(SignaturesFile, maxSignatures)
+	if !ok {
+		return
+	}
+	var err error
+	if v.signatures, err = ParseSignatures(raw); err != nil {
+		v.fail(SignaturesFile, err)
+	}
+}
+
+// believe checks a signature of a statement by somebody in a role, whose name is looked at by the caller, and that
+// its certificate was valid on a day. Without authorities it returns false and no error.
+func (v *verification) believe(g attest.Signature, s attest.Statement, role certs.Role, day string) (by attest.Signer,
+	believed bool, err error) {
+	by, err = g.Check(s)
+	if err == nil && by.Role != role {
+		err = fmt.Errorf("it is by %v, and not by a certificate of role %s", by.Identity, role)
+	}
+	if err != nil || v.authorities == nil {
+		return by, false, err
+	}
+	return by, true, by.Under(v.authorities, day)
+}
+
+// state is that of what somebody signed.
+func (v *verification) state(believed bool) State {
+	if believed {
+		return Proven
+	}
+	return Unsigned
+}
+
+// checkLedgerSignatures checks that the aggregator and every site of the roster signed the ledger's end.
+func (v *verification) checkLedgerSignatures() {
+	head := attest.Head(v.ledger.Dataset, uint64(v.ledger.Entries), v.ledger.Head)
+	missing := map[string]bool{}
+	for _, s := range v.certificate.Roster {
+		missing[s.Site] = true
+	}
+	aggregator := false
+	for i, g := range v.signatures.Ledger {
+		role := certs.RoleNode
+		if by, err := g.Check(head); err == nil && by.Role == certs.RoleAggregator {
+			role = certs.RoleAggregator
+		}
+		by, believed, err := v.believe(g, head, role, v.run.Ended)
+		if err == nil && role == certs.RoleNode {
+			err = v.isMember(by)
+		}
+		switch {
+		case err != nil:
+			v.fail(SignaturesFile, fmt.Errorf("signature %d of the ledger: %w", i+1, err))
+		case role == certs.RoleAggregator:
+			aggregator = true
+			v.add("the ledger's end", v.state(believed), by.Identity.String(), "is the end of the ledger that it keeps")
+		case missing[by.Name]:
+			delete(missing, by.Name)
+			v.add("the ledger's end", v.state(believed), by.Identity.String(), "is the end of the ledger that it "+
+				"was shown")
+		default: // a site that came later, or another node of one
+			v.add("the ledger's end", v.state(believed), by.Identity.String(), "signed too, and was not asked first")
+		}
+	}
+	if !aggregator {
+		v.add(SignaturesFile, Missing, "", "the aggregator did not sign the ledger's end: whoever made the ledger, "+
+			"nobody "+
+			"stands for it; ask for the files again")
+	}
+	for _, s := range v.certificate.Roster {
+		if missing[s.Site] {
+			v.add(SignaturesFile, Missing, "", fmt.Sprintf("site %q did not sign the ledger's end: it may have "+
+				"been shown "+
+				"another ledger, or was not there at the run's end; run the student again when it is "+
+				"connected", s.Site))
+		}
+	}
+	if len(v.certificate.Roster) == 0 && v.run.Releases > 0 {
+		v.add(ledgerFile, Failed, "", "the run has releases and no roster, so that no site can stand for the ledger")
+	}
+}
+
+// isMember checks that a signature of a masked run's site is by the key that the run's spec names.
+func (v *verification) isMember(by attest.Signer) error {
+	if v.run.Masked == nil {
+		return nil
+	}
+	for _, m := range v.run.Masked.Members {
+		if m.Site == by.Name && m.Key.Hex() != by.Fingerprint {
+			return fmt.Errorf("site %q signed with another key than the one that the masked run names", by.Name)
+		}
+	}
+	return nil
+}
+
+func (v *verification) checkManifest() {
+	m, raw, err := ReadManifest(v.folder, v.certificate)
+	if err != nil {
+		v.fail(ManifestFile, err)
+		return
+	}
+	v.manifest, v.manifestRaw = m, raw
+	v.sealed = v.run.Manifest == sumOf(raw)
+	if v.sealed {
+		v.add(ManifestFile, Proven, "the ledger", "the run was closed with this list of files")
+	}
+	whole := true
+	for _, f := range m.Files {
+		if err := f.Check(v.folder); err != nil {
+			v.fail(f.Name, err)
+			whole = false
+		}
+	}
+	if whole {
+		v.add(fmt.Sprintf("%d files", len(m.Files)), Proven, "the manifest", "are those that it lists, byte by byte")
+	}
+}
+
+// checkRows checks schema and number of rows against certificate and ledger.
+func (v *verification) checkRows() {
+	if v.manifestRaw == nil {
+		return
+	}
+	raw, ok := v.read(schemaFile, 4<<20)
+	if !ok {
+		return
+	}
+	schema, err := partition.ParseSchema(raw)
+	if err != nil {
+		v.fail(schemaFile, err)
+		return
+	}
+	if schema.SHA256 != v.certificate.SchemaSHA256 {
+		v.fail(schemaFile, fmt.Errorf("its SHA-256 is %s, and the run was opened with %s", schema.SHA256,
+			v.certificate.SchemaSHA256))
+		return
+	}
+	v.add(schemaFile, Proven, "the ledger", "is the schema that the run was opened with")
+	rows, err := v.folder.Open(rowsFile)
+	if err != nil {
+		return // the manifest's check said so
+	}
+	defer rows.Close()
+	table, err := tabular.DecodeCSV(schema, rows, rowsFile, tabular.Options{Weights: true})
+	switch {
+	case err != nil:
+		v.fail(rowsFile, err)
+	case table.Len() != v.certificate.Rows:
+		v.fail(rowsFile, fmt.Errorf("it has %d rows, and the certificate says %d", table.Len(), v.certificate.Rows))
+	default:
+		v.add(rowsFile, Proven, "arithmetic", fmt.Sprintf("%d rows obey the schema", table.Len()))
+	}
+}
+
+// checkRelease checks the student's signature of manifest and certificate.
+func (v *verification) checkRelease() {
+	if v.manifestRaw == nil {
+		return
+	}
+	g := v.signatures.Release
+	if g == nil {
+		state, says := Unsigned, "nobody signed manifest and certificate"
+		if v.authorities != nil {
+			state = Missing
+		}
+		if !v.sealed {
+			says += ", and the run was closed with another list: free stages made these rows later, or somebody " +
+				"else did"
+		}
+		v.add(SignaturesFile, state, "", says+"; ask who gave them out to sign, or take the files of the run itself")
+		return
+	}
+	released := ReleaseOf(v.certificate.Run, v.manifestRaw, v.certificateRaw, v.signatures.Reports)
+	by, believed, err := v.believe(*g, released, certs.RoleStudent, v.run.Ended)
+	if err != nil {
+		v.fail(SignaturesFile, fmt.Errorf("the signature of manifest and certificate: %w", err))
+		return
+	}
+	says := "gave out these files with this certificate"
+	if !v.sealed {
+		says += ", by stages at no cost after the run was closed with another list"
+	}
+	if by.Name != v.certificate.Student {
+		says += fmt.Sprintf("; the run was asked for by student %q", v.certificate.Student)
+	}
+	v.add("manifest and certificate", v.state(believed), by.Identity.String(), says)
+	for _, f := range v.signatures.Reports {
+		if err := f.Check(v.folder); err != nil {
+			v.fail(f.Name, fmt.Errorf("%w: put back the one that was signed", err))
+			continue
+		}
+		v.add(f.Name, v.state(believed), by.Identity.String(), "is the report that it signed")
+	}
+}
+
+// stated names what nothing here can show.
+func (v *verification) stated() {
+	if v.manifestRaw == nil {
+		return
+	}
+	c := v.certificate
+	v.add("the rows come out of the model", Stated, "the student", "and the model out of the releases in the "+
+		"ledger: no "+
+		"signature can show that; a student that lies can give out other rows")
+	v.add("what sites hold", Stated, "the sites", "that records are real, and that "+unitWords(c.Unit)+
+		" lies in one partition of one site")
+	fields := slices.DeleteFunc(slices.Clone(certificate.Stated), func(s string) bool {
+		return s == "rows" || s == "manifest_sha256"
+	})
+	v.add(certFile, Stated, "the student", strings.Join(fields, ", "))
+}
+
+func unitWords(unit string) string {
+	if unit == partition.UnitRecord {
+		return "each record"
+	}
+	return "each value of column " + unit
+}

@@ -1,0 +1,160 @@
+package results
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/conclave-dp/conclave/internal/certificate"
+	"github.com/conclave-dp/conclave/internal/certs/attest"
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/proof"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
+)
+
+// Sealing is how a run ends, and who stands for what it gives out.
+type Sealing struct {
+	// Closed is the SHA-256 of the list of files that the run was closed with before, nil where it was not.
+	Closed []byte
+	// Close closes the run with the SHA-256 of the list of its files, and returns that of the first time that it was
+	// closed, its ledger, and signatures of the last entry.
+	Close func(ctx context.Context, manifest []byte) (Ended, error)
+	// Sign signs as the student; nil where the results are made without a cluster.
+	Sign func(attest.Statement) (attest.Signature, error)
+}
+
+// Ended is what is known of a run that was closed.
+type Ended struct {
+	Manifest   []byte // that it was closed with; not looked at where Free
+	Ledger     [][]byte
+	Signatures []attest.Signature
+	// Free says that the results are made of a run that was closed before, at no cost.
+	Free bool
+}
+
+// sealed is a run that was closed with the list of files that lies in its folder.
+type sealed struct {
+	Ended
+	manifest []byte // the list
+}
+
+// seal writes rows and model, lists them, and closes the run with the list. Where the run was closed with a list before
+// the student was stopped, the files of that are kept if they are all there: those that would be made now may differ
+// in the last bits.
+func (r *Release) seal(ctx context.Context, out map[string]string, synthetic *partition.Table) (sealed,
+	*partition.Table, error) {
+	if r.Sealing.Closed != nil {
+		if kept, manifest := r.kept(out); kept != nil {
+			ended, err := r.Sealing.Close(ctx, r.Sealing.Closed)
+			return sealed{ended, manifest}, kept, err
+		}
+	}
+	if err := r.writeRows(out, synthetic); err != nil {
+		return sealed{}, nil, err
+	}
+	m, err := proof.MakeManifest(r.Run, synthetic.Len(), r.Out, givenOut(r.Out, out))
+	if err != nil {
+		return sealed{}, nil, err
+	}
+	manifest, err := m.Canonical()
+	if err != nil {
+		return sealed{}, nil, err
+	}
+	if err := writeText(out["manifest"], manifest); err != nil {
+		return sealed{}, nil, err
+	}
+	sum := sha256.Sum256(manifest)
+	ended, err := r.Sealing.Close(ctx, sum[:])
+	if err == nil && !ended.Free && !bytes.Equal(ended.Manifest, sum[:]) {
+		err = fmt.Errorf("run %q was closed with other files than those that lie in %s now, and they cannot be made "+
+			"again as they were; put back synthetic.csv, model and %s of the first "+
+			"time", r.Run, r.Out, proof.ManifestFile)
+	}
+	return sealed{ended, manifest}, synthetic, err
+}
+
+// kept are the rows in the folder, with the list of its files, if that is the one that the run was closed with and all
+// files are as it says; nil otherwise.
+func (r *Release) kept(out map[string]string) (*partition.Table, []byte) {
+	raw, err := os.ReadFile(out["manifest"])
+	if sum := sha256.Sum256(raw); err != nil || !bytes.Equal(sum[:], r.Sealing.Closed) {
+		return nil, nil
+	}
+	m, err := proof.ParseManifest(raw)
+	if err != nil {
+		return nil, nil
+	}
+	for _, f := range m.Files {
+		if f.Check(os.DirFS(r.Out)) != nil {
+			return nil, nil
+		}
+	}
+	table, err := tabular.Read(r.Schema, out["synthetic"], tabular.Options{Weights: true})
+	if err != nil {
+		return nil, nil
+	}
+	return table, raw
+}
+
+// givenOut are the names, in its folder, of the files that a run gives out: rows, images and the model.
+func givenOut(folder string, out map[string]string) (names []string) {
+	for _, what := range []string{"synthetic", "images", "labels", "samples"} {
+		if path, ok := out[what]; ok {
+			names = append(names, filepath.Base(path))
+		}
+	}
+	for _, path := range pipeline.ModelFiles(out["model"]) {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			names = append(names, "model/"+filepath.Base(path))
+		}
+	}
+	return names
+}
+
+// sign writes who stands for the ledger's end, and for manifest, certificate and reports.
+func (s Sealing) sign(path string, of sealed, c certificate.Certificate, reports []proof.File) error {
+	signatures := proof.Signatures{Ledger: of.Signatures, Reports: reports}
+	if s.Sign != nil {
+		text, err := c.Canonical()
+		if err != nil {
+			return err
+		}
+		g, err := s.Sign(proof.ReleaseOf(c.Run, of.manifest, text, reports))
+		if err != nil {
+			return fmt.Errorf("sign what is given out: %w", err)
+		}
+		signatures.Release = &g
+	}
+	text, err := signatures.Canonical()
+	if err != nil {
+		return err
+	}
+	return writeText(path, text)
+}
+
+func hexSum(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// EndedIn is the end of the run whose results lie in a folder.
+func EndedIn(folder string) (Ended, error) {
+	files := Files(folder, nil)
+	raw, err := os.ReadFile(files["ledger"])
+	if err != nil {
+		return Ended{}, fmt.Errorf("read the ledger: %w", err)
+	}
+	text, err := os.ReadFile(files["signatures"])
+	if err != nil {
+		return Ended{}, fmt.Errorf("read the signatures of the ledger: %w", err)
+	}
+	signatures, err := proof.ParseSignatures(text)
+	return Ended{Ledger: LedgerLines(raw), Signatures: signatures.Ledger, Free: true}, err
+}

@@ -33,6 +33,7 @@ type scenario struct {
 	// units are the class counts of world 0. World 1 lacks a unit of class 0.
 	units     [2]int64
 	statistic statistic
+	masked    *masked // nil where the aggregator sees the answers
 }
 
 // Worst-case votes. Where the winner alone is released, the moved vote has to
@@ -54,6 +55,7 @@ var makers = []struct {
 	{"lnmax-winner", privacy.LNMax, func(s *scenario, b privacy.Budget) error { return s.lnmax(b, false) }},
 	{"lnmax-histogram", privacy.LNMax, func(s *scenario, b privacy.Budget) error { return s.lnmax(b, true) }},
 	{"class-counts", privacy.Laplace, (*scenario).classCounts},
+	{"masked", privacy.Gaussian, (*scenario).maskedCounts},
 }
 
 // Cases returns the names of the cases that can be audited.
@@ -66,7 +68,7 @@ func Cases() []string {
 }
 
 // Select returns the cases that a word names: all, a mechanism as the ledger
-// calls it (gnmax, confident-gnmax, lnmax, laplace), or one case.
+// calls it (gnmax, confident-gnmax, lnmax, laplace, gaussian), or one case.
 func Select(word string) ([]string, error) {
 	var names []string
 	for _, m := range makers {
@@ -75,8 +77,8 @@ func Select(word string) ([]string, error) {
 		}
 	}
 	if names == nil {
-		return nil, fmt.Errorf("%q is no mechanism: use all, gnmax, confident-gnmax, lnmax, laplace, or one case of %s",
-			word, strings.Join(Cases(), ", "))
+		return nil, fmt.Errorf("%q is no mechanism: use all, gnmax, confident-gnmax, lnmax, laplace, gaussian, or one "+
+			"case of %s", word, strings.Join(Cases(), ", "))
 	}
 	return names, nil
 }

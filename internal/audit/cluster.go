@@ -35,10 +35,13 @@ type cluster struct {
 	// serving ends when the server does, by itself or not.
 	serving context.Context
 	sites   map[string]*grpc.ClientConn
+	relay   *relay // to which real nodes talk
 }
 
-// newCluster starts a cluster that serves datasets, each with a budget.
-func newCluster(ctx context.Context, o Options, datasets []string, budget privacy.Budget) (_ *cluster, err error) {
+// newCluster starts a cluster that serves datasets, each with a budget, to sites.
+func newCluster(ctx context.Context, o Options, datasets, sites []string, budget privacy.Budget) (
+	_ *cluster, err error,
+) {
 	// A short path: etcd listens on a Unix socket below it.
 	dir, err := os.MkdirTemp(o.Dir, "audit")
 	if err != nil {
@@ -50,13 +53,16 @@ func newCluster(ctx context.Context, o Options, datasets []string, budget privac
 			err = errors.Join(err, c.close())
 		}
 	}()
-	if err := c.issue(); err != nil {
+	if err := errors.Join(c.issue(sites), c.writeRecords()); err != nil {
 		return nil, err
 	}
 	config := aggregator.DefaultConfig()
 	config.Name, config.Listen = aggregatorName, "127.0.0.1:0"
 	config.TLS = c.files(certs.RoleAggregator, aggregatorName)
 	config.Etcd.Embedded, config.Etcd.Dir = true, filepath.Join(dir, "etcd")
+	// One student opens all runs, which is more than others may.
+	config.MaxRuns = len(datasets) * batch
+	config.MaxQuestions = config.MaxRuns * voteRounds * voteQueries
 	for _, name := range datasets {
 		config.Datasets = append(config.Datasets, aggregator.DatasetConfig{
 			Name: name, SchemaSHA256: schemaSHA256, Unit: unit, Budget: budget,
@@ -73,12 +79,13 @@ func newCluster(ctx context.Context, o Options, datasets []string, budget privac
 		end(fmt.Errorf("the aggregator ended: %w", errors.Join(err, context.Canceled)))
 		c.served <- err
 	}()
-	for _, site := range []string{fixedSite, movedSite} {
+	for _, site := range sites {
 		if c.sites[site], err = dialSite(c.address(), c.files(certs.RoleNode, site)); err != nil {
 			return nil, err
 		}
 	}
-	return c, nil
+	c.relay, err = newRelay(c.files(certs.RoleAggregator, aggregatorName), c.sites)
+	return c, err
 }
 
 func (c *cluster) address() string { return c.server.Addr().String() }
@@ -89,14 +96,16 @@ func (c *cluster) files(role certs.Role, name string) certs.Files {
 	return certs.IssuedFiles(c.certs(), role, name)
 }
 
-func (c *cluster) issue() error {
-	return errors.Join(
+func (c *cluster) issue(sites []string) error {
+	errs := []error{
 		authority.Create(c.certs()),
 		authority.Issue(c.certs(), certs.RoleAggregator, aggregatorName, []string{"127.0.0.1"}, validity),
 		authority.Issue(c.certs(), certs.RoleStudent, studentName, nil, validity),
-		authority.Issue(c.certs(), certs.RoleNode, fixedSite, nil, validity),
-		authority.Issue(c.certs(), certs.RoleNode, movedSite, nil, validity),
-	)
+	}
+	for _, site := range sites {
+		errs = append(errs, authority.Issue(c.certs(), certs.RoleNode, site, nil, validity))
+	}
+	return errors.Join(errs...)
 }
 
 // student dials as students do. Nothing is read or written outside the
@@ -111,6 +120,7 @@ func (c *cluster) student() (*student.Client, error) {
 // close ends everything and removes the cluster's folder.
 func (c *cluster) close() error {
 	var errs []error
+	c.relay.close()
 	for _, conn := range c.sites {
 		if conn != nil {
 			errs = append(errs, conn.Close())

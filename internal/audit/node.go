@@ -16,7 +16,7 @@ import (
 )
 
 // The sites. Fixed hosts all teachers but one and votes the same in both worlds;
-// moved hosts the one that differs.
+// moved hosts the one that differs. So it is with units.
 const (
 	fixedSite = "fixed"
 	movedSite = "moved"
@@ -87,9 +87,11 @@ func join(ctx context.Context, conn *grpc.ClientConn, site, dataset string,
 	}
 }
 
-// work answers every round from the script until the stream ends, and says why
-// it did; nil after ctx.
-func work(ctx context.Context, stream conclavev1.TeacherService_WorkClient, s script) error {
+// replies are what a node says to messages; nil is nothing.
+type replies func(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, error)
+
+// work replies to messages until the stream ends, and says why it did; nil after ctx.
+func work(ctx context.Context, stream conclavev1.TeacherService_WorkClient, reply replies) error {
 	for {
 		m, err := stream.Recv()
 		if ctx.Err() != nil {
@@ -98,48 +100,58 @@ func work(ctx context.Context, stream conclavev1.TeacherService_WorkClient, s sc
 		if err != nil {
 			return fmt.Errorf("stream of a scripted node: %w", err)
 		}
-		if p := m.GetPermit(); p != nil {
-			if err := say(ctx, stream, m, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Permitted{
-				Permitted: &conclavev1.Permitted{Run: p.GetRun(), Round: p.GetRound()},
-			}}); err != nil {
-				return err
-			}
-		}
-		part := m.GetPart()
-		if part == nil {
-			continue // a withdrawal, or entries of the ledger
-		}
-		if part.GetParts() != 1 {
-			return fmt.Errorf("round %d of run %q came in %d parts; the audit asks small ones",
-				part.GetRound(), part.GetRun(), part.GetParts())
-		}
-		round := new(conclavev1.Round)
-		if err := proto.Unmarshal(part.GetData(), round); err != nil {
-			return fmt.Errorf("read round %d of run %q: %w", part.GetRound(), part.GetRun(), err)
-		}
-		if err := say(ctx, stream, m, s.answer(round)); err != nil {
+		answer, err := reply(m)
+		if err != nil {
 			return err
+		}
+		if answer == nil {
+			continue
+		}
+		answer.Attempt = m.GetAttempt()
+		if err := stream.Send(answer); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+			return fmt.Errorf("answer of a scripted node: %w", err)
 		}
 	}
 }
 
-// say answers a message.
-func say(
-	ctx context.Context, stream conclavev1.TeacherService_WorkClient, to *conclavev1.WorkResponse,
-	answer *conclavev1.WorkRequest,
-) error {
-	answer.Attempt = to.GetAttempt()
-	if err := stream.Send(answer); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
-		return fmt.Errorf("answer of a scripted node: %w", err)
+// reply permits every run, and answers every round.
+func (s script) reply(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, error) {
+	if p := m.GetPermit(); p != nil {
+		return permitted(p, nil), nil
 	}
-	return nil
+	if m.GetPart() == nil {
+		return nil, nil // a withdrawal, or entries of the ledger
+	}
+	round, err := whole(m.GetPart())
+	if err != nil {
+		return nil, err
+	}
+	return s.answer(round), nil
+}
+
+// permitted permits what is asked, with a key where it is masked.
+func permitted(p *conclavev1.Permit, key *conclavev1.RunKey) *conclavev1.WorkRequest {
+	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Permitted{
+		Permitted: &conclavev1.Permitted{Run: p.GetRun(), Round: p.GetRound(), Key: key},
+	}}
+}
+
+// whole is a round that came in one part.
+func whole(part *conclavev1.RoundPart) (*conclavev1.Round, error) {
+	if part.GetParts() != 1 {
+		return nil, fmt.Errorf("round %d of run %q came in %d parts; the audit asks small ones",
+			part.GetRound(), part.GetRun(), part.GetParts())
+	}
+	round := new(conclavev1.Round)
+	if err := proto.Unmarshal(part.GetData(), round); err != nil {
+		return nil, fmt.Errorf("read round %d of run %q: %w", part.GetRound(), part.GetRun(), err)
+	}
+	return round, nil
 }
 
 func (s script) answer(r *conclavev1.Round) *conclavev1.WorkRequest {
 	if r.GetSum() != nil {
-		return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
-			Run: r.GetRun(), Round: r.GetNumber(), Values: s.counts,
-		}}}
+		return vector(r, s.counts)
 	}
 	queries := int(r.GetVotes().GetQueries())
 	// One bit per vote, low bits first, a row of whole bytes for each teacher.
@@ -152,5 +164,12 @@ func (s script) answer(r *conclavev1.Round) *conclavev1.WorkRequest {
 	}
 	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
 		Run: r.GetRun(), Round: r.GetNumber(), Teachers: uint32(len(s.votes)), Queries: uint32(queries), Packed: packed,
+	}}}
+}
+
+// vector is an answer to a round that asks for a sum.
+func vector(r *conclavev1.Round, values []int64) *conclavev1.WorkRequest {
+	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
+		Run: r.GetRun(), Round: r.GetNumber(), Values: values,
 	}}}
 }

@@ -15,6 +15,9 @@ import (
 // share of the noise it is charged for, on the votes of both worlds.
 func (s *scenario) simulated(t *testing.T, src *gnmax.Source, runs int, share float64) (trials [2][]float64) {
 	t.Helper()
+	if s.masked != nil {
+		return s.simulatedColluders(t, src, runs, share)
+	}
 	m, whole := s.planned.Mechanism, s.planned.Variant == privacy.Histogram
 	var answers gnmax.Mechanism
 	var err error
@@ -36,6 +39,28 @@ func (s *scenario) simulated(t *testing.T, src *gnmax.Source, runs int, share fl
 			x, err := s.statistic(releases)
 			testkit.Must(t, err)
 			trials[world] = append(trials[world], x)
+		}
+	}
+	return trials
+}
+
+// simulatedColluders makes those of [ViewColluders]: what the shares of honest sites hide.
+func (s *scenario) simulatedColluders(t *testing.T, src *gnmax.Source, runs int, share float64) (
+	trials [2][]float64,
+) {
+	t.Helper()
+	honest := len(s.masked.honest)
+	sum := testkit.Value(gnmax.NewGaussianSum(countScale, share*s.planned.Mechanism.Sigma))
+	drawn := testkit.Value(sum.Share(honest))
+	noise := make([]int64, honest*s.rounds)
+	for world := range trials {
+		for range runs {
+			testkit.Must(t, drawn.Draw(src, noise))
+			x := 0.0
+			for _, e := range noise {
+				x += float64(e)
+			}
+			trials[world] = append(trials[world], x/countScale-float64(world*s.rounds))
 		}
 	}
 	return trials

@@ -10,7 +10,9 @@ import (
 // Result is what the audit of one case found.
 type Result struct {
 	// Case is one of [Cases], Mechanism the kind of the events it is about.
-	Case      string       `json:"case"`
+	Case string `json:"case"`
+	// View is what of a masked run was looked at; empty where it is the releases of a run without masks.
+	View      View         `json:"view,omitempty"`
 	Mechanism privacy.Kind `json:"mechanism"`
 	// Events are the cost of one run as its ledger has it, with every question of
 	// a Confident-GNMax counted as answered: what the budget's filter reserved
@@ -21,7 +23,8 @@ type Result struct {
 	Queries int `json:"queries"`
 	// Runs is the number of runs in each of the two worlds.
 	Runs int `json:"runs"`
-	// Epsilon is the claim of one run at Delta, proven for Events by Accountant.
+	// Epsilon is the claim of one run at Delta, proven for Events by Accountant. Of answers under masks it is
+	// zero at a delta of zero, and the accountant is [AccountantMasks].
 	Epsilon    float64 `json:"epsilon"`
 	Delta      float64 `json:"delta"`
 	Accountant string  `json:"accountant"`
@@ -35,11 +38,25 @@ type Result struct {
 	Seconds   float64 `json:"seconds"`
 }
 
+// AccountantMasks says that a claim does not rest on the events: what is under masks shows nothing.
+const AccountantMasks = "masks"
+
+// Name is that of the case and its view.
+func (r Result) Name() string {
+	if r.View == "" {
+		return r.Case
+	}
+	return r.Case + "-" + string(r.View)
+}
+
 // Verdict is the result in words.
 func (r Result) Verdict() string {
 	if r.Violation {
-		return fmt.Sprintf("VIOLATION: epsilon is at least %.3f, the ledger claims %.3f",
-			r.LowerBound.Epsilon, r.Epsilon)
+		claims := "the ledger claims"
+		if r.Accountant == AccountantMasks {
+			claims = "masks claim"
+		}
+		return fmt.Sprintf("VIOLATION: epsilon is at least %.3f, %s %.3f", r.LowerBound.Epsilon, claims, r.Epsilon)
 	}
 	return "no violation seen"
 }
@@ -49,29 +66,32 @@ func Violated(results []Result) error {
 	var names []string
 	for _, r := range results {
 		if r.Violation {
-			names = append(names, r.Case)
+			names = append(names, r.Name())
 		}
 	}
 	if names == nil {
 		return nil
 	}
-	return fmt.Errorf("the privacy claim does not hold for %s: the releases tell neighbouring datasets apart better "+
-		"than the ledger allows; release nothing with this program, and report it", strings.Join(names, ", "))
+	return fmt.Errorf("the privacy claim does not hold for %s: what can be seen tells neighbouring datasets apart "+
+		"better than is claimed; release nothing with this program, and report it", strings.Join(names, ", "))
 }
 
-// judge compares what the trials prove with what the ledger's events claim.
-func judge(trials [2][]float64, events []privacy.Event, delta, confidence float64) (Result, error) {
-	claim, err := privacy.Account(events, delta)
-	if err != nil {
-		return Result{}, fmt.Errorf("account for the events of a run: %w", err)
+// judge compares what the trials of a view prove with what is claimed: by the ledger's events, or that nothing shows.
+func judge(trials [2][]float64, events []privacy.Event, v View, o Options) (Result, error) {
+	claim := privacy.Price{Accountant: AccountantMasks}
+	if v != ViewAnswers {
+		var err error
+		if claim, err = privacy.Account(events, o.Delta); err != nil {
+			return Result{}, fmt.Errorf("account for the events of a run: %w", err)
+		}
 	}
-	bound, err := LowerBound(trials, delta, confidence)
+	bound, err := LowerBound(trials, claim.Delta, o.Confidence)
 	if err != nil {
 		return Result{}, err
 	}
 	return Result{
-		Events: events, Runs: min(len(trials[0]), len(trials[1])),
-		Epsilon: claim.Epsilon, Delta: delta, Accountant: claim.Accountant,
-		LowerBound: bound, Confidence: confidence, Violation: bound.Epsilon > claim.Epsilon,
+		View: v, Events: events, Runs: min(len(trials[0]), len(trials[1])),
+		Epsilon: claim.Epsilon, Delta: claim.Delta, Accountant: claim.Accountant,
+		LowerBound: bound, Confidence: o.Confidence, Violation: bound.Epsilon > claim.Epsilon,
 	}, nil
 }

@@ -28,7 +28,7 @@ func Command() *cobra.Command {
 	o := audit.DefaultOptions()
 	f := c.Flags()
 	mechanism := f.String("mechanism", "all",
-		"all, gnmax, confident-gnmax, lnmax, laplace, or one case: "+strings.Join(audit.Cases(), ", "))
+		"all, gnmax, confident-gnmax, lnmax, laplace, gaussian, or one case: "+strings.Join(audit.Cases(), ", "))
 	f.IntVar(&o.Runs, "runs", o.Runs, "runs of each case in each of the two worlds")
 	f.Float64Var(&o.Epsilon, "epsilon", o.Epsilon, "budget of one run; 1 to 3 shows most")
 	f.Float64Var(&o.Delta, "delta", o.Delta, "delta of one run; a small one hides what a thousand runs can show")
@@ -75,9 +75,9 @@ func showAudit(results []audit.Result, o audit.Options, took time.Duration) {
 	fmt.Printf("%-16s  %-34s  %7s  %7s\n", "case", "one run, as the ledger has it", "claimed", "seen")
 	for _, r := range results {
 		fmt.Printf("%-16s  %-34s  %7.3f  %7.3f  %s\n",
-			r.Case, eventWords(r.Events), r.Epsilon, r.LowerBound.Epsilon, r.Verdict())
+			r.Name(), eventWords(r.Events), r.Epsilon, r.LowerBound.Epsilon, r.Verdict())
 	}
-	fmt.Printf("claimed: epsilon of one run; seen: the epsilon that the releases prove, at least; %.0f s\n",
+	fmt.Printf("claimed: epsilon of one run; seen: the epsilon that the runs prove, at least; %.0f s\n",
 		took.Seconds())
 	fmt.Println("a figure below the claim is no proof of privacy; docs/audit.md says what this test can see")
 }
@@ -94,6 +94,8 @@ func eventWords(events []privacy.Event) string {
 			words = append(words, fmt.Sprintf("%d x sigma1 %s, sigma2 %s", e.Asked, number(e.Sigma1), number(e.Sigma2)))
 		case privacy.LNMax:
 			words = append(words, fmt.Sprintf("%d x lambda %s", e.Count, number(e.Lambda)))
+		case privacy.Gaussian:
+			words = append(words, fmt.Sprintf("%d x gaussian sigma %s", e.Count, number(e.Sigma)))
 		default:
 			words = append(words, fmt.Sprintf("%d x %s epsilon %s", e.Count, e.Kind, number(e.Epsilon)))
 		}

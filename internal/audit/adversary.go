@@ -1,0 +1,135 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/conclave-dp/conclave/internal/masking"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// adversary is the aggregator of masked runs on a dataset, with the sites that collude with it. It keeps to the protocol and
+// keeps what it gets.
+type adversary struct {
+	colluders []*colluder
+
+	mu    sync.Mutex
+	heard map[asked]*heard
+}
+
+// asked names a round.
+type asked struct {
+	run   string
+	round uint64
+}
+
+// heard is what came of sites in the newest attempt at a round.
+type heard struct {
+	answers map[string][]int64
+	seeds   map[string]*conclavev1.Revealed
+}
+
+func newAdversary() *adversary { return &adversary{heard: map[asked]*heard{}} }
+
+// hear keeps what a site sends.
+func (a *adversary) hear(site string, m *conclavev1.WorkRequest) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	of := func(run string, round uint64) *heard {
+		at := asked{run, round}
+		if a.heard[at] == nil {
+			a.heard[at] = &heard{map[string][]int64{}, map[string]*conclavev1.Revealed{}}
+		}
+		return a.heard[at]
+	}
+	if s := m.GetSum(); s != nil {
+		of(s.GetRun(), s.GetRound()).answers[site] = slices.Clone(s.GetValues())
+	}
+	if r := m.GetRevealed(); r != nil {
+		of(r.GetRun(), r.GetRound()).seeds[site] = r
+	}
+}
+
+// opened is the answer of a site without the mask of its own seed, which it revealed.
+func (h *heard) opened(site string) []int64 {
+	alone := &masking.Terms{Members: []*conclavev1.RunKey{{Site: site}}}
+	answer := slices.Clone(h.answers[site])
+	alone.Open(answer, []string{site}, []*conclavev1.Revealed{h.seeds[site]})
+	return answer
+}
+
+// observe is what the adversary makes of a run: a number for each of the views, which grows with the likelihood
+// of world 0. Releases are those of its rounds, in order.
+func (a *adversary) observe(s *scenario, releases []*conclavev1.Release) ([]float64, error) {
+	var answers, release, colluders float64
+	for _, r := range releases {
+		at := asked{r.GetRun(), r.GetRound()}
+		a.mu.Lock()
+		h := a.heard[at]
+		delete(a.heard, at)
+		a.mu.Unlock()
+		if h == nil || len(h.answers) != len(s.sites()) || len(h.seeds) != len(h.answers) {
+			return nil, fmt.Errorf("round %d of run %q: it was opened, and not all sites were heard", at.round, at.run)
+		}
+		total := make([]int64, len(s.units))
+		for site := range h.answers {
+			masking.AddUp(total, h.opened(site))
+		}
+		if !slices.Equal(total, r.GetSum().GetValues()) {
+			return nil, fmt.Errorf("round %d of run %q: what was released is not what the sites' answers open to",
+				at.round, at.run)
+		}
+		release += aside(total[0], s.units[0])
+		known, err := a.known(at, h)
+		if err != nil {
+			return nil, err
+		}
+		colluders += aside(total[0]-known[0], s.units[0])
+		x, err := a.single(at, h)
+		if err != nil {
+			return nil, err
+		}
+		answers += x
+	}
+	return []float64{answers, release, colluders}, nil
+}
+
+// known is what the sites that collude sent, without masks: their vectors with their noise.
+func (a *adversary) known(at asked, h *heard) ([]int64, error) {
+	known := make([]int64, len(h.answers[movedSite]))
+	for _, c := range a.colluders {
+		own := slices.Clone(h.answers[c.site])
+		if err := c.takeOff(at, c.site, own); err != nil {
+			return nil, err
+		}
+		masking.AddUp(known, own)
+	}
+	return known, nil
+}
+
+// single is what the answer shows by itself of the site whose record differs. Masks can be taken off in four ways: that
+// of the revealed seed or not, and those shared with the sites that collude or not. Where one of them leaves no mask,
+// what is left is close to what the site counts: so the closest is taken.
+func (a *adversary) single(at asked, h *heard) (float64, error) {
+	var closest float64
+	for i, answer := range [][]int64{h.answers[movedSite], h.opened(movedSite)} {
+		shared := slices.Clone(answer)
+		for _, c := range a.colluders {
+			if err := c.takeOff(at, movedSite, shared); err != nil {
+				return 0, err
+			}
+		}
+		for k, v := range [][]int64{answer, shared} {
+			if x := aside(v[0], movedUnits); i+k == 0 || max(x, -x) < max(closest, -closest) {
+				closest = x
+			}
+		}
+	}
+	return closest, nil
+}
+
+// aside is how far a count lies from the middle of the two worlds, of which the other has one unit less; in units.
+func aside(count, units int64) float64 {
+	return float64(count-units*countScale+countScale/2) / countScale
+}

@@ -1,0 +1,98 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/masking"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
+)
+
+// View is what an adversary looks at in a masked run.
+type View string
+
+// The views of a masked run. The aggregator is in each of them.
+const (
+	// ViewAnswers is what the site sends whose record differs, with all masks taken off that the aggregator and
+	// the sites that collude know: nothing may show.
+	ViewAnswers View = "answers"
+	// ViewRelease is the opened total, as it is released.
+	ViewRelease View = "release"
+	// ViewColluders is the opened total without the parts of the sites that collude, which know their vectors and
+	// their noise. What is left has the noise of the honest sites alone.
+	ViewColluders View = "colluders"
+)
+
+// masked is how the runs of a case are masked.
+type masked struct {
+	honest []string // sites
+	// withstood is how many sites may collude by the runs' specs, colluders how many do.
+	withstood, colluders int
+}
+
+// honestSites are those whose records the worlds have.
+var honestSites = []string{fixedSite, movedSite}
+
+// maskedRounds are the rounds of a masked run: masks and noise of each have to be its own.
+const maskedRounds = 2
+
+// maskedCounts asks real nodes for class counts under masks, in which world 1 lacks a unit of class 0. As many sites
+// collude as the run withstands.
+func (s *scenario) maskedCounts(b privacy.Budget) error {
+	sigma, err := privacy.GaussianSigma(b, maskedRounds, nil)
+	if err != nil {
+		return err
+	}
+	s.planned = privacy.Planned{Kind: runspec.ClassCounts, Count: maskedRounds,
+		Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: sigma, Sensitivity: 1}}
+	s.rounds, s.queries, s.units = maskedRounds, 1, units
+	s.masked = &masked{honest: honestSites, withstood: 1, colluders: 1}
+	return nil
+}
+
+// views are what is looked at in a run; the one without a name is all releases of a run without masks.
+func (s *scenario) views() []View {
+	if s.masked == nil {
+		return []View{""}
+	}
+	return []View{ViewAnswers, ViewRelease, ViewColluders}
+}
+
+// colluding are the sites that collude.
+func (m *masked) colluding() (sites []string) {
+	for i := range m.colluders {
+		sites = append(sites, fmt.Sprintf("colluder-%d", i))
+	}
+	return sites
+}
+
+// sites are those of a case, in the order of their names.
+func (s *scenario) sites() []string {
+	if s.masked == nil {
+		return honestSites
+	}
+	sites := slices.Concat(s.masked.honest, s.masked.colluding())
+	slices.Sort(sites)
+	return sites
+}
+
+// group is among whom the runs of a case are masked.
+func (c *cluster) group(s *scenario) (*masking.Group, error) {
+	sites := s.sites()
+	g := &masking.Group{Quorum: len(sites), Colluding: s.masked.withstood}
+	for _, site := range sites {
+		key, err := pemfile.LoadKey(c.files(certs.RoleNode, site).Key)
+		if err != nil {
+			return nil, err
+		}
+		m, err := masking.MemberOf(site, key.Public())
+		if err != nil {
+			return nil, err
+		}
+		g.Members = append(g.Members, m)
+	}
+	return g, g.Validate()
+}

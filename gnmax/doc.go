@@ -11,7 +11,8 @@
 //
 // Noise is drawn from the discrete Gaussian and the discrete Laplace
 // distribution by rejection over integers (Canonne, Kamath, Steinke 2020,
-// Algorithms 1 to 3), and norm-Gamma noise from the latter, with random bits of crypto/rand. Every decision compares
+// Algorithms 1 to 3; Gaussian noise above some 1,000 from a histogram, see gnmax/blocks.go), and norm-Gamma noise from
+// the discrete Laplace distribution, with random bits of crypto/rand. Every decision compares
 // integers with integers: no floating-point number, and none of the attacks on
 // floating-point noise (Mironov 2012), has a part in it. Parameters given as
 // float64 are replaced by fractions on the safe side: a little more noise,

@@ -10,7 +10,7 @@ func (s *Source) DiscreteGaussian(sigma Sigma) (int64, error) {
 	if sigma.t == 0 {
 		return 0, errZeroParameter
 	}
-	return s.draw(func(d *draws) int64 { return d.gaussian(sigma) })
+	return s.draw(sigma.sampler())
 }
 
 // DiscreteGaussians fills dst with independent draws of
@@ -20,7 +20,16 @@ func (s *Source) DiscreteGaussians(dst []int64, sigma Sigma) error {
 		clear(dst)
 		return errZeroParameter
 	}
-	return s.fillWith(dst, func(d *draws) int64 { return d.gaussian(sigma) })
+	return s.fillWith(dst, sigma.sampler())
+}
+
+// sampler is what draws the noise: by blocks where it is large.
+func (s Sigma) sampler() func(d *draws) int64 {
+	if s.t < leastBlocks {
+		return func(d *draws) int64 { return d.gaussian(s) }
+	}
+	b := newBlocks(s)
+	return b.draw
 }
 
 // gaussian is Algorithm 3 of Canonne, Kamath, Steinke 2020: a discrete Laplace y

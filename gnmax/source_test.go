@@ -26,11 +26,12 @@ func (c constant) Read(p []byte) (int, error) {
 
 // A source that is broken gives an error, and neither noise nor an endless loop.
 func TestBrokenSources(t *testing.T) {
-	sigma := mustSigma(t, 3)
+	sigma, large := mustSigma(t, 3), mustSigma(t, 3000)
 	scale, err := NewScale(3, 1)
 	testkit.Must(t, err)
 	for name, draw := range map[string]func(*Source) (int64, error){
-		"gaussian": func(s *Source) (int64, error) { return s.DiscreteGaussian(sigma) },
+		"gaussian":       func(s *Source) (int64, error) { return s.DiscreteGaussian(sigma) },
+		"large gaussian": func(s *Source) (int64, error) { return s.DiscreteGaussian(large) },
 		"laplace": func(s *Source) (int64, error) {
 			x := []int64{9}
 			err := s.DiscreteLaplaces(x, scale)
@@ -53,10 +54,11 @@ func TestBrokenSources(t *testing.T) {
 		}
 	}
 	for name, fill := range map[string]func(*Source, []int64) error{
-		"gaussians": func(s *Source, dst []int64) error { return s.DiscreteGaussians(dst, sigma) },
-		"laplaces":  func(s *Source, dst []int64) error { return s.DiscreteLaplaces(dst, scale) },
-		"no sigma":  func(s *Source, dst []int64) error { return s.DiscreteGaussians(dst, Sigma{}) },
-		"no scale":  func(s *Source, dst []int64) error { return s.DiscreteLaplaces(dst, Scale{}) },
+		"gaussians":  func(s *Source, dst []int64) error { return s.DiscreteGaussians(dst, sigma) },
+		"large ones": func(s *Source, dst []int64) error { return s.DiscreteGaussians(dst, large) },
+		"laplaces":   func(s *Source, dst []int64) error { return s.DiscreteLaplaces(dst, scale) },
+		"no sigma":   func(s *Source, dst []int64) error { return s.DiscreteGaussians(dst, Sigma{}) },
+		"no scale":   func(s *Source, dst []int64) error { return s.DiscreteLaplaces(dst, Scale{}) },
 	} {
 		dst := slices.Repeat([]int64{9}, 1000)
 		// Enough bytes for some of them.

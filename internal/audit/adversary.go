@@ -9,8 +9,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// adversary is the aggregator of masked runs on a dataset, with the sites that collude with it. It keeps to the protocol and
-// keeps what it gets.
+// adversary is the aggregator of masked runs on a dataset, with the sites that collude with it. It keeps to the
+// protocol and keeps what it gets.
 type adversary struct {
 	colluders []*colluder
 

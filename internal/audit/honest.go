@@ -30,8 +30,8 @@ var schemaSHA256 = func() string {
 	return hex.EncodeToString(sum[:])
 }()
 
-// records are the tables of real nodes in a world. This is the only place in which the worlds of masked runs differ. They
-// add up to units.
+// records are the tables of real nodes in a world. This is the only place in which the worlds of masked runs differ.
+// They add up to units.
 func records(world int) map[string][]byte {
 	tables := map[string][]byte{fixedSite: []byte("x,y\n0.1,0\n0.2,0\n0.3,1\n"), movedSite: []byte("x,y\n0.4,1\n")}
 	if world == 0 {

@@ -23,9 +23,9 @@ func alone(t *testing.T, o Options) *scenario {
 	return s
 }
 
-// The audit takes masks and noise off as sites do that collude: where more of them collude than the run withstands, real
-// nodes' answers show everything, and the total shows more than is paid for. Of 200 simulated audits of 300 runs 187
-// found half of the noise, so that nine overlook it with a chance below 1e-9.
+// The audit takes masks and noise off as sites do that collude: where more of them collude than the run withstands,
+// real nodes' answers show everything, and the total shows more than is paid for. Of 200 simulated audits of 300 runs
+// 187 found half of the noise, so that nine overlook it with a chance below 1e-9.
 func TestMoreCollude(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a hundred masked runs of four sites")
@@ -76,7 +76,8 @@ func TestMutants(t *testing.T) {
 			whole := filepath.Join(root, m.file)
 			raw := string(testkit.Read(t, whole))
 			if strings.Count(raw, m.right) != 1 {
-				t.Fatalf("%s has %d times %q; name what is to be wrong now", m.file, strings.Count(raw, m.right), m.right)
+				t.Fatalf("%s has %d times %q; name what is to be wrong now", m.file, strings.Count(raw, m.right),
+					m.right)
 			}
 			if !*tryMutants {
 				return
@@ -87,7 +88,8 @@ func TestMutants(t *testing.T) {
 			testkit.Must(t, os.WriteFile(overlay, testkit.Value(json.Marshal(
 				map[string]map[string]string{"Replace": {whole: mutant}})), 0o600))
 			program := filepath.Join(dir, "conclave")
-			build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", program, "./cmd/conclave")
+			build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", program,
+				"./cmd/conclave")
 			build.Dir = root
 			if said, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, said)

@@ -10,6 +10,9 @@
 // worlds differ in the votes of one teacher (or in one unit of the class counts)
 // and in nothing else.
 //
+// In masked runs the nodes are real ones too, and the aggregator is an adversary: what is observed is all that nodes
+// send, and what it opens together with sites that collude. See [View].
+//
 // # What is compared
 //
 // Each run is one trial, observed as one number: the log-likelihood ratio of
@@ -30,7 +33,6 @@
 // # What it does not promise
 //
 // A bound below the claim is no proof of privacy. It says that this test, with
-// so many runs, did not see a violation; docs/audit.md says what it can see. Time,
-// the code of nodes and students, and what several parties learn
-// together are not looked at.
+// so many runs, did not see a violation; docs/audit.md says what it can see. Time
+// is not looked at, nor is the code of students, and of nodes beyond class counts and masks.
 package audit

@@ -201,22 +201,24 @@ func (a *asked) pairs(n int, share float64, of [][2]int, contrasts []contrast, s
 	for _, c := range contrasts {
 		of, pairs = append(of, [2]int{c.first, c.second}), append(pairs, c.weight)
 	}
-	scale := func(weights []float64, share float64) {
-		sum := 0.0
-		for _, w := range weights {
-			sum += w * w
-		}
-		for i := range weights {
-			weights[i] *= math.Sqrt(share / sum)
-		}
-	}
 	if len(of) == 0 {
-		scale(alone, 1)
+		scaled(alone, 1)
 	} else {
-		scale(alone, share)
-		scale(pairs, 1-share)
+		scaled(alone, share)
+		scaled(pairs, 1-share)
 	}
 	return a, a.fill(sigma, of, alone, pairs)
+}
+
+// scaled makes the squares of weights add up to a share.
+func scaled(weights []float64, share float64) {
+	sum := 0.0
+	for _, w := range weights {
+		sum += w * w
+	}
+	for i := range weights {
+		weights[i] *= math.Sqrt(share / sum)
+	}
 }
 
 // fill adds tables of all columns and of some pairs, with weights in proportion to those given.

@@ -39,3 +39,14 @@ func TestAMaskedRunSaysSo(t *testing.T) {
 		}
 	}
 }
+
+// A masked run pays for a figure of quality, whose noise the sites draw.
+func TestAMaskedRunHasAFigure(t *testing.T) {
+	t.Parallel()
+	spec, _, out := begin(t, runOn("table.csv", embedding+"aggregation: {masked: true}\nquality: {budget: 0.9}\n"))
+	result, err := Run(t.Context(), spec, Options{Out: out})
+	testkit.Must(t, err)
+	if len(result.Figures) != 2 || result.Figures[0].Check() != nil || result.Figures[0].High < 0.05 {
+		t.Errorf("figures %+v, notes %q", result.Figures, result.Notes)
+	}
+}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/reducer"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -46,6 +48,9 @@ type Stage struct {
 	// by its method of weights; Weighted names such rows.
 	Weigh    func(ctx context.Context, o Options, draw func(n int) (Rows, error), s *Session) (*Weighed, error)
 	Weighted func(Options, Followed) string
+	// Measure asks for figures of the rows that are released, for a stage that a run names by a share above 0; none
+	// where what was released says nothing. It moves no row.
+	Measure func(ctx context.Context, o Options, rows *Weighed, s *Session) ([]Figure, error)
 }
 
 // NoWeights is the method of weights of a run that weights no rows.
@@ -57,6 +62,37 @@ type Weighed struct {
 	Table, Unweighted *partition.Table
 	// Weights has a weight for each row; nil where rows were drawn by them.
 	Weights []float64
+}
+
+// Figure says something of the released rows beside the real ones. It was paid for, so it may be given away.
+type Figure struct {
+	// Name says in a report what it is: a share from 0 to 1.
+	Name string `json:"name"`
+	// Value is an estimate, and Low to High is what it lies between with a confidence of 95%.
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	// Epsilon is the price by itself of the release that it follows from, which may be that of other figures too.
+	Epsilon float64 `json:"epsilon"`
+}
+
+// String is what a report says of it behind its name.
+func (f Figure) String() string {
+	return fmt.Sprintf("%.1f%% (%.1f to %.1f), paid for with epsilon %s", 100*f.Value, 100*f.Low, 100*f.High,
+		text.Figure(f.Epsilon))
+}
+
+// Check refuses what is no share.
+func (f Figure) Check() error {
+	switch {
+	case f.Name == "":
+		return errors.New("a figure has no name")
+	case !(0 <= f.Low && f.Low <= f.Value && f.Value <= f.High && f.High <= 1):
+		return errors.New("a figure is no share within its interval: " + f.Name)
+	case !(f.Epsilon > 0) || math.IsInf(f.Epsilon, 0):
+		return errors.New("a figure has no price: " + f.Name)
+	}
+	return nil
 }
 
 // StageMessages describe the messages of a stage's questions with a node.
@@ -120,6 +156,8 @@ type Session struct {
 	// Ask asks what the stages are planned to.
 	Ask  Asker
 	Plan plan.Stages
+	// Surplus is by how much sums have more noise than is paid for, of a masked run; 0 elsewhere.
+	Surplus float64
 	// Watch is told how far a stage is, in rounds of something.
 	Watch func(of string, done, rounds int)
 	// Notes say what the stages did, for the report.

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/marginals"
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
+	"github.com/conclave-dp/conclave/internal/pipeline/quality"
 )
 
 // All has every pipeline. A new pipeline is one line here; a program of its own may append to
@@ -31,6 +32,7 @@ var Stages = []pipeline.Stage{
 	pgb.Stage,
 	drs.Stage,
 	iw.Stage,
+	quality.Stage,
 }
 
 // Default has the pipelines of runs that name none, by what they make.

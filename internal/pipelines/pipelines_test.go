@@ -28,6 +28,7 @@ var staged = map[string]string{
 	"pgb":       gan + "post: [pgb]\npgb: {rounds: 5, candidates: 200}\n",
 	"drs":       gan + "post: [drs]\n",
 	"weighting": gan + "weights: logreg-noised\n",
+	"quality":   "marginals: {fine: 16, cells: 8, steps: 50}\nquality: {budget: 0.3}\n",
 }
 
 const gan = "pipeline: pategan\nwarm_start: {embed: 0}\n" +

@@ -32,6 +32,11 @@ func (p Page) checkFigures() error {
 		return fmt.Errorf("weights: an effective sample size of %v, a largest of %v, %d of 0", w.EffectiveSampleSize,
 			w.Largest, w.Zero)
 	}
+	for _, f := range p.Figures {
+		if err := f.Check(); err != nil {
+			return err
+		}
+	}
 	if err := p.Correlations.Check(); err != nil {
 		return err
 	}

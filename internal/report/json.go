@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/report/picture"
 )
 
@@ -22,6 +23,8 @@ type File struct {
 	Rounds     []Round              `json:"rounds"`
 	Weights    *evaluate.Weights    `json:"weights,omitempty"` // of the synthetic rows
 	Evaluation *evaluate.Evaluation `json:"evaluation,omitempty"`
+	// Figures are those of the rows that were paid for.
+	Figures []pipeline.Figure `json:"figures,omitempty"`
 	// Points names the pictures of rows in report.html; the points are there alone.
 	Points []picture.Panel `json:"points,omitempty"`
 	Notes  []string        `json:"notes,omitempty"`
@@ -45,7 +48,7 @@ func WriteJSON(w io.Writer, p Page) error {
 	f := File{
 		Format: fileFormat, Privacy: ReleasesOnly, Title: p.Title, Certificate: p.Certificate, Rounds: p.Rounds,
 		Weights: p.Weights, Evaluation: p.Evaluation, Points: p.Points, Notes: p.Notes, Config: p.Config,
-		Masked: maskedWords(p.Certificate.Masked),
+		Figures: p.Figures, Masked: maskedWords(p.Certificate.Masked),
 	}
 	if f.Evaluation != nil {
 		f.Privacy = evaluate.NotPrivate
@@ -75,7 +78,7 @@ func ReadJSON(raw []byte) (File, error) {
 		return File{}, fmt.Errorf("not a report: format %d is not known to this version", f.Format)
 	}
 	if _, err := (Page{Certificate: f.Certificate, Rounds: f.Rounds, Weights: f.Weights,
-		Evaluation: f.Evaluation}).prepared(); err != nil {
+		Evaluation: f.Evaluation, Figures: f.Figures}).prepared(); err != nil {
 		return File{}, fmt.Errorf("not a report: %w", err)
 	}
 	return f, nil

@@ -19,6 +19,7 @@ func WriteMarkdown(w io.Writer, p Page) error {
 	}
 	m := &markdown{}
 	m.head(p)
+	m.figures(p)
 	m.guarantee(p)
 	m.rounds(p)
 	m.quality(p)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/internal/report/text"
 )
@@ -33,8 +34,10 @@ type Page struct {
 	Images     []picture.Sheet
 	// Points are rows before and after the stages that follow training, on the same axes.
 	Points []picture.Panel
-	Config string // the run's configuration, as text
-	Notes  []string
+	// Figures are those of the rows that were paid for: they may be shown to anybody.
+	Figures []pipeline.Figure
+	Config  string // the run's configuration, as text
+	Notes   []string
 }
 
 // Round is what one release cost, and what was released.
@@ -103,6 +106,7 @@ type view struct {
 	Sources   string // what the content security policy allows
 	Words     words
 	Weighing  *finding
+	Paid      []finding
 	Budget    *budgetChart
 	Agreement *agreement
 	Findings  []finding
@@ -128,6 +132,7 @@ func WriteHTML(w io.Writer, p Page) error {
 		Sources:   "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'",
 		Words:     explain(p.Certificate),
 		Weighing:  weighing(p.Weights, p.Certificate.Rows),
+		Paid:      paid(p.Figures),
 		Budget:    newBudgetChart(p.Rounds, p.Certificate.Epsilon),
 		Agreement: newAgreement(p.Rounds),
 		Findings:  findings(p.Evaluation),

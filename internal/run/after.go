@@ -15,11 +15,11 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// after lets the stages follow the training, and makes the rows. Where a stage fails for
+// after lets the stages follow the training, makes the rows and measures them. Where a stage fails for
 // good, with [pipeline.ErrStage], it also returns the rows of those before it, nil for none.
 func (j *Job) after(ctx context.Context, l learned, ask *asker, o Options) (*results.Made, error) {
 	s := j.Spec
-	if len(s.Post) == 0 && s.Weights == pipeline.NoWeights {
+	if len(s.Post) == 0 && s.Weights == pipeline.NoWeights && len(shares(s, j.Schema)) == 0 {
 		table, err := l.model.Sample(s.Release.Rows, nil, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 		return &results.Made{Table: table}, err
 	}
@@ -36,7 +36,23 @@ func (j *Job) after(ctx context.Context, l learned, ask *asker, o Options) (*res
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", pipeline.ErrStage, err)
 	}
-	session.Ask, session.Plan = ask, j.Plan.Stages
+	session.Ask, session.Plan, session.Surplus = ask, j.Plan.Stages, j.Plan.Surplus
+	made, err := j.rows(ctx, l, session)
+	if err != nil {
+		return made, err
+	}
+	made.Figures, err = measured(ctx, s, j.Schema, made, session)
+	made.Notes = session.Notes
+	return made, err
+}
+
+// rows makes the rows by the stages that move or weigh them.
+func (j *Job) rows(ctx context.Context, l learned, session *pipeline.Session) (*results.Made, error) {
+	s := j.Spec
+	if len(s.Post) == 0 && s.Weights == pipeline.NoWeights {
+		table, err := l.model.Sample(s.Release.Rows, nil, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
+		return &results.Made{Table: table}, err
+	}
 	sources := []pipeline.Source{session.Fresh()}
 	for _, name := range s.Post {
 		stage := pipelines.StageNamed(name)
@@ -59,11 +75,33 @@ func (j *Job) after(ctx context.Context, l learned, ask *asker, o Options) (*res
 	if err != nil {
 		return nil, err
 	}
-	if m.Before, err = j.before(ctx, sources, session, m.Unweighted); err != nil {
-		return nil, err
+	m.Before, err = j.before(ctx, sources, session, m.Unweighted)
+	return m, err
+}
+
+// measured are the figures of the rows, by the stages that a run pays for such.
+func measured(ctx context.Context, s *runfile.Spec, schema *partition.Schema, made *results.Made,
+	session *pipeline.Session) (all []pipeline.Figure, err error) {
+	for _, stage := range pipelines.Stages {
+		if stage.Measure == nil {
+			continue
+		}
+		options := s.Sections[stage.Name]
+		share := stage.Share(options, s.Followed(schema)).Value
+		if share == 0 {
+			continue
+		}
+		rows := &pipeline.Weighed{Table: made.Table, Weights: made.Weights}
+		figures, err := stage.Measure(ctx, options, rows, session)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range figures {
+			f.Epsilon = share * s.Privacy.Epsilon
+			all = append(all, f)
+		}
 	}
-	m.Notes = session.Notes
-	return m, nil
+	return all, nil
 }
 
 // session is what the stages work with.

@@ -59,6 +59,14 @@ type Cost struct {
 	// FilterEpsilon is the smallest budget whose filter admits them one after
 	// another.
 	FilterEpsilon float64 `json:"filter_epsilon"`
+	// Shares are the prices by themselves of what the stages ask, by their options.
+	Shares []SharePrice `json:"shares,omitempty"`
+}
+
+// SharePrice is what the share that an option says costs by itself, of a joint price that is less than the sum.
+type SharePrice struct {
+	Option  string  `json:"option"`
+	Epsilon float64 `json:"epsilon"`
 }
 
 // Message is one kind of message between a node and the aggregator.
@@ -115,6 +123,9 @@ func forecastOf(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, node No
 	}
 	if f.FilterEpsilon, err = budget.Filter.Epsilon(f.Events, budget.Delta); err != nil {
 		return nil, err
+	}
+	for _, share := range p.Shares {
+		f.Shares = append(f.Shares, SharePrice{share.Field, share.Alone(budget).Epsilon})
 	}
 	l := s.Training(schema).Largest(p, node.Teachers)
 	if l.AnswerClasses > 0 && len(all) > 0 {

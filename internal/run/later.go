@@ -145,6 +145,11 @@ func (l *Later) stages(spec *runfile.Spec, first *Job, o LaterOptions) (*Job, er
 		return nil, fmt.Errorf("run %q had %s.student.keep: 0 and kept no discriminators; stages that need them "+
 			"follow a run that keeps some", spec.Name, s.Pipeline)
 	}
+	for _, stage := range pipelines.Stages {
+		if stage.Measure != nil { // what the run itself paid for is of other rows
+			s.Sections[stage.Name] = stage.Options()
+		}
+	}
 	s.Privacy.Dataset = nil
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", spec.Path, err)

@@ -85,6 +85,9 @@ func printForecast(f *run.Forecast) {
 	}
 	fmt.Printf("cost epsilon %.6g of %g at delta %g (%s), for one %s more or less\n",
 		f.Claim.Epsilon, f.Epsilon, f.Delta, f.Claim.Accountant, f.Unit)
+	for _, share := range f.Shares {
+		fmt.Printf("  of these %s pays for what costs epsilon %.6g by itself\n", share.Option, share.Epsilon)
+	}
 	if f.Planned {
 		for _, name := range privacy.Accountants() {
 			if epsilon := f.Claim.ByAccountant[name]; epsilon != nil {

@@ -36,6 +36,9 @@ func show(result *results.Result, format string) error {
 	for _, note := range result.Notes {
 		fmt.Println(note)
 	}
+	for _, f := range result.Figures {
+		fmt.Printf("%s: %s\n", f.Name, f)
+	}
 	showUtility(result.Utility)
 	fmt.Println("files:")
 	w := cli.Columns()

@@ -25,8 +25,14 @@ func RunStage(t *testing.T, s pipeline.Stage, small string) {
 		t.Errorf("the defaults are not valid: %v", err)
 	}
 	checkStrict(t, s.Name, "")
-	if (s.Apply == nil) == (s.Weigh == nil) {
-		t.Error("a stage either makes rows or weighs them")
+	does := 0
+	for _, one := range []bool{s.Apply != nil, s.Weigh != nil, s.Measure != nil} {
+		if one {
+			does++
+		}
+	}
+	if does != 1 || s.Measure != nil && s.Share == nil {
+		t.Error("a stage either makes rows, weighs them, or measures them at a price")
 	}
 	if asks := len(s.Asks) > 0; asks != (s.Price != nil) || asks != (s.Share != nil) || asks != (s.Messages != nil) {
 		t.Error("a stage that asks has a price, a share and messages, and another has none")
@@ -48,15 +54,25 @@ func runStage(t *testing.T, s pipeline.Stage, small string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	spec, out := cluster(t, small)
-	if !slices.Contains(spec.Post, s.Name) && (s.Weigh == nil || spec.Weights == pipeline.NoWeights) {
+	measures := s.Measure != nil && s.Share(spec.Sections[s.Name], spec.Followed(nil)).Value > 0
+	if !slices.Contains(spec.Post, s.Name) && (s.Weigh == nil || spec.Weights == pipeline.NoWeights) && !measures {
 		t.Fatalf("the small run of %s does not have the stage", s.Name)
 	}
 	var before *results.Result
 	for range 2 {
 		result, err := local.Run(ctx, spec, local.Options{Out: out})
 		testkit.Must(t, err)
-		if result.Rows != 40 || result.EpsilonSpent > spec.Privacy.Epsilon || len(result.Notes) == 0 {
+		if result.Rows != 40 || result.EpsilonSpent > spec.Privacy.Epsilon ||
+			len(result.Notes) == 0 && !measures {
 			t.Errorf("%d rows for epsilon %v with the notes %q", result.Rows, result.EpsilonSpent, result.Notes)
+		}
+		if (len(result.Figures) > 0) != measures {
+			t.Errorf("a stage that measures (%v) left the figures %+v", measures, result.Figures)
+		}
+		for _, f := range result.Figures {
+			if err := f.Check(); err != nil || f.Epsilon > spec.Privacy.Epsilon {
+				t.Errorf("the figure %+v of a run of epsilon %v: %v", f, spec.Privacy.Epsilon, err)
+			}
 		}
 		checkCertificate(t, spec.Pipeline, result.Outputs["certificate"], result.Outputs["ledger"])
 		if before != nil && (result.Rounds != before.Rounds || result.EpsilonSpent != before.EpsilonSpent) {

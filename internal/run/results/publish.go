@@ -27,6 +27,8 @@ type Made struct {
 	Weights []float64
 	// Notes say what the stages did, for the report.
 	Notes []string
+	// Figures are those of the rows that were paid for.
+	Figures []pipeline.Figure
 }
 
 // Release is what a run leaves.
@@ -110,10 +112,11 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 			Teachers: r.Of.Teachers, TeachersLeast: certificate.TeachersLeast,
 		},
 		Rows: synthetic.Len(), Outputs: out, Earlier: r.Of.Earlier, Notes: r.Made.Notes,
+		Figures: r.Made.Figures,
 	}
 	page := report.Page{
 		Certificate: certificate, Config: r.Config, Rounds: roundsOf(releases, total.Plan, r.Shares),
-		Notes:  r.Made.Notes,
+		Notes: r.Made.Notes, Figures: r.Made.Figures,
 		Points: panels(r.Made.Before, Snapshot{r.Name, synthetic}, r.Real.Test),
 	}
 	// The budget is spent: what cannot be compared must not keep the rest from

@@ -1,5 +1,7 @@
 package results
 
+import "github.com/conclave-dp/conclave/internal/pipeline"
+
 // Result is what a run reports at its end, and the object of --format json.
 type Result struct {
 	Name     string `json:"name"`
@@ -18,6 +20,8 @@ type Result struct {
 	Earlier []string `json:"earlier,omitempty"`
 	// Notes say what the stages after training did.
 	Notes []string `json:"notes,omitempty"`
+	// Figures say how far the rows are from the real ones. They were paid for, and may be given away.
+	Figures []pipeline.Figure `json:"figures,omitempty"`
 }
 
 // Protection is what a run guarantees, and what it spent.

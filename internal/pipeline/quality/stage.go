@@ -1,0 +1,97 @@
+package quality
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/pipeline/marginals"
+	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/report/text"
+)
+
+const name = "quality"
+
+// Stage is what runs know of the figure.
+var Stage = pipeline.Stage{
+	Name: name, Options: pipeline.Defaults(func() Options { return Options{} }),
+	Asks:  []pipeline.StageQuestion{{Stage: name, Kind: marginals.CountingKind, Says: says}},
+	Check: check, Share: share, Price: price, Messages: messages, Measure: measure,
+}
+
+// Options are the section `quality:` of a run.yaml.
+type Options struct {
+	// Budget is the part of the run's epsilon that the figure may cost by itself. Default: 0, there is none.
+	Budget float64 `yaml:"budget"`
+}
+
+// Validate reports what cannot work.
+func (o Options) Validate() error {
+	c := pipeline.NewChecks(name)
+	c.Check(o.Budget >= 0 && o.Budget < 1, "budget: %v is not a share of the budget, above 0 and below 1, or 0 for no "+
+		"figure", o.Budget)
+	return c.Err()
+}
+
+func says(_ int, numbers int64) string {
+	return fmt.Sprintf("After the training %s of how many records are in cells of columns were released with noise, "+
+		"for the figure of how far the rows are from the real ones.", text.Several(numbers, "count"))
+}
+
+// parts is how many equal parts the public range of a number has.
+const parts = 20
+
+func budgetOf(o pipeline.Options) float64 { return o.(*Options).Budget }
+
+// check reports what the schema does not allow.
+func check(o pipeline.Options, f pipeline.Followed) []error {
+	if budgetOf(o) > 0 && f.Schema.Image != nil {
+		return []error{errors.New("quality.budget: the figure is of columns, and pixels of images tell nothing by " +
+			"themselves; leave it out")}
+	}
+	return nil
+}
+
+func share(o pipeline.Options, _ pipeline.Followed) plan.Share {
+	return plan.Share{Field: "quality.budget", Value: budgetOf(o)}
+}
+
+// price plans the one sum.
+func price(o pipeline.Options, f pipeline.Followed, budget privacy.Budget) (plan.Stages, error) {
+	share := share(o, f)
+	if share.Value == 0 || f.Schema.Image != nil {
+		return nil, nil // check refuses images
+	}
+	sigma, err := privacy.GaussianSigma(share.Alone(budget), 1, nil)
+	if err == nil {
+		_, err = marginals.NewCounting(f.Schema, parts, sigma)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s for the figure of quality: %w", share.Of(budget), err)
+	}
+	return plan.Stages{{
+		Kind: marginals.CountingKind, Stage: name, Count: 1,
+		Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: sigma, Sensitivity: 1},
+	}}, nil
+}
+
+// messages are those of the sum.
+func messages(_ pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline.StageMessages {
+	planned, ok := p.Of(name)
+	if !ok {
+		return nil
+	}
+	counting, err := marginals.NewCounting(f.Schema, parts, planned.Mechanism.Sigma)
+	if err != nil {
+		return nil // the plan was made with it
+	}
+	return []pipeline.StageMessages{{
+		AnswerName: "counts for quality", Times: 1, Numbers: counting.Entries(),
+		Largest: pipeline.MostUnits * counting.Bound(),
+		AnswerContent: fmt.Sprintf("%d numbers: how many records are in each cell of every column, by itself and "+
+			"beside the label; the aggregator sees them, and releases their sum over all sites with noise only",
+			counting.Entries()),
+		Asked: "cells for quality", AskedContent: "which cells the columns have; they follow from the schema",
+	}}
+}

@@ -1,0 +1,20 @@
+package report
+
+import "github.com/conclave-dp/conclave/internal/pipeline"
+
+// paid are the figures that were paid for. They are not marked: what they were computed from was released with noise.
+func paid(figures []pipeline.Figure) (list []finding) {
+	for _, f := range figures {
+		list = append(list, finding{Name: f.Name, Value: f.String(),
+			Says: "In brackets is what it lies between, with a confidence of 95%."})
+	}
+	return list
+}
+
+// figures writes them.
+func (m *markdown) figures(p Page) {
+	if list := paid(p.Figures); len(list) > 0 {
+		m.line("## How far the rows are from the real ones")
+		m.findings(list)
+	}
+}

@@ -22,8 +22,8 @@ func (r *Release) share(ctx context.Context, page report.Page, synthetic *partit
 	shared := report.Page{
 		Title: page.Title, Certificate: page.Certificate, Rounds: page.Rounds, Notes: page.Notes,
 		Figures: page.Figures,
-		Config: r.SharedConfig,
-		Points: slices.DeleteFunc(slices.Clone(page.Points), func(p picture.Panel) bool { return p.Real }),
+		Config:  r.SharedConfig,
+		Points:  slices.DeleteFunc(slices.Clone(page.Points), func(p picture.Panel) bool { return p.Real }),
 	}
 	if err := fillPage(ctx, &shared, synthetic, Real{}); err != nil {
 		return nil, err

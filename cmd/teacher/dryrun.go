@@ -112,9 +112,9 @@ func showDryRun(r *dryrun.Report) error {
 		fmt.Printf("  policy: %s\n", q.Verdict)
 	}
 	fmt.Printf("\nall of it comes to epsilon %.4g at delta %g\n", r.EpsilonAll, r.Terms.Delta)
-	if r.AttemptsAtMost > 1 {
-		fmt.Printf("a round may be attempted %d times, and each is charged here: epsilon %.4g at most\n",
-			r.AttemptsAtMost, r.EpsilonMost)
+	if r.RevealsAtMost > 1 {
+		fmt.Printf("the answer to a round may be opened %d times, and each is charged here: epsilon %.4g at most\n",
+			r.RevealsAtMost, r.EpsilonMost)
 	}
 	fmt.Printf("policy: %s\n", r.Policy)
 	fmt.Println("a refusal names a rule of the policy, or what is wrong with a question, and no number of records")

@@ -115,8 +115,8 @@ func showMasked(r sitepolicy.Run) {
 	}
 	fmt.Printf("%s is masked: a sum of %d of %d sites or more is opened, and is private where %d of them, at most, "+
 		"hand the aggregator all they know\n", r.Run, g.Quorum, len(g.Members), g.Colluding)
-	fmt.Printf("a round may be attempted %d times, and each is charged: epsilon %s at most\n", r.AttemptsAtMost,
-		mostText(r))
+	fmt.Printf("the answer to a round may be opened %d times, and each is charged: epsilon %s at most\n",
+		r.RevealsAtMost, mostText(r))
 	fmt.Println("compare each key with the people of its site, not with the aggregator's:")
 	for _, m := range g.Members {
 		fmt.Printf("  %s  %s\n", m.Site, certs.SpellFingerprint(m.Key.Hex()))

@@ -57,14 +57,14 @@ func TestWhoApprovesAMaskedRunSeesItsMembers(t *testing.T) {
 	status, err := enforcer.Status()
 	testkit.Must(t, err)
 	most := mostText(status.Runs[0])
-	if most == "-" || status.Runs[0].AttemptsAtMost != 4 {
+	if most == "-" || status.Runs[0].RevealsAtMost != 4 {
 		t.Fatalf("the run is shown as %+v", status.Runs[0])
 	}
 	for _, args := range [][]string{{"runs"}, {"approve", "asked"}} {
 		said := output(t, append(args, "--config", file)...)
 		for _, want := range []string{
 			"asked is masked: a sum of 2 of 2 sites or more is opened, and is private where 1 of them, at most",
-			"a round may be attempted 4 times, and each is charged: epsilon " + most + " at most",
+			"the answer to a round may be opened 4 times, and each is charged: epsilon " + most + " at most",
 			"  north  " + certs.SpellFingerprint(hash("north").Hex()),
 			"  south  " + certs.SpellFingerprint(hash("south").Hex()),
 		} {

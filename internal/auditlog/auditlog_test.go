@@ -195,7 +195,7 @@ func TestWhatIsGivenOutIsSynced(t *testing.T) {
 	l, _, _ := open(t)
 	l.file = unsynced{l.file}
 	for event, lasting := range map[string]bool{
-		Released: true, Repeated: true, RunOpened: true, RunClosed: true, Answered: true,
+		Released: true, Repeated: true, RunOpened: true, RunClosed: true, Answered: true, Opened: true,
 		Joined: false, Left: false, Refused: false, Leading: false,
 	} {
 		if err := l.Write(Entry{Event: event}); (err != nil) != lasting {

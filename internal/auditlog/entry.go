@@ -28,6 +28,7 @@ const (
 	Released       = "release" // a round was answered and charged
 	Repeated       = "repeat"  // the stored answer of a round was handed out again, at no cost
 	Answered       = "answer"  // a node's teachers answered a round
+	Opened         = "open"    // a node opens its answer to a round of a masked run
 	// LeftOut: how many lines of a certificate were left out, being too many.
 	LeftOut = "left-out"
 	Refused = "refusal" // of a connection, a node, a run, a round or an answer
@@ -86,7 +87,7 @@ type Charge struct {
 func (e Entry) lasting() bool {
 	switch e.Event {
 	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, LedgerAccepted, Released,
-		Repeated, Answered:
+		Repeated, Answered, Opened:
 		return true
 	}
 	return false

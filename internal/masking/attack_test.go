@@ -250,7 +250,7 @@ func TestPointsOfLowOrderAreRefused(t *testing.T) {
 			Exchange: testkit.Value(hex.DecodeString(point))}
 		k.Signature = testkit.Value(sign(colluder.own.signer, signedKey(terms.Run, terms.Spec, k)))
 		terms.Members[2] = k
-		if _, err := r.parties[0].Begin(terms); err == nil || !strings.Contains(err.Error(), `the run key of "c"`) &&
+		if _, err := r.parties[0].Begin(terms, free); err == nil || !strings.Contains(err.Error(), `the run key of "c"`) &&
 			!strings.Contains(err.Error(), "a run key of 33, ") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -274,7 +274,7 @@ func TestLargeKeysAreRefused(t *testing.T) {
 		k := proto.Clone(testkit.Value(colluder.Key(terms.Run, terms.Spec, r.group))).(*conclavev1.RunKey)
 		change(k)
 		terms.Members[2] = k
-		if _, err := r.parties[0].Begin(terms); err == nil || !strings.Contains(err.Error(), "are the most") {
+		if _, err := r.parties[0].Begin(terms, free); err == nil || !strings.Contains(err.Error(), "are the most") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

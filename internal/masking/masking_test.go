@@ -31,6 +31,9 @@ type run struct {
 	counter uint64
 }
 
+// free charges nothing.
+func free(Digest) error { return nil }
+
 func newKey(t testing.TB, i int) crypto.Signer {
 	t.Helper()
 	if i%2 == 1 {
@@ -78,7 +81,7 @@ func (r *run) answer(t *Terms, among ...int) (sum []int64, answers [][]int64) {
 	r.t.Helper()
 	sum = make([]int64, t.Entries)
 	for _, i := range among {
-		a, err := r.parties[i].Begin(t)
+		a, err := r.parties[i].Begin(t, free)
 		testkit.Must(r.t, err)
 		vector := slices.Repeat([]int64{int64(i + 1)}, t.Entries)
 		testkit.Must(r.t, a.Mask(vector))
@@ -256,7 +259,7 @@ func TestPartiesRefuse(t *testing.T) {
 		"another run":   {bad(func(t *Terms) { t.Run = "q" }), "not among those"},
 		"not among all": {bad(func(t *Terms) { t.Group.Quorum = 2; t.Members = t.Members[1:] }), "not among those"},
 	} {
-		if _, err := r.parties[0].Begin(c.terms); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := r.parties[0].Begin(c.terms, free); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
@@ -270,16 +273,16 @@ func TestPartiesRefuse(t *testing.T) {
 	}
 	_, err := p.Agree("r", 5, sites(0, 1, 2))
 	refuses("agreed before", "is not the one", err)
-	a := testkit.Value(p.Begin(good))
+	a := testkit.Value(p.Begin(good, free))
 	_, err = p.Agree("r", 5, sites(0, 1, 2))
 	refuses("agreed before it answered", "is not the one", err)
 	refuses("too short", "a vector of 3 entries", a.Mask(make([]int64, 3)))
 	testkit.Must(t, a.Mask(make([]int64, 4)))
 	refuses("answered twice", "answered already", a.Mask(make([]int64, 4)))
-	_, err = p.Begin(good)
+	_, err = p.Begin(good, free)
 	refuses("asked twice", "is not newer", err)
 	back := *r.terms(4, 4, 0, 1, 2)
-	_, err = p.Begin(&back)
+	_, err = p.Begin(&back, free)
 	refuses("an earlier round", "is not newer", err)
 	for name, u := range map[string][]string{
 		"below the quorum": sites(0, 1), "one twice": {"a", "b", "b"}, "a stranger": {"a", "b", "x"}, "nobody": nil,
@@ -295,7 +298,7 @@ func TestPartiesRefuse(t *testing.T) {
 	}
 	// The others answer too; then each signature must be of this attempt, of this list, and of its member.
 	for _, other := range r.parties[1:] {
-		testkit.Must(t, testkit.Value(other.Begin(good)).Mask(make([]int64, 4)))
+		testkit.Must(t, testkit.Value(other.Begin(good, free)).Mask(make([]int64, 4)))
 	}
 	all := [][]byte{signature, testkit.Value(r.parties[1].Agree("r", 5, sites(0, 1, 2))),
 		testkit.Value(r.parties[2].Agree("r", 5, sites(0, 1, 2)))}
@@ -310,18 +313,14 @@ func TestPartiesRefuse(t *testing.T) {
 	if again := testkit.Value(p.Reveal("r", 5, all)); again != revealed || len(revealed.Lost) != 0 {
 		t.Error("something else was revealed")
 	}
-	// A newer attempt ends the one before; the number of attempts at a round has a bound.
-	for range Retries {
-		testkit.Value(p.Begin(r.terms(5, 4, 0, 1, 2)))
-	}
+	// A newer attempt ends the one before.
+	testkit.Value(p.Begin(r.terms(5, 4, 0, 1, 2), free))
 	_, err = p.Reveal("r", 5, all)
 	refuses("an attempt before the newest", "is not the one", err)
-	_, err = p.Begin(r.terms(5, 4, 0, 1, 2))
-	refuses("one more attempt", "the most that a member answers", err)
-	testkit.Must(t, testkit.Value(p.Begin(r.terms(6, 4, 0, 1, 2))).Mask(make([]int64, 4)))
+	testkit.Must(t, testkit.Value(p.Begin(r.terms(6, 4, 0, 1, 2), free)).Mask(make([]int64, 4)))
 	next := r.terms(7, 4, 0, 1, 2)
 	p.Over("r")
-	_, err = p.Begin(next)
+	_, err = p.Begin(next, free)
 	refuses("after the run's end", "not among those", err)
 }
 
@@ -359,7 +358,7 @@ func TestANewLifeHasANewKey(t *testing.T) {
 	if k := testkit.Value(again.Key("r", r.spec, r.group)); bytes.Equal(k.Exchange, terms.Members[0].Exchange) {
 		t.Error("the same run key")
 	}
-	if _, err := again.Begin(terms); err == nil || !strings.Contains(err.Error(), "this node's key") {
+	if _, err := again.Begin(terms, free); err == nil || !strings.Contains(err.Error(), "this node's key") {
 		t.Errorf("an attempt of before: %v", err)
 	}
 	if _, err := again.Agree("r", 0, sites(0, 1)); err == nil {
@@ -449,7 +448,7 @@ func BenchmarkMask(b *testing.B) {
 				}
 				vector := make([]int64, entries)
 				for round := uint64(0); b.Loop(); round++ {
-					a := testkit.Value(r.parties[0].Begin(r.terms(round, entries, among...)))
+					a := testkit.Value(r.parties[0].Begin(r.terms(round, entries, among...), free))
 					testkit.Must(b, a.Mask(vector))
 				}
 			})

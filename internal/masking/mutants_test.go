@@ -25,6 +25,13 @@ var mutants = map[string]struct{ file, right, wrong string }{
 	"a mask left out":                 {"party.go", "\taddMask(vector, a.own, false)\n", ""},
 	"seeds of survivors":              {"party.go", "!slices.Contains(a.survivors, m.GetSite())", `m.GetSite() != ""`},
 	"two lists of survivors":          {"party.go", "!slices.Equal(a.survivors, survivors)", "false"},
+	"seeds that nobody paid for":      {"party.go", "	a.paying = false\n	if err != nil {", "	a.paying = false\n	if false {"},
+	"revealed, then charged": {"party.go", "	a.paying = true\n	return a, nil, nil", "	a.revealed, a.paying = " +
+		"&conclavev1.Revealed{Run: run, Round: round, Own: bytes.Clone(a.own[:])}, true\n	return a, nil, nil"},
+	"one name for all openings": {"party.go", "a.pay(agreed(run, a.digest, a.survivors).digest())",
+		"a.pay(agreed(run, Digest{}, a.survivors).digest())"},
+	"openings without end":       {"party.go", "if reveals > Retries {", "if reveals > 10*Retries {"},
+	"an attempt opened too late": {"party.go", "err != nil || now != a", "err != nil || now == nil"},
 	"signatures unread": {"party.go",
 		"err := a.terms.CheckAgreed(a.digest, a.survivors, site, signatures[i]); err != nil",
 		"err := error(nil); err != nil || site == string(signatures[i])"},

@@ -43,9 +43,9 @@ type partyRun struct {
 	own  identity // with which it began
 	key  *ecdh.PrivateKey
 	wire *conclavev1.RunKey
-	// fence, counter and round are those of the newest attempt; attempts is how many the round had.
+	// fence, counter and round are those of the newest attempt; reveals is how many of the round were opened.
 	fence, counter, round uint64
-	attempts              int
+	reveals               int
 	attempt               *Attempt // the newest
 	// pairs has what the party shares with each other member by the run key that it showed last, which was
 	// verified: of a run most rounds have the same keys.
@@ -126,22 +126,29 @@ func (p *Party) Over(run string) {
 	delete(p.runs, run)
 }
 
+// Pay charges an opening, durably: where it fails nothing is revealed. An opening is an attempt with those whose
+// answers are in its sum. One that was charged before may cost nothing again.
+type Pay func(opening Digest) error
+
 // Attempt is a party's part in one attempt at a round.
 type Attempt struct {
 	party  *Party
 	terms  *Terms
 	digest Digest
+	pay    Pay
 	seeds  [][seedBytes]byte // shared with each of the members; zeros at its own place
 	own    [seedBytes]byte   // of its own mask
 
 	masked    bool // it answered
 	survivors []string
 	signature []byte // of survivors, once it agreed
+	paying    bool   // somebody waits for the charge
 	revealed  *conclavev1.Revealed
 }
 
-// Begin checks an attempt at a round, and takes part in it. The attempt before it can no longer be agreed to.
-func (p *Party) Begin(t *Terms) (*Attempt, error) {
+// Begin checks an attempt at a round, and takes part in it. The attempt before it can no longer be agreed to. Attempts
+// are free; pay charges this one before it is opened.
+func (p *Party) Begin(t *Terms, pay Pay) (*Attempt, error) {
 	if err := t.checkOrder(); err != nil {
 		return nil, err
 	}
@@ -158,16 +165,17 @@ func (p *Party) Begin(t *Terms) (*Attempt, error) {
 		return nil, fmt.Errorf("attempt %d.%d at round %d of run %q is not newer than the one before, %d.%d at "+
 			"round %d; begin another one", t.Fence, t.Counter, t.Round, t.Run, r.fence, r.counter, r.round)
 	}
-	attempts := 1
-	if r.attempt != nil && r.round == t.Round {
-		attempts = r.attempts + 1
+	reveals := 0
+	if r.round == t.Round {
+		reveals = r.reveals
 	}
-	if attempts > 1+Retries {
-		return nil, fmt.Errorf("round %d of run %q was attempted %d times, the most that a member answers; open "+
-			"another run", t.Round, t.Run, r.attempts)
+	if reveals > Retries {
+		return nil, fmt.Errorf("seeds of round %d of run %q were revealed %d times, the most that a member does; open "+
+			"another run", t.Round, t.Run, reveals)
 	}
 	a := &Attempt{
-		party: p, terms: t, digest: t.Digest(), seeds: make([][seedBytes]byte, len(t.Members)), own: newSeed(),
+		party: p, terms: t, digest: t.Digest(), pay: pay, seeds: make([][seedBytes]byte, len(t.Members)),
+		own: newSeed(),
 	}
 	for i, m := range t.Members {
 		if i == at {
@@ -181,7 +189,7 @@ func (p *Party) Begin(t *Terms) (*Attempt, error) {
 			return nil, err
 		}
 	}
-	r.fence, r.counter, r.round, r.attempts, r.attempt = t.Fence, t.Counter, t.Round, attempts, a
+	r.fence, r.counter, r.round, r.reveals, r.attempt = t.Fence, t.Counter, t.Round, reveals, a
 	return a, nil
 }
 
@@ -272,27 +280,21 @@ func (p *Party) Agree(run string, round uint64, survivors []string) ([]byte, err
 }
 
 // Reveal opens the party's answer to the newest attempt, where all in the sum agreed: signatures are theirs, in
-// the order of the survivors that the party agreed to.
+// the order of the survivors that the party agreed to. It reveals after the opening is charged, and the same again.
 func (p *Party) Reveal(run string, round uint64, signatures [][]byte) (*conclavev1.Revealed, error) {
+	a, before, err := p.mayReveal(run, round, signatures)
+	if err != nil || before != nil {
+		return before, err
+	}
+	err = a.pay(agreed(run, a.digest, a.survivors).digest()) // which may take long, and nobody waits for it here
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a, err := p.newest(run, round)
+	a.paying = false
 	if err != nil {
 		return nil, err
 	}
-	if a.signature == nil {
-		return nil, errors.New("this node has not agreed to who is in the sum")
-	}
-	if a.revealed != nil {
-		return a.revealed, nil
-	}
-	if len(signatures) != len(a.survivors) {
-		return nil, fmt.Errorf("%d signatures of %d members in the sum", len(signatures), len(a.survivors))
-	}
-	for i, site := range a.survivors {
-		if err := a.terms.CheckAgreed(a.digest, a.survivors, site, signatures[i]); err != nil {
-			return nil, err
-		}
+	if now, err := p.newest(run, round); err != nil || now != a {
+		return nil, errors.New("another attempt was begun while this one was charged; go on with that one")
 	}
 	out := &conclavev1.Revealed{Run: run, Round: round, Own: bytes.Clone(a.own[:])}
 	for i, m := range a.terms.Members {
@@ -300,6 +302,35 @@ func (p *Party) Reveal(run string, round uint64, signatures [][]byte) (*conclave
 			out.Lost = append(out.Lost, bytes.Clone(a.seeds[i][:]))
 		}
 	}
+	p.runs[run].reveals++
 	a.revealed = out
 	return out, nil
+}
+
+// mayReveal returns the newest attempt, where it may be opened once it is charged, and what was revealed of it before.
+func (p *Party) mayReveal(run string, round uint64, signatures [][]byte) (
+	a *Attempt, before *conclavev1.Revealed, err error,
+) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, err = p.newest(run, round)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case a.signature == nil:
+		return nil, nil, errors.New("this node has not agreed to who is in the sum")
+	case a.revealed != nil:
+		return a, a.revealed, nil
+	case a.paying:
+		return nil, nil, errors.New("this node charges the opening of its answer just now; ask again")
+	case len(signatures) != len(a.survivors):
+		return nil, nil, fmt.Errorf("%d signatures of %d members in the sum", len(signatures), len(a.survivors))
+	}
+	for i, site := range a.survivors {
+		if err := a.terms.CheckAgreed(a.digest, a.survivors, site, signatures[i]); err != nil {
+			return nil, nil, err
+		}
+	}
+	a.paying = true
+	return a, nil, nil
 }

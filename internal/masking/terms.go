@@ -12,8 +12,9 @@ import (
 // Digest is a SHA-256.
 type Digest = [sha256.Size]byte
 
-// Retries is how often a member answers one round again, where an attempt before did not open.
-// Each costs as much as the round.
+// Retries is how often a member opens its answer to one round again, where it had revealed its seeds and the sum did
+// not open, or was lost. Each costs as much as the round. Attempts that a member does not open are free, and are not
+// counted: see the package's documentation.
 const Retries = 3
 
 // Terms are those of one attempt at a round. Each that takes part computes them itself, from what it was sent.

@@ -143,7 +143,7 @@ func TestVectors(t *testing.T) {
 	sum := make([]int64, terms.Entries)
 	var revealed []*conclavev1.Revealed
 	for i, p := range parties {
-		a := testkit.Value(p.Begin(terms))
+		a := testkit.Value(p.Begin(terms, free))
 		for other, seed := range a.seeds {
 			if i < other {
 				v.Pairs = append(v.Pairs, pairVector{p.site, parties[other].site, seed[:]})

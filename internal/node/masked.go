@@ -8,10 +8,12 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/votebits"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -106,9 +108,11 @@ type maskedAttempt struct {
 	classes int // of votes
 }
 
-// begin takes part in an attempt at a round of a masked run. It returns nil for a round of another run, and for
-// a permit. What is asked is read here too, so that the terms are the node's own.
-func (m *masks) begin(t task, kinds question.Registry, p *question.Public) (*maskedAttempt, error) {
+// begin takes part in an attempt at a round of a masked run, whose opening pay charges. It returns nil for a round of
+// another run, and for a permit. What is asked is read here too, so that the terms are the node's own.
+func (m *masks) begin(
+	t task, kinds question.Registry, p *question.Public, pay masking.Pay,
+) (*maskedAttempt, error) {
 	if t.question == nil || t.refusal != nil {
 		return nil, nil
 	}
@@ -136,7 +140,7 @@ func (m *masks) begin(t task, kinds question.Registry, p *question.Public) (*mas
 	if err != nil {
 		return nil, err
 	}
-	a, err := party.Begin(terms)
+	a, err := party.Begin(terms, pay)
 	if err != nil {
 		return nil, err
 	}
@@ -219,11 +223,46 @@ func tally(v *conclavev1.Votes, classes int) ([]int64, error) {
 func (n *Node) open(t task) *conclavev1.WorkRequest {
 	answer, err := n.masks.open(t)
 	if err != nil {
-		return n.refuse(t, &conclavev1.Refusal{Run: t.run, Round: t.round, Reason: err.Error()}, err)
+		request := sitepolicy.Request{Run: t.run, Round: t.round}
+		if unpaid := (*unpaidError)(nil); errors.As(err, &unpaid) {
+			request = unpaid.request
+		}
+		return n.refuse(t, n.policy.refusal(request, err), err)
 	}
 	answer.Attempt = t.attempt
 	return answer
 }
+
+// opening charges that the answer to a round of a masked run is opened, and writes it down: before that, nothing of
+// the answer can be read.
+func (n *Node) opening(t task, r sitepolicy.Request) masking.Pay {
+	about := asking{run: t.run, round: t.round}
+	if t.question != nil {
+		about.purpose = t.question.round.GetKind()
+	}
+	return func(opening masking.Digest) error {
+		r.Question = hex.EncodeToString(opening[:])
+		err := n.mayLeave() // it would be charged and stay
+		if err == nil {
+			var charged *sitepolicy.Entry
+			if charged, err = n.policy.charge(r); err == nil {
+				err = n.write(auditlog.Opened, about, charged)
+			}
+		}
+		if err != nil {
+			return &unpaidError{r, err}
+		}
+		return nil
+	}
+}
+
+// unpaidError is why an opening was not charged, or not written down.
+type unpaidError struct {
+	request sitepolicy.Request
+	error
+}
+
+func (u *unpaidError) Unwrap() error { return u.error }
 
 func (m *masks) open(t task) (*conclavev1.WorkRequest, error) {
 	party, err := m.party()

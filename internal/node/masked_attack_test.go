@@ -192,7 +192,20 @@ func (h *hostile) refused(what string, m *conclavev1.WorkRequest, why string) {
 	}
 }
 
-// charges is how many answers a site's ledger was charged for.
+// opens has nodes agree to a list of survivors, and open their answers: refused are what the first one says otherwise.
+func (h *hostile) opens(round uint64, survivors ...string) *conclavev1.WorkRequest {
+	h.t.Helper()
+	signed := h.signatures(round, survivors, survivors...)
+	var first *conclavev1.WorkRequest
+	for _, site := range survivors {
+		if m := h.agreement(site, "r", round, signed...); first == nil {
+			first = m
+		}
+	}
+	return first
+}
+
+// charges is how many openings a site's ledger was charged for.
 func (h *hostile) charges(site string) int {
 	h.t.Helper()
 	raw, err := os.ReadFile(h.nodes[site].cfg.LedgerPath())
@@ -209,7 +222,6 @@ func TestNodesRefuseAttempts(t *testing.T) {
 	const at = "north"
 	r := embeddingRound("r", 3)
 	h.answers(r, h.attempt(h.keys...), at)
-	charged := h.charges(at)
 
 	fresh := func(change func(*conclavev1.MaskedRound)) *conclavev1.MaskedRound {
 		m := h.attempt(slices.Clone(h.keys)...)
@@ -286,8 +298,8 @@ func TestNodesRefuseAttempts(t *testing.T) {
 	} {
 		h.refused(name, h.ask(at, c.round, c.terms, c.masked), c.want)
 	}
-	if n := h.charges(at); n != charged || charged != 1 {
-		t.Errorf("the ledger was charged %d times, and then %d", charged, n)
+	if n := h.charges(at); n != 0 {
+		t.Errorf("the ledger was charged %d times, and nothing was opened", n)
 	}
 }
 
@@ -352,6 +364,9 @@ func TestNodesRefuseToOpen(t *testing.T) {
 	}
 	h.refused("the one that is left out", h.agreement("west", "r", 3, signed...), "agrees to other members")
 
+	if n := h.charges(at); n != 0 {
+		t.Errorf("charged %d times, and nothing was revealed", n)
+	}
 	first := h.agreement(at, "r", 3, signed...).GetRevealed()
 	if len(first.GetOwn()) != 32 || len(first.GetLost()) != 1 {
 		t.Fatalf("revealed are %v", first)
@@ -359,6 +374,9 @@ func TestNodesRefuseToOpen(t *testing.T) {
 	again := h.agreement(at, "r", 3, signed[:1]...).GetRevealed()
 	if !bytes.Equal(again.GetOwn(), first.GetOwn()) || !bytes.Equal(again.GetLost()[0], first.GetLost()[0]) {
 		t.Error("something else is revealed the second time")
+	}
+	if n := h.charges(at); n != 1 {
+		t.Errorf("charged %d times for one opening", n)
 	}
 	h.refused("a second list when the first is open", h.survivors(at, "r", 3, other...), "agreed to other members")
 	// The next attempt has nothing of it.
@@ -453,21 +471,21 @@ func TestANodeThatStartsAgainOpensNothing(t *testing.T) {
 				"not among those")
 			h.refused("its list", h.survivors(at, "r", 0, h.sites...), "is not the one")
 			h.refused("its agreement", h.agreement(at, "r", 0, signed...), "is not the one")
-			// With its new key it takes part in new attempts, which are charged.
+			// With its new key it takes part in new attempts, which are charged when they are opened.
 			before := h.charges(at)
 			h.keys = h.keysUnder(h.terms)
 			h.answers(r, h.attempt(h.keys...), h.sites...)
-			if h.charges(at) != before+1 {
+			if h.opens(0, h.sites...).GetRevealed() == nil || h.charges(at) != before+1 {
 				t.Errorf("charged %d times, before %d", h.charges(at), before)
 			}
 		}
 	}
 }
 
-// A node answers so many attempts at a round, each charged to its site and each with a sample of its own. An aggregator
-// that ends the run for the node, or changes its spec, gets more of them, until the site's limit is reached: that is
-// what bounds attempts. The differences of what a node sends are uniform, also where a colluder reveals nothing.
-func TestAttemptsArePaidFor(t *testing.T) {
+// A node answers whatever attempts it is asked, each with a sample of its own, and pays for none of them. It opens so
+// many of a round, each charged to its site. An aggregator that ends the run for the node, or changes its spec, gets no
+// more of them. The differences of what a node sends unopened are uniform, also where it agreed.
+func TestOpeningsArePaidFor(t *testing.T) {
 	const planned = 40
 	h := newHostile(t, 2, 1, "east", "north")
 	h.terms = h.spec(func(s *conclavev1.RunSpec) {
@@ -476,30 +494,40 @@ func TestAttemptsArePaidFor(t *testing.T) {
 	})
 	h.keys = h.keysUnder(h.terms)
 	const at = "north"
-	samples := 0
+	samples, asked, charged := 0, 0, 0
 	h.nodes[at].site.Sample = func(gnmax.Rate) ([]int, error) { samples++; return []int{samples % 40}, nil }
 	var differences []int64
-	charged := 0
-	for number := range uint64(3) {
+	for number := range uint64(2) {
 		r := discriminatorRound("r", number, nil)
-		var sent [][]int64
-		for attempt := range 1 + masking.Retries {
-			sent = append(sent, h.answers(r, h.attempt(h.keys...), h.sites...)[1])
-			if attempt%2 == 0 { // the other one never reveals anything
-				h.signatures(number, h.sites, at)
-			}
-			if charged++; h.charges(at) != charged || samples != charged {
-				t.Fatalf("attempt %d: charged %d times for %d samples", charged, h.charges(at), samples)
-			}
-		}
-		h.refused("one more attempt", h.ask(at, r, h.terms, h.attempt(h.keys...)), "the most that a member answers")
-		for a := range sent {
-			for b := range a {
-				for i, v := range sent[a] {
-					differences = append(differences, v-sent[b][i])
+		for opened := range 1 + masking.Retries {
+			var sent [][]int64
+			for attempt := range 3 {
+				sent = append(sent, h.answers(r, h.attempt(h.keys...), h.sites...)[1])
+				if attempt%2 == 0 { // the aggregator gets its word, and no seeds
+					h.signatures(number, h.sites, at)
+				}
+				if asked++; h.charges(at) != charged || samples != asked {
+					t.Fatalf("%d attempts, %d of them opened: charged %d times for %d samples", asked, charged,
+						h.charges(at), samples)
 				}
 			}
+			for a := range sent {
+				for b := range a {
+					for i, v := range sent[a] {
+						differences = append(differences, v-sent[b][i])
+					}
+				}
+			}
+			h.answers(r, h.attempt(h.keys...), h.sites...)
+			asked++
+			if m := h.opens(number, h.sites...); m.GetRevealed() == nil {
+				t.Fatalf("opening %d: %v", opened, m)
+			}
+			if charged++; h.charges(at) != charged {
+				t.Fatalf("%d openings are charged %d times", charged, h.charges(at))
+			}
 		}
+		h.refused("one more attempt", h.ask(at, r, h.terms, h.attempt(h.keys...)), "were revealed 4 times")
 	}
 	wantUniform(t, "differences of attempts", differences)
 
@@ -507,13 +535,13 @@ func TestAttemptsArePaidFor(t *testing.T) {
 	over := &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
 		Withdraw: &conclavev1.Withdraw{Run: "r", Over: true}}}
 	h.sayAll(at, over)
-	again := discriminatorRound("r", 2, nil)
+	again := discriminatorRound("r", 1, nil)
 	m := inquire(t, h.nodes[at], permitFor(t, again), h.terms)
 	if m.GetPermitted() != nil {
 		m = h.ask(at, again, h.terms, h.attempt(h.keys[0], m.GetPermitted().GetKey()))
 	}
-	h.refused("an attempt at a run that was said to be over", m, "was answered 4 times here")
-	if h.charges(at) != charged || samples != charged {
+	h.refused("an attempt at a run that was said to be over", m, "were revealed 4 times here")
+	if h.charges(at) != charged || samples != asked {
 		t.Errorf("charged %d times for %d samples, want %d", h.charges(at), samples, charged)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/certstest"
 	"github.com/conclave-dp/conclave/internal/masking"
-	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -91,6 +90,42 @@ func (p *pair) attempt(n *Node, number uint64) *conclavev1.WorkRequest {
 	if !ok {
 		p.t.Fatal("the round did not arrive")
 	}
+	reply := n.reply(todo)
+	if reply.GetSum() != nil {
+		same := testkit.Value(termsOf(todo, p.group, n.kinds, n.site.Public))
+		a := testkit.Value(p.south.Begin(same, func(masking.Digest) error { return nil }))
+		testkit.Must(p.t, a.Mask(make([]int64, same.Entries)))
+	}
+	return reply
+}
+
+// agree has both agree to the answers of the newest attempt, and returns what each says to all.
+func (p *pair) agree(n *Node, number uint64) [][]byte {
+	p.t.Helper()
+	both := []string{"north", "south"}
+	m := p.say(n, &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Survivors{
+		Survivors: &conclavev1.Survivors{Run: "r", Round: number, Sites: both}}})
+	if m.GetAgreed() == nil {
+		p.t.Fatalf("the node does not agree: %v", m)
+	}
+	return [][]byte{m.GetAgreed().GetSignature(), testkit.Value(p.south.Agree("r", number, both))}
+}
+
+// reveal has the node open its answer to the newest attempt.
+func (p *pair) reveal(n *Node, number uint64, agreed [][]byte) *conclavev1.WorkRequest {
+	p.t.Helper()
+	return p.say(n, &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Agreement{
+		Agreement: &conclavev1.Agreement{Run: "r", Round: number, Signatures: agreed}}})
+}
+
+func (p *pair) say(n *Node, m *conclavev1.WorkResponse) *conclavev1.WorkRequest {
+	p.t.Helper()
+	in, parts := newInbox(), assembly{}
+	testkit.Must(p.t, n.dispatch(m, &parts, in))
+	todo, ok := in.beside.take()
+	if !ok {
+		p.t.Fatal("the message did not arrive")
+	}
 	return n.reply(todo)
 }
 
@@ -120,34 +155,43 @@ func approved(t testing.TB) *pair {
 	}
 	run, err := n.policy.enforcer.Decide("r", "", true, "ann")
 	testkit.Must(t, err)
-	if run.Spec.Masked == nil || run.Spec.Masked.Members[1] != p.group.Members[1] || run.AttemptsAtMost != 4 {
+	if run.Spec.Masked == nil || run.Spec.Masked.Members[1] != p.group.Members[1] || run.RevealsAtMost != 4 {
 		t.Fatalf("a person approves %+v", run)
 	}
 	return p
 }
 
-// An answer to an attempt is charged on the disk before it leaves, each by itself, also by a node that starts again:
-// four times a round, and no more.
-func TestAMaskedAnswerIsChargedBeforeItLeaves(t *testing.T) {
+// An attempt is charged on the disk before it is opened, each by itself, also by a node that starts again: four times a
+// round, and no more. What is not opened costs nothing, however often it is asked and agreed to.
+func TestAMaskedAnswerIsChargedBeforeItIsOpened(t *testing.T) {
 	p := approved(t)
-	n, answers := p.node(), map[int64]bool{}
+	n, opened, seeds := p.node(), 0, map[string]bool{}
 	for number := range uint64(2) {
-		for attempt := range 1 + masking.Retries {
-			if attempt == 2 {
+		for opening := range 1 + masking.Retries {
+			if opening == 2 {
 				n = p.node() // what it has in memory is gone
 			}
-			m := p.attempt(n, number)
-			if m.GetSum() == nil || answers[m.GetSum().GetValues()[0]] {
-				t.Fatalf("attempt %d at round %d: %v", attempt, number, m)
+			for unopened := range 5 {
+				if m := p.attempt(n, number); m.GetSum() == nil {
+					t.Fatalf("attempt %d at round %d: %v", unopened, number, m)
+				}
+				p.agree(n, number)
 			}
-			answers[m.GetSum().GetValues()[0]] = true
-			if got := p.charged(); got != len(answers) {
-				t.Fatalf("%d answers left, and %d are on the disk", len(answers), got)
+			if got := p.charged(); got != opened {
+				t.Fatalf("%d were opened, and %d are on the disk", opened, got)
+			}
+			agreed := p.agree(n, number)
+			for range 2 { // the second time it is the same
+				seeds[string(p.reveal(n, number, agreed).GetRevealed().GetOwn())] = true
+			}
+			if opened++; p.charged() != opened || len(seeds) != opened {
+				t.Fatalf("%d were opened: %d seeds were revealed, and %d are on the disk", opened, len(seeds),
+					p.charged())
 			}
 		}
 		for range 2 {
-			if m := p.attempt(n, number).GetRefusal(); !strings.Contains(m.GetReason(), "was answered 4 times here") {
-				t.Fatalf("a fifth attempt at round %d: %v", number, m)
+			if m := p.attempt(n, number).GetRefusal(); !strings.Contains(m.GetReason(), "were revealed 4 times here") {
+				t.Fatalf("an attempt after four openings of round %d: %v", number, m)
 			}
 			n = p.node()
 		}
@@ -157,33 +201,116 @@ func TestAMaskedAnswerIsChargedBeforeItLeaves(t *testing.T) {
 	}
 }
 
-func TestAMaskedAnswerThatCannotBeChargedDoesNotLeave(t *testing.T) {
+// Two processes of one site share its ledger: together they open no more than one. An answer of one is opened by no
+// other.
+func TestTwoProcessesOfASiteOpenNoMoreThanOne(t *testing.T) {
 	p := approved(t)
-	n := p.node()
-	all := n.kinds["embedding"]
-	n.kinds = question.Registry{"embedding": breaking(all, func() {
-		testkit.Must(t, os.Rename(p.c.LedgerPath(), p.c.LedgerPath()+".away"))
-	})}
-	if m := p.attempt(n, 0); !m.GetRefusal().GetWaiting() {
-		t.Fatalf("without a ledger: %v", m)
-	}
-	testkit.Must(t, os.Rename(p.c.LedgerPath()+".away", p.c.LedgerPath()))
-	if got := p.charged(); got != 0 {
-		t.Errorf("%d charges, and nothing was answered", got)
-	}
-}
-
-// Without a policy nothing on the disk counts attempts: a node that starts again counts anew.
-func TestWithoutAPolicyAttemptsAreCountedInMemory(t *testing.T) {
-	p := newPair(t, "")
-	n := p.node()
-	for range 1 + masking.Retries {
+	nodes, seeds := [2]*Node{p.node(), p.node()}, map[string]bool{}
+	for opened := range 1 + masking.Retries {
+		n, other := nodes[opened%2], nodes[1-opened%2]
 		if m := p.attempt(n, 0); m.GetSum() == nil {
 			t.Fatal(m)
 		}
+		agreed := p.agree(n, 0)
+		own := p.reveal(other, 0, agreed).GetRevealed().GetOwn() // none, or of its own answer of before
+		if own != nil && !seeds[string(own)] || p.charged() != opened {
+			t.Errorf("another process opens the answer: %x, charged %d times", own, p.charged())
+		}
+		m := p.reveal(n, 0, agreed)
+		if seeds[string(m.GetRevealed().GetOwn())] = true; len(seeds) != opened+1 || p.charged() != opened+1 {
+			t.Fatalf("opening %d: %v, charged %d times", opened, m, p.charged())
+		}
 	}
-	if m := p.attempt(n, 0).GetRefusal(); !strings.Contains(m.GetReason(), "was attempted 4 times") {
-		t.Errorf("a fifth attempt: %v", m)
+	for _, n := range nodes {
+		if m := p.attempt(n, 0).GetRefusal(); !strings.Contains(m.GetReason(), "were revealed 4 times here") {
+			t.Errorf("after four openings: %v", m)
+		}
+	}
+}
+
+// Two attempts may be answered where one more opening has room: of the bound, and of the limit, it is what is opened
+// first that gets it.
+func TestRoomIsFoundAgainWhenAnAnswerIsOpened(t *testing.T) {
+	p := approved(t)
+	nodes := [2]*Node{p.node(), p.node()}
+	for range masking.Retries {
+		p.attempt(nodes[0], 0)
+		if m := p.reveal(nodes[0], 0, p.agree(nodes[0], 0)); m.GetRevealed() == nil {
+			t.Fatal(m)
+		}
+	}
+	var agreed [2][][]byte
+	for i, n := range nodes {
+		if m := p.attempt(n, 0); m.GetSum() == nil {
+			t.Fatal(m)
+		}
+		agreed[i] = p.agree(n, 0)
+	}
+	if m := p.reveal(nodes[1], 0, agreed[1]); m.GetRevealed() == nil {
+		t.Fatal(m)
+	}
+	if m := p.reveal(nodes[0], 0, agreed[0]).GetRefusal(); !strings.Contains(m.GetReason(), "were revealed 4 times") {
+		t.Errorf("a fifth opening: %v", m)
+	}
+	if got := p.charged(); got != 4 {
+		t.Errorf("%d openings were charged", got)
+	}
+}
+
+// Where the ledger cannot be used nothing is opened. It is the site's to fix, and then the same is opened.
+func TestAMaskedAnswerThatCannotBeChargedIsNotOpened(t *testing.T) {
+	p := approved(t)
+	n := p.node()
+	if m := p.attempt(n, 0); m.GetSum() == nil {
+		t.Fatal(m)
+	}
+	agreed := p.agree(n, 0)
+	ledger := p.c.LedgerPath()
+	testkit.Must(t, os.Rename(ledger, ledger+".away"))
+	if m := p.reveal(n, 0, agreed).GetRefusal(); !m.GetWaiting() || strings.Contains(m.GetReason(), ledger) {
+		t.Fatalf("without a ledger: %v", m)
+	}
+	if m := p.attempt(n, 1).GetRefusal(); !m.GetWaiting() {
+		t.Fatalf("without a ledger an attempt is answered with %v", m)
+	}
+	testkit.Must(t, os.Rename(ledger+".away", ledger))
+	if got := p.charged(); got != 0 {
+		t.Errorf("%d charges, and nothing was opened", got)
+	}
+	if m := p.reveal(n, 0, agreed); m.GetRevealed() == nil || p.charged() != 1 {
+		t.Errorf("with its ledger: %v, charged %d times", m, p.charged())
+	}
+}
+
+// What a person forbids after the answer is not opened.
+func TestARunThatIsDeniedIsNotOpened(t *testing.T) {
+	p := approved(t)
+	n := p.node()
+	p.attempt(n, 0)
+	agreed := p.agree(n, 0)
+	_, err := n.policy.enforcer.Decide("r", "", false, "ann")
+	testkit.Must(t, err)
+	if m := p.reveal(n, 0, agreed).GetRefusal(); !strings.Contains(m.GetReason(), "denied") || p.charged() != 0 {
+		t.Errorf("it says %v, charged %d times", m, p.charged())
+	}
+}
+
+// Without a policy nothing on the disk counts openings: a node that starts again counts anew.
+func TestWithoutAPolicyOpeningsAreCountedInMemory(t *testing.T) {
+	p := newPair(t, "")
+	n := p.node()
+	for range 1 + masking.Retries {
+		for range 3 {
+			if m := p.attempt(n, 0); m.GetSum() == nil {
+				t.Fatal(m)
+			}
+		}
+		if m := p.reveal(n, 0, p.agree(n, 0)); m.GetRevealed() == nil {
+			t.Fatal(m)
+		}
+	}
+	if m := p.attempt(n, 0).GetRefusal(); !strings.Contains(m.GetReason(), "were revealed 4 times") {
+		t.Errorf("an attempt after four openings: %v", m)
 	}
 	if m := p.attempt(p.node(), 0); m.GetSum() == nil {
 		t.Errorf("after a restart: %v", m)

@@ -24,9 +24,9 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 		return n.countersign(t)
 	}
 	request := n.policy.request(t)
-	attempt, err := n.masks.begin(t, n.kinds, n.site.Public)
+	attempt, err := n.masks.begin(t, n.kinds, n.site.Public, n.opening(t, request))
 	if attempt != nil {
-		request.Question = attempt.name() // each attempt is charged
+		request.Question = attempt.name() // what was charged before is none of it
 	}
 	if err == nil {
 		err = n.mayWork(t, request)
@@ -49,7 +49,12 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 		}
 		var answer *conclavev1.WorkRequest
 		var charged *sitepolicy.Entry
-		charge := sync.OnceValues(func() (*sitepolicy.Entry, error) { return n.policy.charge(request) })
+		charge := sync.OnceValues(func() (*sitepolicy.Entry, error) {
+			if attempt != nil { // its opening is charged
+				return nil, n.policy.permit(request)
+			}
+			return n.policy.charge(request)
+		})
 		answer, err = n.within(t, attempt, func() error { _, err := charge(); return err })
 		if err == nil {
 			charged, err = charge()
@@ -91,13 +96,21 @@ func (n *Node) mayWork(t task, r sitepolicy.Request) error {
 	if t.refusal != nil {
 		return t.refusal
 	}
+	if err := n.mayLeave(); err != nil { // the answer would be charged and stay
+		return err
+	}
+	return n.policy.permit(r)
+}
+
+// mayLeave is nil, or why nothing may leave, whatever it is.
+func (n *Node) mayLeave() error {
 	if err := n.ledger.saveError(); err != nil {
 		return err
 	}
-	if n.watch.auditLog.Check() != nil { // the answer would be charged and not leave
+	if n.watch.auditLog.Check() != nil {
 		return errAudit
 	}
-	return n.policy.permit(r)
+	return nil
 }
 
 // note counts an answer and writes it down before it leaves; an answer that cannot be
@@ -106,10 +119,15 @@ func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry) err
 	if first := n.watch.metrics.count(a, took); !first && a.passes && n.watch.auditLog.Check() == nil {
 		return nil
 	}
+	return n.write(auditlog.Answered, a, charged)
+}
+
+// write writes down what is about to leave, and what it cost in the site's own ledger.
+func (n *Node) write(event string, a asking, charged *sitepolicy.Entry) error {
 	e := auditlog.Entry{
-		Event: auditlog.Answered, Run: a.run, Round: &a.round, Purpose: a.purpose, Teachers: uint32(n.cfg.Teachers),
+		Event: event, Run: a.run, Round: &a.round, Purpose: a.purpose, Teachers: uint32(n.cfg.Teachers),
 	}
-	if charged != nil { // in the site's own ledger
+	if charged != nil {
 		e.Events, e.EpsilonSpent = charged.Events, charged.EpsilonSpent
 		e.LedgerSeq, e.LedgerHash = charged.Seq, charged.Hash
 	}

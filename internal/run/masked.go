@@ -21,9 +21,9 @@ type Masked struct {
 	Colluding int `json:"colluding"`
 	// NoiseFactor is by how much the noise of a sum of all sites is larger than need be.
 	NoiseFactor float64 `json:"noise_factor"`
-	// SiteEpsilon is what a site's own ledger is charged if each round takes AttemptsAtMost, at the run's delta.
-	AttemptsAtMost int     `json:"attempts_at_most"`
-	SiteEpsilon    float64 `json:"site_epsilon"`
+	// SiteEpsilon is what a site's own ledger is charged if it opens each round RevealsAtMost times, at the run's delta.
+	RevealsAtMost int     `json:"reveals_at_most"`
+	SiteEpsilon   float64 `json:"site_epsilon"`
 }
 
 // addMasked says what masks change: who sees what, and what else nodes send.
@@ -32,13 +32,13 @@ func (f *Forecast) addMasked(g *masking.Group) error {
 		return nil
 	}
 	n := len(g.Members)
-	most, err := privacy.Running(attempted(f.Events), f.Delta)
+	most, err := privacy.Running(opened(f.Events), f.Delta)
 	if err != nil {
 		return err
 	}
 	f.Masked = &Masked{
 		Sites: n, Quorum: g.Quorum, Colluding: g.Colluding, NoiseFactor: g.Surplus(n),
-		AttemptsAtMost: 1 + masking.Retries, SiteEpsilon: most.Epsilon,
+		RevealsAtMost: 1 + masking.Retries, SiteEpsilon: most.Epsilon,
 	}
 	for i := range f.Leaving {
 		what, _, seen := strings.Cut(f.Leaving[i].Content, "; the aggregator sees")
@@ -50,8 +50,8 @@ func (f *Forecast) addMasked(g *masking.Group) error {
 	return nil
 }
 
-// attempted are events of rounds that take as many attempts as they may.
-func attempted(events []privacy.Event) (all []privacy.Event) {
+// opened are events of rounds whose answers a site opens as often as it may.
+func opened(events []privacy.Event) (all []privacy.Event) {
 	for range 1 + masking.Retries {
 		all = append(all, events...)
 	}

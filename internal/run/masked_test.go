@@ -35,7 +35,7 @@ func TestForecastOfAMaskedRun(t *testing.T) {
 		}
 		m := *f.Masked
 		if m.Sites != 3 || m.Quorum != 3 || m.Colluding != 1 || math.Abs(m.NoiseFactor-math.Sqrt(1.5)) > 1e-12 ||
-			m.AttemptsAtMost != 4 || m.SiteEpsilon < 1.9*f.Claim.Epsilon {
+			m.RevealsAtMost != 4 || m.SiteEpsilon < 1.9*f.Claim.Epsilon {
 			t.Errorf("forecast %+v of a run of epsilon %v", m, f.Claim.Epsilon)
 		}
 		var names []string

@@ -47,9 +47,9 @@ type runBook struct {
 	// ledger knows them: an older one that was accepted knows of none.
 	used   []int64
 	within []privacy.Event
-	// attempts are those at the newest round of a masked run, as the dataset's ledger knows them.
-	attempts attempts
-	ended    bool
+	// reveals are the openings of the newest round of a masked run, as the dataset's ledger knows them.
+	reveals reveals
+	ended   bool
 }
 
 func newBook() *book {
@@ -119,7 +119,7 @@ func (b *book) apply(e Entry) error {
 		// ended stays so: a person approved it for a run that was over.
 		clear(b.charged)
 		for _, r := range b.runs {
-			r.used, r.within, r.attempts = nil, nil, attempts{}
+			r.used, r.within, r.reveals = nil, nil, reveals{}
 		}
 		return nil
 	case EntryEnd:
@@ -154,11 +154,11 @@ func (b *book) apply(e Entry) error {
 	run.charges++
 	run.charged = e.Time
 	run.spent = privacy.Merge(append(run.spent, e.Events...))
-	if run.spec.Masked != nil && run.attempts.of(*e.Round) { // plan and budget count a round once
-		run.attempts.made++
+	if run.spec.Masked != nil && run.reveals.of(*e.Round) { // plan and budget count a round once
+		run.reveals.made++
 		return nil
 	}
-	run.attempts = attempts{round: *e.Round, made: 1, planned: *e.Planned, uses: e.Uses}
+	run.reveals = reveals{round: *e.Round, made: 1, planned: *e.Planned, uses: e.Uses}
 	run.used[*e.Planned] += e.Uses
 	run.within = privacy.Merge(append(run.within, e.Events...))
 	return nil

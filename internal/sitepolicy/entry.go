@@ -22,7 +22,7 @@ const (
 	EntryRun     = "run"     // a run was seen for the first time
 	EntryApprove = "approve" // a person lets a run begin
 	EntryDeny    = "deny"    // a person does not, or no longer
-	EntryCharge  = "charge"  // a round is answered
+	EntryCharge  = "charge"  // a round is answered; in a masked run the answer is opened
 	EntryEnd     = "end"     // a run has ended, and with it what was let begin
 	// EntryAccept: a person takes a dataset's ledger that was restored from an older one. What was
 	// answered under the one before may be drawn anew, so that each question costs anew.
@@ -66,7 +66,7 @@ type Entry struct {
 
 type entryCharge struct {
 	Round    *uint64 `json:"round,omitempty"`
-	Question string  `json:"question,omitempty"` // SHA-256 in hex
+	Question string  `json:"question,omitempty"` // SHA-256 in hex; of an opening in a masked run
 	Kind     Kind    `json:"kind,omitempty"`
 	// Planned is the place, from 0, of the entry of the run's plan, and Uses the most that it is used.
 	Planned *int            `json:"planned,omitempty"`

@@ -11,7 +11,7 @@ type Forecast struct {
 	// Fits is how often rounds like it would be answered before the limit, one after the
 	// other; at most as often as was asked.
 	Fits int
-	// FitsAtLeast is the same where each took all the attempts that a masked run may make: Fits without masks.
+	// FitsAtLeast is the same where each was opened as often as a masked run may: Fits without masks.
 	FitsAtLeast int
 }
 
@@ -43,12 +43,12 @@ func (e *Enforcer) Forecast(t Request, rounds int, earlier []privacy.Event) (f F
 		if run == nil {
 			run = &runBook{}
 		}
-		// The run's budget pays each round once, the site's limit each attempt.
+		// The run's budget pays each round once, the site's limit each opening.
 		ofRun := run.spending(t.Spec)
 		ofRun.Spent = append(append([]privacy.Event{}, ofRun.Spent...), earlier...)
-		within := func(rounds, attempts int) bool {
-			spent := append(append([]privacy.Event{}, b.spent...), times(earlier, attempts)...)
-			if _, err := d.Limit().Admit(spent, times(t.Charges, rounds*attempts)); err != nil {
+		within := func(rounds, reveals int) bool {
+			spent := append(append([]privacy.Event{}, b.spent...), times(earlier, reveals)...)
+			if _, err := d.Limit().Admit(spent, times(t.Charges, rounds*reveals)); err != nil {
 				return false
 			}
 			_, err := ofRun.Admit(times(t.Charges, rounds))
@@ -59,8 +59,8 @@ func (e *Enforcer) Forecast(t Request, rounds int, earlier []privacy.Event) (f F
 			Fits:  mostThat(rounds, func(n int) bool { return within(n, 1) }),
 		}
 		f.FitsAtLeast = f.Fits
-		if attempts := t.Spec.AttemptsAtMost(); attempts > 1 {
-			f.FitsAtLeast = mostThat(f.Fits, func(n int) bool { return within(n, attempts) })
+		if reveals := t.Spec.RevealsAtMost(); reveals > 1 {
+			f.FitsAtLeast = mostThat(f.Fits, func(n int) bool { return within(n, reveals) })
 		}
 		if f.Fits == 0 && rounds > 0 {
 			f = refuse(&Refusal{Rule: RuleEpsilon,

@@ -99,8 +99,8 @@ func shortList(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// attempts are those at the newest round of a masked run that a site has charged. Rounds come in order.
-type attempts struct {
+// reveals are the openings of the newest round of a masked run that a site has charged. Rounds come in order.
+type reveals struct {
 	round uint64
 	made  int
 	// planned and uses are what the first of them used of the plan; another one uses it again.
@@ -109,34 +109,35 @@ type attempts struct {
 }
 
 // of says whether a round is the newest.
-func (a attempts) of(round uint64) bool { return a.made > 0 && a.round == round }
+func (a reveals) of(round uint64) bool { return a.made > 0 && a.round == round }
 
-// another says whether a question is a further attempt at a round of a masked run: it is paid by the site's limit,
+// another says whether a question is a further opening of a round of a masked run: it is paid by the site's limit,
 // and uses nothing of the run's plan and budget, which count a round once.
 func (r *runBook) another(t Request) (again bool, refusal *Refusal) {
-	a := r.attempts
+	a := r.reveals
 	if t.Spec.Masked == nil || a.made == 0 || t.Round > a.round {
 		return false, nil
 	}
 	refuse := func(format string, args ...any) (bool, *Refusal) {
-		return false, &Refusal{Rule: RuleAttempts, Public: fmt.Sprintf(format, args...)}
+		return false, &Refusal{Rule: RuleReveals, Public: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case t.Round < a.round:
-		return refuse("round %d of run %s comes after round %d was answered here; a masked run goes on from its "+
+		return refuse("round %d of run %s comes after round %d was opened here; a masked run goes on from its "+
 			"newest round", t.Round, t.Run, a.round)
 	case a.planned != t.Use.Planned || a.uses != t.Use.Queries:
-		return refuse("another attempt at round %d of run %s uses something else of the plan than the first", t.Round,
-			t.Run)
+		return refuse("another opening of round %d of run %s uses something else of the plan than the first",
+			t.Round, t.Run)
 	case a.made > masking.Retries:
-		return refuse("round %d of run %s was answered %d times here, the most that a site does; open another run",
-			t.Round, t.Run, a.made)
+		return refuse("seeds of round %d of run %s were revealed %d times here, the most that a site does; open "+
+			"another run", t.Round, t.Run, a.made)
 	}
 	return true, nil
 }
 
-// AttemptsAtMost is how often a site may be charged for one round of a run.
-func (s Spec) AttemptsAtMost() int {
+// RevealsAtMost is how often a site may be charged for one round of a run: once, but for masked runs, where each
+// attempt that its node opens costs as much.
+func (s Spec) RevealsAtMost() int {
 	if s.Masked == nil {
 		return 1
 	}

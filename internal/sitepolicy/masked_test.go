@@ -113,8 +113,9 @@ func TestRulesOfMaskedRunsThatCannotWork(t *testing.T) {
 	}
 }
 
-// A site answers a round of a masked run four times at most. Its limit pays each time, the run's plan and budget once.
-func TestEachAttemptIsChargedAndFourAreTheMost(t *testing.T) {
+// A site opens a round of a masked run four times at most. Its limit pays each time, the run's plan and budget once.
+// What is asked and not charged counts as nothing.
+func TestEachOpeningIsChargedAndFourAreTheMost(t *testing.T) {
 	s := newSite(t)
 	s.write(withRules(peers))
 	ask := func(number uint64, attempt int) (*Entry, error) { // as after a restart: the ledger alone remembers
@@ -123,6 +124,10 @@ func TestEachAttemptIsChargedAndFourAreTheMost(t *testing.T) {
 	spent := 0.0
 	for number := range uint64(3) {
 		for attempt := range 1 + masking.Retries {
+			for unopened := range 10 {
+				r := maskedRound("r", number, 100+unopened, "east", "north", "south")
+				testkit.Must(t, s.enforcer().Ask(r))
+			}
 			e, err := ask(number, attempt)
 			testkit.Must(t, err)
 			if e == nil || e.EpsilonSpent <= spent {
@@ -131,22 +136,22 @@ func TestEachAttemptIsChargedAndFourAreTheMost(t *testing.T) {
 			spent = e.EpsilonSpent
 		}
 		_, err := ask(number, 1+masking.Retries)
-		if r := refusedBy(t, err, RuleAttempts); !strings.Contains(r.Leaving(), "was answered 4 times here, the most") {
+		if r := refusedBy(t, err, RuleReveals); !strings.Contains(r.Leaving(), "were revealed 4 times here, the most") {
 			t.Errorf("it says %q", r.Leaving())
 		}
 	}
 	_, err := ask(3, 0)
 	refusedBy(t, err, RulePlan) // three sums were planned, and all of them asked
 	_, err = ask(1, 9)
-	refusedBy(t, err, RuleAttempts) // of a round before the newest
+	refusedBy(t, err, RuleReveals) // of a round before the newest
 	other := maskedRound("r", 2, 9, "east", "north", "south")
 	other.Use.Queries = 2
-	refusedBy(t, s.enforcer().Ask(other), RuleAttempts)
+	refusedBy(t, s.enforcer().Ask(other), RuleReveals)
 
 	status, err := s.enforcer().Status()
 	testkit.Must(t, err)
 	run := status.Runs[0]
-	if run.Charges != 12 || run.AttemptsAtMost != 4 || run.EpsilonMost == nil ||
+	if run.Charges != 12 || run.RevealsAtMost != 4 || run.EpsilonMost == nil ||
 		*run.EpsilonMost != status.EpsilonCounted {
 		t.Errorf("the run is shown as %+v, and %v were counted", run, status.EpsilonCounted)
 	}
@@ -172,7 +177,7 @@ func TestOtherRunsHaveNoAttempts(t *testing.T) {
 	}
 	status, err := s.enforcer().Status()
 	testkit.Must(t, err)
-	if run := status.Runs[0]; run.AttemptsAtMost != 1 || *run.EpsilonMost != status.EpsilonCounted {
+	if run := status.Runs[0]; run.RevealsAtMost != 1 || *run.EpsilonMost != status.EpsilonCounted {
 		t.Errorf("the run is shown as %+v", run)
 	}
 }
@@ -185,7 +190,7 @@ func TestTheWorstCaseOfMaskedRoundsIsForeseen(t *testing.T) {
 	f, err := s.enforcer().Forecast(r, 10_000, nil)
 	testkit.Must(t, err)
 	if f.Fits < 8 || f.FitsAtLeast < f.Fits/4-1 || f.FitsAtLeast > f.Fits/4 {
-		t.Fatalf("forecast %+v; rounds that take four attempts use the limit up four times as fast", f)
+		t.Fatalf("forecast %+v; rounds that are opened four times use the limit up four times as fast", f)
 	}
 	g := s.enforcer()
 	for number := range f.FitsAtLeast + 1 {
@@ -202,5 +207,5 @@ func TestTheWorstCaseOfMaskedRoundsIsForeseen(t *testing.T) {
 			}
 		}
 	}
-	t.Error("one more round was answered four times")
+	t.Error("one more round was opened four times")
 }

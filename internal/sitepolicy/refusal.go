@@ -29,7 +29,7 @@ const (
 	RuleLeastSites     Rule = "least_sites"
 	RuleLeastColluding Rule = "least_colluding"
 	RulePeers          Rule = "peers"
-	RuleAttempts       Rule = "attempts" // at a round: more than a site answers
+	RuleReveals        Rule = "reveals" // of a round: more than a site opens
 )
 
 // Refusal is why a round is not answered.

@@ -60,8 +60,8 @@ type Request struct {
 	Requester string
 	Round     uint64
 	Spec      Spec
-	// SpecSHA256 is of the bytes of the spec, Question of what the student asked; in hex.
-	// The question of a run that was charged last costs nothing again.
+	// SpecSHA256 is of the bytes of the spec, Question of what the student asked, or of an attempt in a masked run;
+	// in hex. The question of a run that was charged last costs nothing again.
 	SpecSHA256, Question string
 	// Kind is what is asked, Stage the stage of the run that asks it, by the entry of the
 	// plan that pays; empty for the training.

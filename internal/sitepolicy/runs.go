@@ -41,11 +41,11 @@ type Run struct {
 	LastCharged    string          `json:"last_charged,omitempty"`
 	Events         []privacy.Event `json:"events,omitempty"`
 	EpsilonCharged float64         `json:"epsilon_charged"`
-	// AttemptsAtMost is how often a round may be charged: more than once in a masked run, whose sums may not open.
-	// EpsilonMost is what the whole plan comes to by itself with all of them, as the limit's filter counts; nil
+	// RevealsAtMost is how often a round may be charged: more than once in a masked run, where a sum may not open
+	// though the node opened its part. EpsilonMost is what the whole plan comes to by itself with all of them, as the limit's filter counts; nil
 	// where nothing bounds it, and where the run is over.
-	AttemptsAtMost int      `json:"attempts_at_most"`
-	EpsilonMost    *float64 `json:"epsilon_most,omitempty"`
+	RevealsAtMost int      `json:"reveals_at_most"`
+	EpsilonMost   *float64 `json:"epsilon_most,omitempty"`
 }
 
 // Status is what a site's ledger and its policy say together.
@@ -115,7 +115,7 @@ func (e *Enforcer) status(b *runBook, key runKey, d *Dataset, limit privacy.Budg
 	run := Run{
 		Run: key.run, SpecSHA256: key.spec, Requester: b.requester, Spec: b.spec,
 		Seen: b.seen, Decided: b.decided, By: b.by,
-		Charges: b.charges, LastCharged: b.charged, Events: b.spent, AttemptsAtMost: b.spec.AttemptsAtMost(),
+		Charges: b.charges, LastCharged: b.charged, Events: b.spent, RevealsAtMost: b.spec.RevealsAtMost(),
 	}
 	switch {
 	case b.ended:
@@ -146,7 +146,7 @@ func (s Spec) most(limit privacy.Budget) *float64 {
 	if !s.Plan.Fixed() || limit.Delta == 0 {
 		return nil
 	}
-	most, err := countedBy(limit, times(s.Plan.Events(), s.AttemptsAtMost()))
+	most, err := countedBy(limit, times(s.Plan.Events(), s.RevealsAtMost()))
 	if err != nil {
 		return nil // what cannot be added up is refused when it is asked
 	}

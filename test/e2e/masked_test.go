@@ -65,7 +65,7 @@ func TestAMaskedRun(t *testing.T) {
 	})
 	for _, args := range [][]string{{"runs", "--config", file}, {"approve", "--config", file, j.name}} {
 		said, stderr, code := run(t, binary("teacher"), args...)
-		if code != 0 || !strings.Contains(said, "a round may be attempted 4 times") ||
+		if code != 0 || !strings.Contains(said, "the answer to a round may be opened 4 times") ||
 			!strings.Contains(said, "  south  "+fingerprint(t, "south")+"\n") {
 			t.Errorf("teacher %v: %d %s%s", args, code, said, stderr)
 		}
@@ -81,7 +81,7 @@ func TestAMaskedRun(t *testing.T) {
 		t.Errorf("ledger verify: %d %s%s", code, said, stderr)
 	}
 	for _, file := range []string{file, southFile} {
-		if s := siteStatus(t, file); len(s.Runs) != 1 || s.Runs[0].Charges != 1 || s.Runs[0].AttemptsAtMost != 4 ||
+		if s := siteStatus(t, file); len(s.Runs) != 1 || s.Runs[0].Charges != 1 || s.Runs[0].RevealsAtMost != 4 ||
 			s.Runs[0].Spec.Masked == nil || !(s.EpsilonSpent > 0) {
 			t.Errorf("the site's status %+v", s)
 		}

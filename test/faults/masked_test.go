@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/test/clustertest"
@@ -35,12 +36,6 @@ func (c *cluster) startMembers(ctx context.Context) {
 	}
 }
 
-// attemptsUsedUp says whether a masked run ended as sites answer no more attempts at one round, as the node or
-// its site's ledger counts them.
-func attemptsUsedUp(said string) bool {
-	return strings.Contains(said, "the most that a member answers") || strings.Contains(said, "times here")
-}
-
 // peers are the members and the fingerprints of their keys, as policies and runs name them.
 func (c *cluster) peers() string {
 	var list []string
@@ -61,39 +56,54 @@ func (c *cluster) aggregation() string {
 		c.peers())
 }
 
-// checkCharges compares what members answered with the ledgers of their sites: each attempt is charged, once, and
-// at least a quorum of sites paid for every release.
+// checkCharges compares what members opened with the ledgers of their sites: each opening is charged, once, before it
+// leaves, no round more often than sites plan for, and at least a quorum of sites paid for every release. Answers by
+// themselves cost nothing.
 func (c *cluster) checkCharges(a clustertest.Found) error {
 	paid := map[clustertest.ReleaseKey]int{} // sites
 	for _, site := range c.members {
-		charges, here := map[string]bool{}, map[clustertest.ReleaseKey]bool{}
+		charges, openings, here := map[string]bool{}, map[string]bool{}, map[clustertest.ReleaseKey]int{}
 		err := eachLine(c.path("state-"+site+"m", "site-ledger-"+hidden+".jsonl"), func(line string) {
 			var e sitepolicy.Entry
 			if json.Unmarshal([]byte(line), &e) != nil || e.Round == nil {
 				return
 			}
-			charges[e.Hash], here[clustertest.ReleaseKey{Run: e.Run, Round: *e.Round}] = true, true
+			key := clustertest.ReleaseKey{Run: e.Run, Round: *e.Round}
+			if here[key]++; here[key] > 1+masking.Retries {
+				c.told.blame("%s was charged %d times for %v", site, here[key], key)
+			}
+			if openings[e.Question] {
+				c.told.blame("%s was charged twice for one opening of %v", site, key)
+			}
+			charges[e.Hash], openings[e.Question] = true, true
 		})
 		if err != nil {
 			return err
 		}
-		c.told.count("attempts that sites of masked runs were charged for", len(charges))
+		c.told.count("openings that sites of masked runs were charged for", len(charges))
 		for key := range here {
 			paid[key]++
 		}
-		answered := map[string]bool{}
+		opened := map[string]bool{}
 		err = eachLine(c.path("audit-"+site+"m.jsonl"), func(line string) {
 			var e auditlog.Entry
-			if json.Unmarshal([]byte(line), &e) != nil || e.Event != auditlog.Answered {
-				return // a line that a kill cut off, or one about something else
+			if json.Unmarshal([]byte(line), &e) != nil {
+				return // a line that a kill cut off
 			}
 			switch {
+			case e.Event == auditlog.Answered:
+				if c.told.count("answers under masks", 1); e.LedgerHash != "" {
+					c.told.blame("%s was charged for its answer to round %d of %s", site, *e.Round, e.Run)
+				}
+				return
+			case e.Event != auditlog.Opened:
+				return
 			case !charges[e.LedgerHash]:
-				c.told.blame("%s answered round %d of %s, which its ledger has no charge for", site, *e.Round, e.Run)
-			case answered[e.LedgerHash]:
-				c.told.blame("%s answered two attempts at round %d of %s for one charge", site, *e.Round, e.Run)
+				c.told.blame("%s opened round %d of %s, which its ledger has no charge for", site, *e.Round, e.Run)
+			case opened[e.LedgerHash]:
+				c.told.blame("%s opened round %d of %s twice for one charge", site, *e.Round, e.Run)
 			}
-			answered[e.LedgerHash] = true
+			opened[e.LedgerHash] = true
 		})
 		if err != nil {
 			return err

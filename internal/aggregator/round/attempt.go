@@ -35,7 +35,7 @@ type attempt struct {
 	owes     map[*peer.Node]bool // those that did not send it
 	problems []string
 	spoiled  []*peer.Node // those that are not asked again
-	late     []*peer.Node // those that are not, where the others are a quorum
+	late     []string     // sites that left, or said nothing in time, with their answers in the sum
 	refused  int          // members that refused to answer
 	sum      []int64
 	inSum    []*peer.Node // in the order of answers; of sites, once settled
@@ -61,6 +61,9 @@ func (a *attempt) step(live []*peer.Node, late bool) (done bool, err error) {
 	for n := range a.owes {
 		if !slices.Contains(live, n) {
 			a.lose(n, "left")
+			if a.due != answers {
+				a.late = append(a.late, n.ID.Site)
+			}
 		}
 	}
 	quorum := a.terms.Group.Quorum
@@ -72,7 +75,7 @@ func (a *attempt) step(live []*peer.Node, late bool) (done bool, err error) {
 	case late && !all:
 		for n := range a.owes {
 			a.problems = append(a.problems, n.ID.String()+" did not open its answer in time")
-			a.late = append(a.late, n)
+			a.late = append(a.late, n.ID.Site)
 		}
 		return false, &brokenError{a.problems}
 	default:
@@ -80,7 +83,7 @@ func (a *attempt) step(live []*peer.Node, late bool) (done bool, err error) {
 	}
 }
 
-// turnedDown says whether the attempt lacks a quorum as members refused: they have answered all the attempts at the
+// turnedDown says whether the attempt lacks a quorum as members refused: they have opened all the attempts at the
 // round that they ever will, say.
 func (a *attempt) turnedDown() bool {
 	a.mu.Lock()
@@ -121,16 +124,15 @@ func (a *attempt) take(n *peer.Node, m *conclavev1.WorkRequest) (fault.Kind, err
 	if r := m.GetRefusal(); r != nil {
 		why := fault.Printable(r.GetReason())
 		a.lose(n, "refused: "+why)
-		if a.due != answers { // it would stop every attempt
-			a.spoiled = append(a.spoiled, n)
-		} else {
+		switch {
+		case r.GetWaiting(): // until its people decide
+			return "", fault.Rejectf(fault.Waiting, "node %v waits: %s", n.ID, why)
+		case a.due == answers:
 			a.refused++
+		default: // it would stop every attempt
+			a.spoiled = append(a.spoiled, n)
 		}
-		kind := fault.Refusal
-		if r.GetWaiting() {
-			kind = fault.Waiting
-		}
-		return "", fault.Rejectf(kind, "node %v refused: %s", n.ID, why)
+		return "", fault.Rejectf(fault.Refusal, "node %v refused: %s", n.ID, why)
 	}
 	if err := a.count(n, m); err != nil {
 		a.lose(n, "sent a malformed answer: "+err.Error())
@@ -191,11 +193,14 @@ func (a *attempt) open() {
 	a.terms.Open(a.sum, survivors, revealed)
 }
 
-// leftOut are those that the next attempt is made without. Who is late may do better next time, and it may be
-// this server that was held up: they are asked again where a quorum needs them.
-func (a *attempt) leftOut() []*peer.Node {
-	if len(a.nodes)-len(a.spoiled)-len(a.late) < a.terms.Group.Quorum {
-		return a.spoiled
+// leaveOut notes those that spoiled the attempt, and the sites of those that were late.
+func (a *attempt) leaveOut(spoiled map[*peer.Node]bool, late map[string]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, n := range a.spoiled {
+		spoiled[n] = true
 	}
-	return slices.Concat(a.spoiled, a.late)
+	for _, site := range a.late {
+		late[site] = true
+	}
 }

@@ -1,35 +1,64 @@
 package round
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/masking"
 )
 
-// Members that did not open their answers in time are left out of the next attempt where the others are a quorum, and
-// asked again where they are not: else a server that was held up itself would end the run.
+// Members that did not open their answers in time, or left, are left out of the next attempt where the others are a
+// quorum, and asked again where they are not: else a server that was held up itself would end the run. A member that
+// spoiled an attempt is not asked again.
 func TestLateMembersAreAskedAgainWhereTheyAreNeeded(t *testing.T) {
-	for name, c := range map[string]struct{ late, spoiled, out int }{
-		"one of four": {1, 0, 1}, "two of four": {2, 0, 2}, "three": {3, 0, 0}, "all": {4, 0, 0}, "a liar " +
-			"too": {2, 1, 1},
-		"a liar and one late": {1, 1, 2},
+	all := []string{"a", "b", "c", "d"}
+	for name, c := range map[string]struct {
+		late, gone, spoiled int
+		next                []string // nil where too few are left
+	}{
+		"one of four": {late: 1, next: all[1:]}, "two of four": {late: 2, next: all[2:]},
+		"three": {late: 3, next: all}, "all": {late: 4, next: all},
+		"a liar too":                {late: 2, spoiled: 1, next: []string{"a", "b", "d"}},
+		"a liar and one late":       {late: 1, spoiled: 1, next: all[2:]},
+		"one that left":             {gone: 1, next: all[1:]},
+		"one late, one gone, a lie": {late: 1, gone: 1, spoiled: 1, next: []string{"a", "b", "d"}},
+		"liars":                     {spoiled: 3},
 	} {
-		a := &attempt{owes: map[*peer.Node]bool{}, due: seeds, terms: &masking.Terms{Group: masking.Group{Quorum: 2}}}
-		for i := range 4 {
-			n := newNode(string(rune('a'+i)), 1)
+		d, e, parties := maskedAmong(t, all...)
+		e.spec.Masked.Quorum = 2
+		a := &attempt{owes: map[*peer.Node]bool{}, due: seeds, terms: &masking.Terms{Group: *e.spec.Masked}}
+		var live []*peer.Node
+		for i, site := range all {
+			n := newNode(site, 1)
+			permit(e, n, parties[site])
+			d.Join(n)
 			a.nodes = append(a.nodes, n)
-			if i < c.late {
+			gone := i >= c.late && i < c.late+c.gone
+			if !gone {
+				live = append(live, n)
+			}
+			if gone || i < c.late {
 				a.owes[n] = true
-			} else if i < c.late+c.spoiled {
+			} else if i < c.late+c.gone+c.spoiled {
 				a.spoiled = append(a.spoiled, n)
+				a.problems = append(a.problems, "a lie")
 			}
 		}
-		if done, err := a.step(a.nodes, true); done || err == nil {
+		if done, err := a.step(live, c.late > 0); done || err == nil {
 			t.Errorf("%s: the attempt opens", name)
 		}
-		if got := len(a.leftOut()); got != c.out {
-			t.Errorf("%s: %d are left out, want %d", name, got, c.out)
+		if c.late == 0 && c.gone == 0 && len(a.late) > 0 || len(a.late) > c.late+c.gone {
+			t.Errorf("%s: late are %q", name, a.late)
+		}
+		spoiled, late := map[*peer.Node]bool{}, map[string]bool{}
+		for _, site := range all[:c.late+c.gone] { // a step sees those that left first
+			late[site] = true
+		}
+		a.leaveOut(spoiled, late)
+		next, _, err := e.choose(&permits{}, spoiled, late)
+		if got := sitesOf(next); !slices.Equal(got, c.next) || (err == nil) != (c.next != nil) {
+			t.Errorf("%s: asked are %q, want %q: %v", name, got, c.next, err)
 		}
 	}
 }

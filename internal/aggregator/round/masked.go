@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
@@ -16,13 +17,24 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
+const (
+	// maxTurnedDown is how many attempts in a row members may turn down before the round ends: what a site says of a
+	// round may change between its permit and its answer.
+	maxTurnedDown = 4
+	// Between attempts is a pause, which grows where one after the other does not open.
+	firstAttemptPause, longestAttemptPause = 50 * time.Millisecond, 5 * time.Second
+)
+
 // gatherMasked gets the noisy total of a masked round: see package masking for the protocol. An attempt
 // that does not open, since a member left or refused, is followed by another one, with all that is in it
-// drawn anew; sites pay for each.
+// drawn anew, as long as somebody waits for the round. Sites pay for those that they opened, and open no more
+// than they planned for.
 func (rs *Rounds) gatherMasked(e *Execution, q Masked) error {
-	left := map[*peer.Node]bool{} // out: those that spoiled an attempt
-	for try := 0; ; try++ {
-		a, err := rs.assemble(e, q, left)
+	spoiled, late := map[*peer.Node]bool{}, map[string]bool{}
+	pauses := &backoff.ExponentialBackOff{InitialInterval: firstAttemptPause, RandomizationFactor: 0.5, Multiplier: 2,
+		MaxInterval: longestAttemptPause}
+	for try, turnedDown := 1, 0; ; try++ {
+		a, err := rs.assemble(e, q, spoiled, late)
 		if err != nil {
 			return err
 		}
@@ -30,20 +42,31 @@ func (rs *Rounds) gatherMasked(e *Execution, q Masked) error {
 		if broken := (*brokenError)(nil); !errors.As(err, &broken) {
 			return err // or nil
 		}
-		for _, n := range a.leftOut() {
-			left[n] = true
+		a.leaveOut(spoiled, late)
+		if turnedDown++; !a.turnedDown() {
+			turnedDown = 0
 		}
-		if try == masking.Retries && a.turnedDown() {
+		if turnedDown == maxTurnedDown {
 			return fault.Refusedf("round %d of run %q was turned down: %w; open another run", e.key.Number, e.key.Run,
 				err)
 		}
-		if try == masking.Retries {
-			return fault.Unavailablef("round %d of run %q did not open in %d attempts, the most that sites answer: "+
-				"%w; open another run when all members stay connected", e.key.Number, e.key.Run, try+1, err)
-		}
 		rs.Log.Warn("a masked round is attempted again", zap.String("run", e.key.Run),
-			zap.Uint64("round", e.key.Number), zap.Int("attempts", try+1), zap.Error(err))
+			zap.Uint64("round", e.key.Number), zap.Int("attempts", try), zap.Error(err))
+		if err := rs.pause(e, pauses.NextBackOff()); err != nil {
+			return err
+		}
 	}
+}
+
+// pause waits between two attempts.
+func (rs *Rounds) pause(e *Execution, d time.Duration) error {
+	end := time.Now().Add(d)
+	timer := time.AfterFunc(d, e.wake)
+	defer timer.Stop()
+	return rs.until(e, func(now time.Time) (bool, error) {
+		e.giveUpIdle(now)
+		return !now.Before(end), nil
+	})
 }
 
 // brokenError is why an attempt does not open.
@@ -52,11 +75,13 @@ type brokenError struct{ problems []string }
 func (b *brokenError) Error() string { return strings.Join(someOf(b.problems), "; ") }
 
 // assemble waits until a quorum of members may answer, and nobody owes a word on whether it may.
-func (rs *Rounds) assemble(e *Execution, q Masked, left map[*peer.Node]bool) (a *attempt, err error) {
+func (rs *Rounds) assemble(e *Execution, q Masked, spoiled map[*peer.Node]bool, late map[string]bool) (
+	a *attempt, err error,
+) {
 	var patience time.Time // when those that say nothing are left out
 	err = rs.until(e, func(now time.Time) (bool, error) {
 		var ps permits
-		nodes, silent, err := e.members(&ps, left)
+		nodes, silent, err := e.choose(&ps, spoiled, late)
 		if err != nil {
 			return false, err
 		}
@@ -74,8 +99,24 @@ func (rs *Rounds) assemble(e *Execution, q Masked, left map[*peer.Node]bool) (a 
 	return a, err
 }
 
+// choose returns the members that may answer. Those that spoiled an attempt are left out, and late ones where the others
+// are a quorum: they may do better where they are needed, and it may be this server that was held up.
+func (e *Execution) choose(ps *permits, spoiled map[*peer.Node]bool, late map[string]bool) (
+	nodes []*peer.Node, silent int, err error,
+) {
+	nodes, silent, err = e.members(ps, spoiled, late)
+	if len(late) == 0 || err == nil && len(nodes) >= e.spec.Masked.Quorum {
+		return nodes, silent, err
+	}
+	clear(late)
+	*ps = permits{}
+	return e.members(ps, spoiled, late)
+}
+
 // members are the members that may answer, and how many of those that are connected say nothing yet.
-func (e *Execution) members(ps *permits, left map[*peer.Node]bool) (nodes []*peer.Node, silent int, err error) {
+func (e *Execution) members(ps *permits, spoiled map[*peer.Node]bool, late map[string]bool) (
+	nodes []*peer.Node, silent int, err error,
+) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	g := e.spec.Masked
@@ -90,7 +131,7 @@ func (e *Execution) members(ps *permits, left map[*peer.Node]bool) (nodes []*pee
 		case !member:
 			strangers = append(strangers, n.ID.Site)
 			continue
-		case left[n]:
+		case waits && (spoiled[n] || late[n.ID.Site]):
 			missing[n.ID.Site] = false
 			denied = append(denied, n.ID.String()+" spoiled an attempt at this round")
 			continue
@@ -270,8 +311,11 @@ func (e *Execution) takeMasked(n *peer.Node, m *conclavev1.WorkRequest) (fault.K
 		e.contributed(n)
 		e.mu.Unlock()
 	}
-	if fault.KindOf(err, "") == fault.Refusal {
+	switch fault.KindOf(err, "") {
+	case fault.Refusal:
 		n.Forget(e.key.Run) // what it permitted was withdrawn, or used up
+	case fault.Waiting:
+		n.Await(e.key.Run, fault.Printable(m.GetRefusal().GetReason())) // it says when it is ready
 	}
 	e.wake()
 	return kind, err

@@ -50,7 +50,7 @@ func TestAMaskedRoundSaysWhoIsMissing(t *testing.T) {
 	waits := func(nodes int, want ...string) {
 		t.Helper()
 		var ps permits
-		got, _, err := e.members(&ps, nil)
+		got, _, err := e.members(&ps, nil, nil)
 		testkit.Must(t, err)
 		p, _ := e.watch()
 		if len(got) != nodes || p.GetWaitingForQuorum() != (nodes < 3) || !slices.Equal(p.GetWaitingFor(), want) {
@@ -91,7 +91,7 @@ func TestAMaskedRoundEndsWithoutAQuorumOfMembers(t *testing.T) {
 	d.Join(north)
 	d.Join(south)
 	var ps permits
-	_, _, err = e.members(&ps, nil)
+	_, _, err = e.members(&ps, nil, nil)
 	roundtest.WantStatus(t, fault.Status(err), codes.FailedPrecondition, "needs 2 of its 2 sites", "south/a refused: ",
 		"was it renewed with a new key?")
 }

@@ -47,7 +47,7 @@ type Question struct {
 	Charged    int             `json:"charged"`
 	EpsilonAll float64         `json:"epsilon_all"`
 	// Verdict is the policy's; Fits how many of them come before the site's limit, and FitsAtLeast the same where
-	// each takes all attempts that a masked run may make.
+	// each is opened as often as a masked run may.
 	Verdict     string `json:"verdict"`
 	Fits        int    `json:"fits"`
 	FitsAtLeast int    `json:"fits_at_least"`
@@ -63,12 +63,12 @@ type Report struct {
 	HelloBytes int             `json:"hello_bytes"`
 	Questions  []Question      `json:"questions"`
 	EpsilonAll float64         `json:"epsilon_all"` // of the whole run, at its delta
-	// AttemptsAtMost is how often a round may be charged, more than once in a masked run alone, and EpsilonMost what
+	// RevealsAtMost is how often a round may be charged, more than once in a masked run alone, and EpsilonMost what
 	// the whole run comes to then.
-	AttemptsAtMost int      `json:"attempts_at_most"`
-	EpsilonMost    float64  `json:"epsilon_most"`
-	Policy         string   `json:"policy"` // what it says of all
-	NeverLeaving   []string `json:"never_leaving"`
+	RevealsAtMost int      `json:"reveals_at_most"`
+	EpsilonMost   float64  `json:"epsilon_most"`
+	Policy        string   `json:"policy"` // what it says of all
+	NeverLeaving  []string `json:"never_leaving"`
 }
 
 // seenBy is who sees answers before noise is added.
@@ -178,8 +178,8 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 	if r.EpsilonAll, err = spentBy(all, s.Privacy.Delta); err != nil {
 		return nil, err
 	}
-	r.AttemptsAtMost = terms.AttemptsAtMost()
-	r.EpsilonMost, err = spentBy(timed(all, r.AttemptsAtMost), s.Privacy.Delta)
+	r.RevealsAtMost = terms.RevealsAtMost()
+	r.EpsilonMost, err = spentBy(timed(all, r.RevealsAtMost), s.Privacy.Delta)
 	return r, err
 }
 
@@ -217,8 +217,8 @@ func (q *Question) foresee(enforcer *sitepolicy.Enforcer, t sitepolicy.Request, 
 		q.Verdict = "allowed"
 	}
 	if f.Refusal == nil && f.FitsAtLeast < f.Fits {
-		q.Verdict += fmt.Sprintf("; %d times, if each round takes the %d attempts that it may",
-			f.FitsAtLeast, t.Spec.AttemptsAtMost())
+		q.Verdict += fmt.Sprintf("; %d times, if each is opened %d times, as it may",
+			f.FitsAtLeast, t.Spec.RevealsAtMost())
 	}
 	return nil
 }

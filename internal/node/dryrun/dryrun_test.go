@@ -162,11 +162,11 @@ func TestADryRunOfAMaskedRun(t *testing.T) {
 	testkit.Must(t, err)
 	q := r.Questions[0]
 	if q.WithoutNoise || !strings.HasPrefix(q.SeenBy, "nobody: ") || !strings.Contains(q.Content, "under masks") ||
-		!strings.HasSuffix(q.Verdict, "; 0 times, if each round takes the 4 attempts that it may") ||
+		!strings.HasSuffix(q.Verdict, "; 0 times, if each is opened 4 times, as it may") ||
 		q.FitsAtLeast != 0 {
 		t.Errorf("question %+v", q)
 	}
-	if r.AttemptsAtMost != 4 || r.EpsilonMost < 1.9*r.EpsilonAll || r.Terms.Masked == nil {
+	if r.RevealsAtMost != 4 || r.EpsilonMost < 1.9*r.EpsilonAll || r.Terms.Masked == nil {
 		t.Errorf("report %+v", r)
 	}
 }

@@ -54,13 +54,13 @@ func (s *summing) permit(m *conclavev1.WorkResponse) (*conclavev1.RunKey, error)
 // answer answers a round that is whole, and all that a masked one asks after that; nil where nothing is due.
 func (s *summing) answer(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, error) {
 	if u := m.GetSurvivors(); u != nil {
-		signature, err := s.party.Agree(u.GetRun(), u.GetRound(), u.GetSites())
+		tags, err := s.party.Agree(u.GetRun(), u.GetRound(), u.GetSites())
 		return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Agreed{Agreed: &conclavev1.Agreed{
-			Run: u.GetRun(), Round: u.GetRound(), Signature: signature,
+			Run: u.GetRun(), Round: u.GetRound(), Tags: tags,
 		}}}, err
 	}
 	if a := m.GetAgreement(); a != nil {
-		revealed, err := s.party.Reveal(a.GetRun(), a.GetRound(), a.GetSignatures())
+		revealed, err := s.party.Reveal(a.GetRun(), a.GetRound(), a.GetTags())
 		return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Revealed{Revealed: revealed}}, err
 	}
 	p := m.GetPart()

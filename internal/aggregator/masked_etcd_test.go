@@ -18,7 +18,7 @@ import (
 )
 
 // Of a masked run etcd has the release, and nothing of what any member sent: no answer, no vector, no seed, no
-// signature, of the attempt that opened and of the one before it that did not.
+// tag, of the attempt that opened and of the one before it that did not.
 func TestEtcdHasNothingOfMembers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -66,7 +66,8 @@ func TestEtcdHasNothingOfMembers(t *testing.T) {
 			if v := sent.GetSum().GetValues(); v != nil {
 				secrets = append(secrets, zigzag(v[:3]), varints(v[:3]), fixed(v[:3]))
 			}
-			secrets = append(secrets, sent.GetAgreed().GetSignature(), sent.GetRevealed().GetOwn())
+			secrets = append(secrets, sent.GetRevealed().GetOwn())
+			secrets = append(secrets, sent.GetAgreed().GetTags()...)
 			secrets = append(secrets, sent.GetRevealed().GetLost()...)
 		}
 		m.life.mu.Unlock()

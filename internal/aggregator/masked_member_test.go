@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -187,8 +188,11 @@ func (l *life) work(m *member) {
 		}
 		stage, out, err := m.reply(in, &round)
 		if err != nil { // it has no part in it, and says so as a node does
-			out = &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: &conclavev1.Refusal{
-				Run: round.run, Round: round.number, Reason: err.Error()}}}
+			refusal := &conclavev1.Refusal{Run: round.run, Round: round.number, Reason: err.Error()}
+			if doubt := (*masking.DoubtError)(nil); errors.As(err, &doubt) {
+				refusal.Doubted = doubt.Sites
+			}
+			out = &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Refusal{Refusal: refusal}}
 		}
 		if out != nil && stage != "" {
 			out = m.at(stage, out)
@@ -241,13 +245,13 @@ func (m *member) reply(in *conclavev1.WorkResponse, round *assembled) (
 	case in.GetSurvivors() != nil:
 		s := in.GetSurvivors()
 		*round = assembled{run: s.GetRun(), number: s.GetRound()}
-		signature, err := m.party.Agree(s.GetRun(), s.GetRound(), s.GetSites())
+		tags, err := m.party.Agree(s.GetRun(), s.GetRound(), s.GetSites())
 		return atAgreement, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Agreed{
-			Agreed: &conclavev1.Agreed{Run: s.GetRun(), Round: s.GetRound(), Signature: signature}}}, err
+			Agreed: &conclavev1.Agreed{Run: s.GetRun(), Round: s.GetRound(), Tags: tags}}}, err
 	case in.GetAgreement() != nil:
 		a := in.GetAgreement()
 		*round = assembled{run: a.GetRun(), number: a.GetRound()}
-		revealed, err := m.party.Reveal(a.GetRun(), a.GetRound(), a.GetSignatures())
+		revealed, err := m.party.Reveal(a.GetRun(), a.GetRound(), a.GetTags())
 		return atSeeds, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Revealed{Revealed: revealed}}, err
 	}
 	return "", nil, nil

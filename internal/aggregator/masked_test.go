@@ -30,9 +30,17 @@ func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 		}
 	}
 	resized := func(more int) lie { return changed(func(m *conclavev1.WorkRequest) { resize(m, more) }) }
-	signing := func(change func(*conclavev1.Agreed)) lie {
+	agreeing := func(change func(*conclavev1.Agreed)) lie {
 		return changed(func(m *conclavev1.WorkRequest) { change(m.GetAgreed()) })
 	}
+	doubting := func(sites ...string) lie {
+		return func(r *maskedRun, _ *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+			m := roundtest.Refusing("no")(r.round(0))[0]
+			m.GetRefusal().Doubted = sites
+			return m
+		}
+	}
+	type agreed = conclavev1.Agreed
 	type revealed = conclavev1.Revealed
 	revealing := func(change func(*conclavev1.Revealed)) lie {
 		return changed(func(m *conclavev1.WorkRequest) { change(m.GetRevealed()) })
@@ -55,28 +63,41 @@ func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 		// attempts is how often the others are asked.
 		attempts int
 	}{
-		"shows a large key":          {atPermit, permitting(func(k *runKey) { k.Identity = make([]byte, 1<<20) }), 1},
-		"shows another key":          {atPermit, permitting(func(k *runKey) { k.Exchange[0]++ }), 1},
-		"shows no key":               {atPermit, permitting(func(k *runKey) { proto.Reset(k) }), 1},
-		"leaves before its answer":   {atAnswer, leaves, 1},
-		"leaves before it agrees":    {atAgreement, leaves, 2},
-		"leaves before its seeds":    {atSeeds, leaves, 2},
-		"does not answer in time":    {atAnswer, silent, 1},
-		"does not agree in time":     {atAgreement, silent, 2},
-		"does not reveal in time":    {atSeeds, silent, 2},
-		"refuses to answer":          {atAnswer, refuses, 1},
-		"refuses to agree":           {atAgreement, refuses, 2},
-		"refuses to reveal":          {atSeeds, refuses, 2},
-		"sends too few numbers":      {atAnswer, resized(-1), 1},
-		"sends too many numbers":     {atAnswer, resized(1), 1},
-		"sends no numbers":           {atAnswer, resized(-maskedEntries), 1},
-		"signs with other bytes":     {atAgreement, signing(func(m *conclavev1.Agreed) { m.Signature[9]++ }), 2},
-		"signs with none":            {atAgreement, signing(func(m *conclavev1.Agreed) { m.Signature = nil }), 2},
-		"reveals a short seed":       {atSeeds, revealing(func(m *revealed) { m.Own = []byte{1} }), 2},
-		"reveals a long seed":        {atSeeds, revealing(func(m *revealed) { m.Own = make([]byte, 1<<20) }), 2},
-		"reveals a seed of nobody":   {atSeeds, revealing(func(m *revealed) { m.Lost = make([][]byte, 1) }), 2},
-		"sends numbers for a name":   {atAgreement, numbers, 2},
-		"sends numbers for its seed": {atSeeds, numbers, 2},
+		"shows a large key":        {atPermit, permitting(func(k *runKey) { k.Identity = make([]byte, 1<<20) }), 1},
+		"shows another key":        {atPermit, permitting(func(k *runKey) { k.Exchange[0]++ }), 1},
+		"shows no key":             {atPermit, permitting(func(k *runKey) { proto.Reset(k) }), 1},
+		"leaves before its answer": {atAnswer, leaves, 1},
+		"leaves before it agrees":  {atAgreement, leaves, 2},
+		"leaves before its seeds":  {atSeeds, leaves, 2},
+		"does not answer in time":  {atAnswer, silent, 1},
+		"does not agree in time":   {atAgreement, silent, 2},
+		"does not reveal in time":  {atSeeds, silent, 2},
+		"refuses to answer":        {atAnswer, refuses, 1},
+		"refuses to agree":         {atAgreement, refuses, 2},
+		"refuses to reveal":        {atSeeds, refuses, 2},
+		"sends too few numbers":    {atAnswer, resized(-1), 1},
+		"sends too many numbers":   {atAnswer, resized(1), 1},
+		"sends no numbers":         {atAnswer, resized(-maskedEntries), 1},
+		"makes no tags":            {atAgreement, agreeing(func(m *agreed) { m.Tags = nil }), 2},
+		"makes a tag too many":     {atAgreement, agreeing(func(m *agreed) { m.Tags = append(m.Tags, m.Tags[0]) }), 2},
+		"makes short tags":         {atAgreement, agreeing(func(m *agreed) { m.Tags[1] = m.Tags[1][:16] }), 2},
+		"makes long tags":          {atAgreement, agreeing(func(m *agreed) { m.Tags[0] = make([]byte, 1<<20) }), 2},
+		"makes wrong tags for all": {atAgreement, agreeing(func(m *agreed) {
+			for _, tag := range m.Tags {
+				tag[9]++
+			}
+		}), 2},
+		"makes wrong tags for two": {atAgreement, agreeing(func(m *agreed) {
+			m.Tags[0], m.Tags[1] = m.Tags[1], m.Tags[0]
+		}), 2},
+		"doubts all others":           {atSeeds, doubting("east", "north", "west"), 2},
+		"doubts two and itself":       {atSeeds, doubting("east", "south", "west"), 2},
+		"doubts nobody that is in it": {atSeeds, doubting("xanadu", "south"), 2},
+		"reveals a short seed":        {atSeeds, revealing(func(m *revealed) { m.Own = []byte{1} }), 2},
+		"reveals a long seed":         {atSeeds, revealing(func(m *revealed) { m.Own = make([]byte, 1<<20) }), 2},
+		"reveals a seed of nobody":    {atSeeds, revealing(func(m *revealed) { m.Lost = make([][]byte, 1) }), 2},
+		"sends numbers for a name":    {atAgreement, numbers, 2},
+		"sends numbers for its seed":  {atSeeds, numbers, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

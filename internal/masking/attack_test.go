@@ -77,13 +77,9 @@ func (k known) strip(t *Terms, site string, answer []int64) []int64 {
 // reveal has survivors agree and reveal.
 func (r *run) reveal(t *Terms, among ...int) (all []*conclavev1.Revealed) {
 	r.t.Helper()
-	survivors := sites(among...)
-	var signatures [][]byte
-	for _, i := range among {
-		signatures = append(signatures, testkit.Value(r.parties[i].Agree(t.Run, t.Round, survivors)))
-	}
-	for _, i := range among {
-		all = append(all, testkit.Value(r.parties[i].Reveal(t.Run, t.Round, signatures)))
+	made := r.agree(t.Round, among...)
+	for at, i := range among {
+		all = append(all, testkit.Value(r.parties[i].Reveal(t.Run, t.Round, TagsFor(at, made))))
 	}
 	return all
 }
@@ -190,7 +186,7 @@ func TestTranscriptsHaveNoSecrets(t *testing.T) {
 	}
 	for i, revealed := range revealed {
 		put(revealed)
-		put(&conclavev1.Agreed{Run: "r", Signature: r.parties[i].runs["r"].attempt.signature})
+		put(&conclavev1.Agreed{Run: "r", Tags: r.parties[i].runs["r"].attempt.tags})
 	}
 	has := func(secret []byte) bool { return bytes.Contains(transcript, secret) }
 	if !has(bytesOf(answers[0])) || !has(revealed[0].Own) || !has(r.parties[3].runs["r"].attempt.seeds[0][:]) {

@@ -102,19 +102,9 @@ func sites(among ...int) (names []string) {
 func (r *run) open(t *Terms, sum []int64, among ...int) {
 	r.t.Helper()
 	survivors := sites(among...)
-	var signatures [][]byte
-	for _, i := range among {
-		s, err := r.parties[i].Agree(t.Run, t.Round, survivors)
-		testkit.Must(r.t, err)
-		testkit.Must(r.t, t.CheckAgreed(t.Digest(), survivors, survivors[len(signatures)], s))
-		signatures = append(signatures, s)
-	}
-	var all []*conclavev1.Revealed
-	for _, i := range among {
-		revealed, err := r.parties[i].Reveal(t.Run, t.Round, signatures)
-		testkit.Must(r.t, err)
+	all := r.reveal(t, among...)
+	for _, revealed := range all {
 		testkit.Must(r.t, t.CheckRevealed(survivors, revealed))
-		all = append(all, revealed)
 	}
 	t.Open(sum, survivors, all)
 }
@@ -209,14 +199,10 @@ func TestAnswersAreUniform(t *testing.T) {
 		check("the difference of two attempts", minus(again[i], answers[i]))
 		check("the difference of two members", minus(answers[i], answers[(i+1)%3]))
 	}
-	survivors := sites(0, 1, 2)
-	var signatures [][]byte
-	for _, p := range r.parties {
-		signatures = append(signatures, testkit.Value(p.Agree("r", 0, survivors)))
-	}
+	made := r.agree(0, 0, 1, 2)
 	// The second one's seeds are missing.
 	for _, i := range []int{0, 2} {
-		revealed := testkit.Value(r.parties[i].Reveal("r", 0, signatures))
+		revealed := testkit.Value(r.parties[i].Reveal("r", 0, TagsFor(i, made)))
 		addMask(sum, [seedBytes]byte(revealed.Own), true)
 	}
 	check("a sum that one member does not open", sum)
@@ -292,22 +278,22 @@ func TestPartiesRefuse(t *testing.T) {
 	}
 	_, err = p.Reveal("r", 5, nil)
 	refuses("revealed before it agreed", "has not agreed", err)
-	signature := testkit.Value(p.Agree("r", 5, sites(0, 1, 2)))
-	if again := testkit.Value(p.Agree("r", 5, sites(0, 1, 2))); !bytes.Equal(again, signature) {
-		t.Error("another signature of the same")
+	own := testkit.Value(p.Agree("r", 5, sites(0, 1, 2)))
+	if again := testkit.Value(p.Agree("r", 5, sites(0, 1, 2))); !slices.EqualFunc(again, own, bytes.Equal) {
+		t.Error("other tags of the same")
 	}
-	// The others answer too; then each signature must be of this attempt, of this list, and of its member.
+	// The others answer too; then each tag must be of its member.
 	for _, other := range r.parties[1:] {
 		testkit.Must(t, testkit.Value(other.Begin(good, free)).Mask(make([]int64, 4)))
 	}
-	all := [][]byte{signature, testkit.Value(r.parties[1].Agree("r", 5, sites(0, 1, 2))),
-		testkit.Value(r.parties[2].Agree("r", 5, sites(0, 1, 2)))}
+	all := TagsFor(0, r.agree(5, 0, 1, 2))
 	for name, s := range map[string][][]byte{
-		"none": nil, "one missing": all[:2], "one for another": {all[0], all[2], all[1]},
-		"its own for all": {all[0], all[0], all[0]}, "garbage": {all[0], all[1], []byte("x")},
+		"none": nil, "one missing": all[:1], "too many": {all[0], all[1], all[1]}, "swapped": {all[1], all[0]},
+		"its own": own, "one twice": {all[0], all[0]}, "garbage": {all[0], []byte("x")}, "empty": {all[0], nil},
+		"cut off": {all[0], all[1][:16]},
 	} {
 		_, err = p.Reveal("r", 5, s)
-		refuses("signatures: "+name, "", err)
+		refuses("tags: "+name, "", err)
 	}
 	revealed := testkit.Value(p.Reveal("r", 5, all))
 	if again := testkit.Value(p.Reveal("r", 5, all)); again != revealed || len(revealed.Lost) != 0 {
@@ -322,27 +308,6 @@ func TestPartiesRefuse(t *testing.T) {
 	p.Over("r")
 	_, err = p.Begin(next, free)
 	refuses("after the run's end", "not among those", err)
-}
-
-// Two lists of survivors of one attempt never open, whoever colludes.
-func TestOneListOpens(t *testing.T) {
-	r := newRun(t, 5, 4, 1) // the fifth colludes
-	terms := r.terms(0, 8, 0, 1, 2, 3, 4)
-	r.answer(terms, 0, 1, 2, 3, 4)
-	one, other := sites(0, 1, 2, 4), sites(0, 1, 2, 3)
-	for _, i := range []int{0, 1, 2} {
-		testkit.Value(r.parties[i].Agree("r", 0, one))
-		if _, err := r.parties[i].Agree("r", 0, other); err == nil {
-			t.Errorf("%d agreed to two lists", i)
-		}
-	}
-	testkit.Value(r.parties[3].Agree("r", 0, other))
-	colluder := r.parties[4]
-	own := testkit.Value(sign(colluder.own.signer, agreed("r", terms.Digest(), other)))
-	signatures := [][]byte{own, own, own, testkit.Value(r.parties[3].Agree("r", 0, other))}
-	if _, err := r.parties[3].Reveal("r", 0, signatures); err == nil {
-		t.Error("a list opens that the others did not agree to")
-	}
 }
 
 // A node that starts again has forgotten everything, and another key: nothing of before can be asked of it.

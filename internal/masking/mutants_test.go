@@ -28,13 +28,15 @@ var mutants = map[string]struct{ file, right, wrong string }{
 	"seeds that nobody paid for":      {"party.go", "	a.paying = false\n	if err != nil {", "	a.paying = false\n	if false {"},
 	"revealed, then charged": {"party.go", "	a.paying = true\n	return a, nil, nil", "	a.revealed, a.paying = " +
 		"&conclavev1.Revealed{Run: run, Round: round, Own: bytes.Clone(a.own[:])}, true\n	return a, nil, nil"},
-	"one name for all openings": {"party.go", "a.pay(agreed(run, a.digest, a.survivors).digest())",
-		"a.pay(agreed(run, Digest{}, a.survivors).digest())"},
+	"one name for all openings":  {"party.go", "a.pay(a.agreed)", "a.pay(a.terms.Question)"},
 	"openings without end":       {"party.go", "if reveals > Retries {", "if reveals > 10*Retries {"},
 	"an attempt opened too late": {"party.go", "err != nil || now != a", "err != nil || now == nil"},
-	"signatures unread": {"party.go",
-		"err := a.terms.CheckAgreed(a.digest, a.survivors, site, signatures[i]); err != nil",
-		"err := error(nil); err != nil || site == string(signatures[i])"},
+	"tags unread":                {"party.go", "if !hmac.Equal(", "if false && !hmac.Equal("},
+	"the last tag unread":        {"party.go", "if !hmac.Equal(", "if n > 0 && !hmac.Equal("},
+	"tags go both ways":          {"tags.go", `text(from).text(to)`, `text(min(from, to)).text(max(from, to))`},
+	"one key for tags":           {"tags.go", `encode("tag").text(from).text(to)`, `encode("round").text(to)`},
+	"tags without the attempt":   {"tags.go", `.bytes(terms[:])`, ``},
+	"tags without the list":      {"tags.go", "	for _, site := range survivors {\n		e = e.text(site)\n	}\n", ""},
 }
 
 // The tests of this package fail with each mistake:

@@ -6,19 +6,6 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// CheckAgreed verifies a survivor's signature, as all other survivors will; digest is that of the terms, which takes
-// as long as all else where there are many members.
-func (t *Terms) CheckAgreed(digest Digest, survivors []string, site string, signature []byte) error {
-	at := t.at(site)
-	if at < 0 {
-		return fmt.Errorf("%q was not asked", site)
-	}
-	if err := verify(t.Members[at].GetIdentity(), agreed(t.Run, digest, survivors), signature); err != nil {
-		return fmt.Errorf("%q agrees to other members in the sum: %w", site, err)
-	}
-	return nil
-}
-
 // CheckRevealed says whether what a survivor reveals has the form that opens the sum.
 func (t *Terms) CheckRevealed(survivors []string, r *conclavev1.Revealed) error {
 	if lost := len(t.Members) - len(survivors); len(r.GetOwn()) != seedBytes || len(r.GetLost()) != lost {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/ecdh"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
@@ -52,10 +53,12 @@ type partyRun struct {
 	pairs map[string]pair
 }
 
-// pair is what two members share in a run.
+// pair is what a party shares with another member in a run.
 type pair struct {
-	key    *conclavev1.RunKey
+	key    *conclavev1.RunKey // of the other
 	secret [seedBytes]byte
+	// says is the key of tags for the other, hears that of the other's tags.
+	says, hears [seedBytes]byte
 }
 
 // NewParty returns the party of a site, with the key of its certificate.
@@ -136,20 +139,23 @@ type Attempt struct {
 	terms  *Terms
 	digest Digest
 	pay    Pay
-	seeds  [][seedBytes]byte // shared with each of the members; zeros at its own place
+	pairs  []pair            // with each of the members; nothing at its own place
+	seeds  [][seedBytes]byte // shared with each of them
 	own    [seedBytes]byte   // of its own mask
 
 	masked    bool // it answered
 	survivors []string
-	signature []byte // of survivors, once it agreed
-	paying    bool   // somebody waits for the charge
+	agreed    Digest   // to whom it agreed
+	tags      [][]byte // for the other survivors, once it agreed
+	paying    bool     // somebody waits for the charge
 	revealed  *conclavev1.Revealed
 }
 
 // Begin checks an attempt at a round, and takes part in it. The attempt before it can no longer be agreed to. Attempts
 // are free; pay charges this one before it is opened.
 func (p *Party) Begin(t *Terms, pay Pay) (*Attempt, error) {
-	if err := t.checkOrder(); err != nil {
+	err := t.checkOrder()
+	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
@@ -174,18 +180,17 @@ func (p *Party) Begin(t *Terms, pay Pay) (*Attempt, error) {
 			"another run", t.Round, t.Run, reveals)
 	}
 	a := &Attempt{
-		party: p, terms: t, digest: t.Digest(), pay: pay, seeds: make([][seedBytes]byte, len(t.Members)),
-		own: newSeed(),
+		party: p, terms: t, digest: t.Digest(), pay: pay, pairs: make([]pair, len(t.Members)),
+		seeds: make([][seedBytes]byte, len(t.Members)), own: newSeed(),
 	}
 	for i, m := range t.Members {
 		if i == at {
 			continue
 		}
-		secret, err := r.shared(t, p.site, m)
-		if err != nil {
+		if a.pairs[i], err = r.shared(t, p.site, m); err != nil {
 			return nil, err
 		}
-		if a.seeds[i], err = roundSeed(secret, a.digest); err != nil {
+		if a.seeds[i], err = roundSeed(a.pairs[i].secret, a.digest); err != nil {
 			return nil, err
 		}
 	}
@@ -194,22 +199,29 @@ func (p *Party) Begin(t *Terms, pay Pay) (*Attempt, error) {
 }
 
 // shared is what the party of a site shares with a member in a run, whose key it verifies.
-func (r *partyRun) shared(t *Terms, site string, m *conclavev1.RunKey) (secret [seedBytes]byte, err error) {
+func (r *partyRun) shared(t *Terms, site string, m *conclavev1.RunKey) (pair, error) {
 	if known, ok := r.pairs[m.GetSite()]; ok && proto.Equal(known.key, m) {
-		return known.secret, nil
+		return known, nil
 	}
 	if err := CheckKey(t.Run, t.Spec, t.Group, m); err != nil {
-		return secret, err
+		return pair{}, err
 	}
 	first, second := r.wire, m
 	if m.GetSite() < site {
 		first, second = m, r.wire
 	}
-	if secret, err = pairSecret(r.key, m.GetExchange(), t.Spec, first, second); err != nil {
-		return secret, fmt.Errorf("the run key of %q: %w", m.GetSite(), err)
+	made, err := pair{key: m}, error(nil)
+	if made.secret, err = pairSecret(r.key, m.GetExchange(), t.Spec, first, second); err != nil {
+		return pair{}, fmt.Errorf("the run key of %q: %w", m.GetSite(), err)
 	}
-	r.pairs[m.GetSite()] = pair{m, secret}
-	return secret, nil
+	if made.says, err = tagKey(made.secret, site, m.GetSite()); err != nil {
+		return pair{}, err
+	}
+	if made.hears, err = tagKey(made.secret, m.GetSite(), site); err != nil {
+		return pair{}, err
+	}
+	r.pairs[m.GetSite()] = made
+	return made, nil
 }
 
 // Digest names the attempt.
@@ -251,19 +263,20 @@ func (p *Party) newest(run string, round uint64) (*Attempt, error) {
 	return r.attempt, nil
 }
 
-// Agree signs who is in the sum of the newest attempt: one list, with a quorum and the party in it.
-func (p *Party) Agree(run string, round uint64, survivors []string) ([]byte, error) {
+// Agree tells the others who is in the sum of the newest attempt: one list, with a quorum and the party in it. It
+// returns a tag for each other survivor, in their order.
+func (p *Party) Agree(run string, round uint64, survivors []string) ([][]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a, err := p.newest(run, round)
 	if err != nil {
 		return nil, err
 	}
-	if a.signature != nil {
+	if a.tags != nil {
 		if !slices.Equal(a.survivors, survivors) {
 			return nil, errors.New("this node agreed to other members in the sum; begin another attempt")
 		}
-		return a.signature, nil
+		return a.tags, nil
 	}
 	if err := a.terms.checkSurvivors(survivors); err != nil {
 		return nil, err
@@ -271,22 +284,36 @@ func (p *Party) Agree(run string, round uint64, survivors []string) ([]byte, err
 	if !slices.Contains(survivors, p.site) {
 		return nil, fmt.Errorf("site %q is not in the sum; it reveals nothing", p.site)
 	}
-	signature, err := sign(p.runs[run].own.signer, agreed(run, a.digest, survivors))
-	if err != nil {
-		return nil, fmt.Errorf("sign the members in the sum: %w", err)
+	a.survivors, a.agreed = slices.Clone(survivors), agreed(run, a.digest, survivors).digest()
+	a.tags = make([][]byte, 0, len(survivors))
+	for _, i := range a.others() {
+		a.tags = append(a.tags, tagOf(a.pairs[i].says, a.agreed))
 	}
-	a.survivors, a.signature = slices.Clone(survivors), signature
-	return signature, nil
+	return a.tags, nil
 }
 
-// Reveal opens the party's answer to the newest attempt, where all in the sum agreed: signatures are theirs, in
-// the order of the survivors that the party agreed to. It reveals after the opening is charged, and the same again.
-func (p *Party) Reveal(run string, round uint64, signatures [][]byte) (*conclavev1.Revealed, error) {
-	a, before, err := p.mayReveal(run, round, signatures)
+// others are the places among the members of the other survivors.
+func (a *Attempt) others() (places []int) {
+	next := 0 // both are in order
+	for i, m := range a.terms.Members {
+		if next == len(a.survivors) || m.GetSite() != a.survivors[next] {
+			continue
+		}
+		if next++; m.GetSite() != a.party.site {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// Reveal opens the party's answer to the newest attempt, where all in the sum agreed: tags are those of the
+// other survivors for this one, in their order. It reveals after the opening is charged, and the same again.
+func (p *Party) Reveal(run string, round uint64, tags [][]byte) (*conclavev1.Revealed, error) {
+	a, before, err := p.mayReveal(run, round, tags)
 	if err != nil || before != nil {
 		return before, err
 	}
-	err = a.pay(agreed(run, a.digest, a.survivors).digest()) // which may take long, and nobody waits for it here
+	err = a.pay(a.agreed) // which may take long, and nobody waits for it here
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a.paying = false
@@ -308,7 +335,7 @@ func (p *Party) Reveal(run string, round uint64, signatures [][]byte) (*conclave
 }
 
 // mayReveal returns the newest attempt, where it may be opened once it is charged, and what was revealed of it before.
-func (p *Party) mayReveal(run string, round uint64, signatures [][]byte) (
+func (p *Party) mayReveal(run string, round uint64, tags [][]byte) (
 	a *Attempt, before *conclavev1.Revealed, err error,
 ) {
 	p.mu.Lock()
@@ -317,19 +344,24 @@ func (p *Party) mayReveal(run string, round uint64, signatures [][]byte) (
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case a.signature == nil:
+	case a.tags == nil:
 		return nil, nil, errors.New("this node has not agreed to who is in the sum")
 	case a.revealed != nil:
 		return a, a.revealed, nil
 	case a.paying:
 		return nil, nil, errors.New("this node charges the opening of its answer just now; ask again")
-	case len(signatures) != len(a.survivors):
-		return nil, nil, fmt.Errorf("%d signatures of %d members in the sum", len(signatures), len(a.survivors))
 	}
-	for i, site := range a.survivors {
-		if err := a.terms.CheckAgreed(a.digest, a.survivors, site, signatures[i]); err != nil {
-			return nil, nil, err
+	if err := CheckTags(a.survivors, tags); err != nil {
+		return nil, nil, err
+	}
+	var doubt DoubtError
+	for n, i := range a.others() {
+		if !hmac.Equal(tags[n], tagOf(a.pairs[i].hears, a.agreed)) {
+			doubt.Sites = append(doubt.Sites, a.terms.Members[i].GetSite())
 		}
+	}
+	if doubt.Sites != nil {
+		return nil, nil, &doubt
 	}
 	a.paying = true
 	return a, nil, nil

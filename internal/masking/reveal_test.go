@@ -34,13 +34,21 @@ func (r *run) begin(round uint64, pay Pay) *Terms {
 	return terms
 }
 
-// agree has some of the parties agree that they are in the sum.
-func (r *run) agree(round uint64, among ...int) (signatures [][]byte) {
+// agree has some of the parties agree that they are in the sum, and returns the tags that each makes for the others.
+func (r *run) agree(round uint64, among ...int) (made [][][]byte) {
 	r.t.Helper()
 	for _, i := range among {
-		signatures = append(signatures, testkit.Value(r.parties[i].Agree("r", round, sites(among...))))
+		tags := testkit.Value(r.parties[i].Agree("r", round, sites(among...)))
+		testkit.Must(r.t, CheckTags(sites(among...), tags))
+		made = append(made, tags)
 	}
-	return signatures
+	return made
+}
+
+// toFirst are tags for the first party.
+func (r *run) toFirst(round uint64, among ...int) [][]byte {
+	r.t.Helper()
+	return TagsFor(0, r.agree(round, among...))
 }
 
 func wants(t *testing.T, name, want string, err error) {
@@ -51,23 +59,23 @@ func wants(t *testing.T, name, want string, err error) {
 }
 
 // An attempt is charged when it is opened, under a name of its own, before a seed is revealed: not for its answer, nor
-// for the agreement, nor for signatures that are wrong, nor for seeds that are shown again.
+// for the agreement, nor for tags that are wrong, nor for seeds that are shown again.
 func TestAnOpeningIsChargedBeforeItsSeedsAreRevealed(t *testing.T) {
 	r, a := newRun(t, 3, 2, 0), &account{broken: errors.New("the disk is full")}
 	p := r.parties[0]
 	terms := r.begin(0, a.pay)
-	signatures := r.agree(0, 0, 1, 2)
+	tags := r.toFirst(0, 0, 1, 2)
 	for range 2 {
-		if revealed, err := p.Reveal("r", 0, signatures); err != a.broken || revealed != nil {
+		if revealed, err := p.Reveal("r", 0, tags); err != a.broken || revealed != nil {
 			t.Errorf("revealed %v without a charge: %v", revealed, err)
 		}
 	}
 	a.broken = nil
-	_, err := p.Reveal("r", 0, [][]byte{signatures[0], signatures[0], signatures[2]})
-	if wants(t, "a wrong signature", "", err); len(a.charged) != 0 {
+	_, err := p.Reveal("r", 0, [][]byte{tags[1], tags[1]})
+	if wants(t, "a wrong tag", "the tags of b are not", err); len(a.charged) != 0 {
 		t.Error("charged for nothing")
 	}
-	revealed := testkit.Value(p.Reveal("r", 0, signatures))
+	revealed := testkit.Value(p.Reveal("r", 0, tags))
 	if again := testkit.Value(p.Reveal("r", 0, nil)); again != revealed || len(a.charged) != 1 {
 		t.Errorf("charged %d times", len(a.charged))
 	}
@@ -76,7 +84,7 @@ func TestAnOpeningIsChargedBeforeItsSeedsAreRevealed(t *testing.T) {
 	}
 	for _, among := range [][]int{{0, 1, 2}, {0, 1}} { // another attempt, and another list
 		r.begin(0, a.pay)
-		testkit.Value(p.Reveal("r", 0, r.agree(0, among...)))
+		testkit.Value(p.Reveal("r", 0, r.toFirst(0, among...)))
 	}
 	if len(a.charged) != 3 || a.charged[0] == a.charged[1] || a.charged[1] == a.charged[2] {
 		t.Errorf("charged are %x", a.charged)
@@ -95,7 +103,7 @@ func TestOpeningsOfARoundHaveABound(t *testing.T) {
 				}
 			}
 			r.begin(round, a.pay)
-			testkit.Value(r.parties[0].Reveal("r", round, r.agree(round, 0, 1, 2)))
+			testkit.Value(r.parties[0].Reveal("r", round, r.toFirst(round, 0, 1, 2)))
 			if want := int(round)*(1+Retries) + opened + 1; len(a.charged) != want {
 				t.Fatalf("charged %d times, want %d", len(a.charged), want)
 			}
@@ -123,17 +131,17 @@ func TestWhatHappensWhileAnOpeningIsCharged(t *testing.T) {
 			meanwhile(r)
 			return nil
 		})
-		if revealed, err := p.Reveal("r", 0, r.agree(0, 0, 1, 2)); err == nil || revealed != nil {
+		if revealed, err := p.Reveal("r", 0, r.toFirst(0, 0, 1, 2)); err == nil || revealed != nil {
 			t.Errorf("%s: revealed %v", name, revealed)
 		}
 	}
 	r := newRun(t, 3, 2, 0)
-	var signatures [][]byte
+	var tags [][]byte
 	r.begin(0, func(Digest) error {
-		_, err := r.parties[0].Reveal("r", 0, signatures)
+		_, err := r.parties[0].Reveal("r", 0, tags)
 		wants(t, "at the same time", "ask again", err)
 		return nil
 	})
-	signatures = r.agree(0, 0, 1, 2)
-	testkit.Value(r.parties[0].Reveal("r", 0, signatures))
+	tags = r.toFirst(0, 0, 1, 2)
+	testkit.Value(r.parties[0].Reveal("r", 0, tags))
 }

@@ -104,15 +104,6 @@ func CheckKey(run string, spec Digest, g Group, k *conclavev1.RunKey) error {
 	return nil
 }
 
-// agreed is what survivors sign.
-func agreed(run string, terms Digest, survivors []string) encoding {
-	e := encode("survivors").text(run).bytes(terms[:]).number(uint64(len(survivors)))
-	for _, site := range survivors {
-		e = e.text(site)
-	}
-	return e
-}
-
 // at is the place of a site among the members, -1 where it is none.
 func (t *Terms) at(site string) int {
 	for i, m := range t.Members {
@@ -129,10 +120,15 @@ func (t *Terms) checkSurvivors(survivors []string) error {
 		return fmt.Errorf("%d members are to be in the sum and the quorum is %d; begin another attempt", len(survivors),
 			t.Group.Quorum)
 	}
-	for i, site := range survivors {
-		if t.at(site) < 0 || i > 0 && survivors[i-1] >= site {
+	next := 0
+	for _, site := range survivors {
+		for next < len(t.Members) && t.Members[next].GetSite() != site {
+			next++
+		}
+		if next == len(t.Members) {
 			return fmt.Errorf("the members in the sum are not those that were asked, each once and in order: %q", site)
 		}
+		next++
 	}
 	return nil
 }

@@ -67,6 +67,9 @@ type pairVector struct {
 	First  string `json:"first"`
 	Second string `json:"second"`
 	Seed   octets `json:"seed"`
+	// FirstTags is the key of the tags of the first for the second, SecondTags that of the other way.
+	FirstTags  octets `json:"first_tags"`
+	SecondTags octets `json:"second_tags"`
 }
 
 type answerVector struct {
@@ -78,9 +81,11 @@ type answerVector struct {
 }
 
 type agreedVector struct {
-	Survivors  []string `json:"survivors"`
-	Signed     octets   `json:"signed"`
-	Signatures []octets `json:"signatures"`
+	Survivors []string `json:"survivors"`
+	Hashed    octets   `json:"hashed"`
+	Digest    octets   `json:"hashed_sha256"`
+	// Tags are those of each survivor for the others, in the order of survivors.
+	Tags [][]octets `json:"tags"`
 }
 
 type revealVector struct {
@@ -137,16 +142,20 @@ func vectorRound(t *testing.T) (terms *Terms, parties []*Party, v vectors) {
 func TestVectors(t *testing.T) {
 	terms, parties, v := vectorRound(t)
 	v.Agreed.Survivors = []string{"east", "north"}
-	signed := agreed(v.Run, terms.Digest(), v.Agreed.Survivors)
-	v.Agreed.Signed = octets(signed)
+	hashed := agreed(v.Run, terms.Digest(), v.Agreed.Survivors)
+	v.Agreed.Hashed = octets(hashed)
+	digest := hashed.digest()
+	v.Agreed.Digest = digest[:]
 	v.Total = make([]int64, terms.Entries)
 	sum := make([]int64, terms.Entries)
 	var revealed []*conclavev1.Revealed
+	var made [][][]byte
 	for i, p := range parties {
 		a := testkit.Value(p.Begin(terms, free))
 		for other, seed := range a.seeds {
 			if i < other {
-				v.Pairs = append(v.Pairs, pairVector{p.site, parties[other].site, seed[:]})
+				says, hears := a.pairs[other].says, a.pairs[other].hears
+				v.Pairs = append(v.Pairs, pairVector{p.site, parties[other].site, seed[:], says[:], hears[:]})
 			}
 		}
 		a.own = [seedBytes]byte(fixed("own seed of " + p.site))
@@ -178,15 +187,12 @@ func TestVectors(t *testing.T) {
 		AddUp(sum, masked)
 		AddUp(v.Total, answer.Vector)
 		AddUp(v.Total, answer.Noise)
-		signature := testkit.Value(p.Agree(v.Run, terms.Round, v.Agreed.Survivors))
-		v.Agreed.Signatures = append(v.Agreed.Signatures, signature)
+		tags := testkit.Value(p.Agree(v.Run, terms.Round, v.Agreed.Survivors))
+		made = append(made, tags)
+		v.Agreed.Tags = append(v.Agreed.Tags, []octets{tags[0]})
 	}
-	var signatures [][]byte
-	for _, s := range v.Agreed.Signatures {
-		signatures = append(signatures, s)
-	}
-	for _, p := range parties[:2] {
-		m := testkit.Value(p.Reveal(v.Run, terms.Round, signatures))
+	for at, p := range parties[:2] {
+		m := testkit.Value(p.Reveal(v.Run, terms.Round, TagsFor(at, made)))
 		revealed = append(revealed, m)
 		v.Revealed = append(v.Revealed, revealVector{p.site, m.Own, []octets{m.Lost[0]}})
 	}

@@ -227,7 +227,11 @@ func (n *Node) open(t task) *conclavev1.WorkRequest {
 		if unpaid := (*unpaidError)(nil); errors.As(err, &unpaid) {
 			request = unpaid.request
 		}
-		return n.refuse(t, n.policy.refusal(request, err), err)
+		refusal := n.policy.refusal(request, err)
+		if doubt := (*masking.DoubtError)(nil); errors.As(err, &doubt) {
+			refusal.Doubted = doubt.Sites
+		}
+		return n.refuse(t, refusal, err)
 	}
 	answer.Attempt = t.attempt
 	return answer
@@ -270,11 +274,11 @@ func (m *masks) open(t task) (*conclavev1.WorkRequest, error) {
 		return nil, err
 	}
 	if s := t.opens.GetSurvivors(); s != nil {
-		signature, err := party.Agree(t.run, t.round, s.GetSites())
+		tags, err := party.Agree(t.run, t.round, s.GetSites())
 		return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Agreed{Agreed: &conclavev1.Agreed{
-			Run: t.run, Round: t.round, Signature: signature,
+			Run: t.run, Round: t.round, Tags: tags,
 		}}}, err
 	}
-	revealed, err := party.Reveal(t.run, t.round, t.opens.GetAgreement().GetSignatures())
+	revealed, err := party.Reveal(t.run, t.round, t.opens.GetAgreement().GetTags())
 	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Revealed{Revealed: revealed}}, err
 }

@@ -152,10 +152,10 @@ func (h *hostile) survivors(site, run string, round uint64, sites ...string) *co
 		Survivors: &conclavev1.Survivors{Run: run, Round: round, Sites: sites}}})
 }
 
-func (h *hostile) agreement(site, run string, round uint64, signatures ...[]byte) *conclavev1.WorkRequest {
+func (h *hostile) agreement(site, run string, round uint64, tags ...[]byte) *conclavev1.WorkRequest {
 	h.t.Helper()
 	return h.say(site, &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Agreement{
-		Agreement: &conclavev1.Agreement{Run: run, Round: round, Signatures: signatures}}})
+		Agreement: &conclavev1.Agreement{Run: run, Round: round, Tags: tags}}})
 }
 
 // answers has nodes answer an attempt at a round.
@@ -171,15 +171,15 @@ func (h *hostile) answers(r *conclavev1.Round, masked *conclavev1.MaskedRound, s
 	return all
 }
 
-// signatures has nodes sign a list of survivors.
-func (h *hostile) signatures(round uint64, survivors []string, sites ...string) (all [][]byte) {
+// tags has nodes agree to a list of survivors.
+func (h *hostile) tags(round uint64, survivors []string, sites ...string) (all [][][]byte) {
 	h.t.Helper()
 	for _, site := range sites {
 		m := h.survivors(site, "r", round, survivors...)
 		if m.GetAgreed() == nil {
 			h.t.Fatalf("%s says %v", site, m)
 		}
-		all = append(all, m.GetAgreed().GetSignature())
+		all = append(all, m.GetAgreed().GetTags())
 	}
 	return all
 }
@@ -192,13 +192,13 @@ func (h *hostile) refused(what string, m *conclavev1.WorkRequest, why string) {
 	}
 }
 
-// opens has nodes agree to a list of survivors, and open their answers: refused are what the first one says otherwise.
+// opens has nodes agree to a list of survivors, and open their answers. It returns what the first one says.
 func (h *hostile) opens(round uint64, survivors ...string) *conclavev1.WorkRequest {
 	h.t.Helper()
-	signed := h.signatures(round, survivors, survivors...)
+	made := h.tags(round, survivors, survivors...)
 	var first *conclavev1.WorkRequest
-	for _, site := range survivors {
-		if m := h.agreement(site, "r", round, signed...); first == nil {
+	for at, site := range survivors {
+		if m := h.agreement(site, "r", round, masking.TagsFor(at, made)...); first == nil {
 			first = m
 		}
 	}
@@ -313,7 +313,7 @@ func (h *hostile) keysOf(site string, terms *conclavev1.RoundTerms) []*conclavev
 	return keys
 }
 
-// Nothing is signed or revealed out of turn, twice, or for a list that cannot stand.
+// Nothing is agreed to or revealed out of turn, twice, or for a list that cannot stand.
 func TestNodesRefuseToOpen(t *testing.T) {
 	h := newHostile(t, 3, 1, "east", "north", "south", "west")
 	const at = "north"
@@ -343,35 +343,45 @@ func TestNodesRefuseToOpen(t *testing.T) {
 	h.refused("another round", h.survivors(at, "r", 4, good...), notLast)
 	h.refused("another run", h.survivors(at, "q", 3, good...), notLast)
 
-	signed := h.signatures(3, good, good...)
-	if again := h.signatures(3, good, at)[0]; !bytes.Equal(again, signed[1]) {
-		t.Error("a list that is named again has another signature")
+	made := h.tags(3, good, good...)
+	if again := h.tags(3, good, at)[0]; !slices.EqualFunc(again, made[1], bytes.Equal) {
+		t.Error("a list that is named again has other tags")
 	}
 	h.refused("a second list", h.survivors(at, "r", 3, other...), "agreed to other members")
 	h.refused("the list of all", h.survivors(at, "r", 3, all...), "agreed to other members")
-	// The living one that is left out signs a list of its own, which opens nothing.
-	west := h.signatures(3, other, "west")[0]
-	for name, s := range map[string][][]byte{
-		"none": nil, "too few": signed[:2], "too many": append(slices.Clone(signed), west),
-		"the other list's": {signed[0], signed[1], west}, "out of order": {signed[1], signed[0], signed[2]},
-		"one for all": {signed[1], signed[1], signed[1]}, "nothing": {nil, nil, nil},
+	// The living one that is left out agrees to a list of its own, which opens nothing.
+	west := h.tags(3, other, "west")[0]
+	tags := masking.TagsFor(1, made) // of east and of south
+	const notThose = "not for those in the sum that this node agreed to"
+	for name, c := range map[string]struct {
+		tags    [][]byte
+		want    string
+		doubted []string
+	}{
+		"none":             {nil, "0 tags for 2 others", nil},
+		"too few":          {tags[:1], "1 tags for 2 others", nil},
+		"too many":         {append(slices.Clone(tags), west[0]), "3 tags for 2 others", nil},
+		"nothing":          {[][]byte{nil, nil}, "a tag of 0 bytes", nil},
+		"the other list's": {[][]byte{tags[0], west[0]}, notThose, []string{"south"}},
+		"out of order":     {[][]byte{tags[1], tags[0]}, notThose, []string{"east", "south"}},
+		"its own":          {made[1], notThose, []string{"east", "south"}},
+		"one for all":      {[][]byte{tags[0], tags[0]}, notThose, []string{"south"}},
 	} {
-		want := "agrees to other members"
-		if len(s) != 3 {
-			want = "signatures of 3 members"
+		m := h.agreement(at, "r", 3, c.tags...)
+		if h.refused("tags: "+name, m, c.want); !slices.Equal(m.GetRefusal().GetDoubted(), c.doubted) {
+			t.Errorf("tags: %s: doubted are %q, want %q", name, m.GetRefusal().GetDoubted(), c.doubted)
 		}
-		h.refused("signatures: "+name, h.agreement(at, "r", 3, s...), want)
 	}
-	h.refused("the one that is left out", h.agreement("west", "r", 3, signed...), "agrees to other members")
+	h.refused("the one that is left out", h.agreement("west", "r", 3, tags...), notThose)
 
 	if n := h.charges(at); n != 0 {
 		t.Errorf("charged %d times, and nothing was revealed", n)
 	}
-	first := h.agreement(at, "r", 3, signed...).GetRevealed()
+	first := h.agreement(at, "r", 3, tags...).GetRevealed()
 	if len(first.GetOwn()) != 32 || len(first.GetLost()) != 1 {
 		t.Fatalf("revealed are %v", first)
 	}
-	again := h.agreement(at, "r", 3, signed[:1]...).GetRevealed()
+	again := h.agreement(at, "r", 3, tags[:1]...).GetRevealed()
 	if !bytes.Equal(again.GetOwn(), first.GetOwn()) || !bytes.Equal(again.GetLost()[0], first.GetLost()[0]) {
 		t.Error("something else is revealed the second time")
 	}
@@ -381,15 +391,15 @@ func TestNodesRefuseToOpen(t *testing.T) {
 	h.refused("a second list when the first is open", h.survivors(at, "r", 3, other...), "agreed to other members")
 	// The next attempt has nothing of it.
 	h.answers(r, h.attempt(h.keys...), at)
-	h.refused("an agreement of the attempt before", h.agreement(at, "r", 3, signed...), "has not agreed")
-	if s := h.signatures(3, good, at)[0]; bytes.Equal(s, signed[1]) {
-		t.Error("the signature of another attempt")
+	h.refused("an agreement of the attempt before", h.agreement(at, "r", 3, tags...), "has not agreed")
+	if again := h.tags(3, good, at)[0]; bytes.Equal(again[0], made[1][0]) || bytes.Equal(again[1], made[1][1]) {
+		t.Error("the tags of another attempt")
 	}
-	h.refused("signatures of the attempt before", h.agreement(at, "r", 3, signed...), "agrees to other members")
+	h.refused("tags of the attempt before", h.agreement(at, "r", 3, tags...), notThose)
 	h.refused("nobody's run", h.agreement(at, "", 0), notLast)
 }
 
-// Two nodes that were told different things of an attempt sign different terms: neither reveals a seed.
+// Two nodes that were told different things of an attempt agree to different terms: neither reveals a seed.
 func TestTermsThatDifferOpenNothing(t *testing.T) {
 	for name, change := range map[string]func(r *conclavev1.Round, m *conclavev1.MaskedRound){
 		"another question": func(r *conclavev1.Round, _ *conclavev1.MaskedRound) {
@@ -411,9 +421,9 @@ func TestTermsThatDifferOpenNothing(t *testing.T) {
 		h.answers(r, m, "east", "south")
 		h.answers(other, told, "north")
 		u := h.sites[:3]
-		signed := h.signatures(0, u, u...)
-		for _, site := range u {
-			h.refused(name+" at "+site, h.agreement(site, "r", 0, signed...), "agrees to other members")
+		made := h.tags(0, u, u...)
+		for at, site := range u {
+			h.refused(name+" at "+site, h.agreement(site, "r", 0, masking.TagsFor(at, made)...), "are not for those")
 		}
 	}
 	// Noise and quorum stand in the spec: keys for one are none for another.
@@ -441,7 +451,7 @@ func TestTermsThatDifferOpenNothing(t *testing.T) {
 }
 
 // A process that starts again has another run key, with its state folder or an empty one: of an attempt of before
-// nothing is answered, signed or revealed again, at any step.
+// nothing is answered, agreed to or revealed again, at any step.
 func TestANodeThatStartsAgainOpensNothing(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		for _, reached := range []string{"answer", "agreement", "seeds"} {
@@ -449,11 +459,11 @@ func TestANodeThatStartsAgainOpensNothing(t *testing.T) {
 			const at = "north"
 			r, m := embeddingRound("r", 0), h.attempt(h.keys...)
 			h.answers(r, m, h.sites...)
-			var signed [][]byte
+			var tags [][]byte
 			if reached != "answer" {
-				signed = h.signatures(0, h.sites, h.sites...)
+				tags = masking.TagsFor(1, h.tags(0, h.sites, h.sites...))
 			}
-			if reached == "seeds" && h.agreement(at, "r", 0, signed...).GetRevealed() == nil {
+			if reached == "seeds" && h.agreement(at, "r", 0, tags...).GetRevealed() == nil {
 				t.Fatal("nothing is revealed")
 			}
 			c := h.nodes[at].cfg
@@ -470,7 +480,7 @@ func TestANodeThatStartsAgainOpensNothing(t *testing.T) {
 			h.refused("the same attempt with another question", h.ask(at, embeddingRound("r", 1), h.terms, m),
 				"not among those")
 			h.refused("its list", h.survivors(at, "r", 0, h.sites...), "is not the one")
-			h.refused("its agreement", h.agreement(at, "r", 0, signed...), "is not the one")
+			h.refused("its agreement", h.agreement(at, "r", 0, tags...), "is not the one")
 			// With its new key it takes part in new attempts, which are charged when they are opened.
 			before := h.charges(at)
 			h.keys = h.keysUnder(h.terms)
@@ -504,7 +514,7 @@ func TestOpeningsArePaidFor(t *testing.T) {
 			for attempt := range 3 {
 				sent = append(sent, h.answers(r, h.attempt(h.keys...), h.sites...)[1])
 				if attempt%2 == 0 { // the aggregator gets its word, and no seeds
-					h.signatures(number, h.sites, at)
+					h.tags(number, h.sites, at)
 				}
 				if asked++; h.charges(at) != charged || samples != asked {
 					t.Fatalf("%d attempts, %d of them opened: charged %d times for %d samples", asked, charged,

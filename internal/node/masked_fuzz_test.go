@@ -13,7 +13,7 @@ import (
 
 // FuzzMasked feeds a member of a masked run what might come down its stream: a message of its own, and the same
 // bytes as the attempt of a round. Whatever it is, the node does not panic, and says no more than it may: an answer of
-// the right length, a key of its own, a signature; and never a seed, for nobody else has signed anything.
+// the right length, a key of its own, a tag; and never a seed, for nobody else has agreed to anything.
 func FuzzMasked(f *testing.F) {
 	h := newHostile(f, 2, 1, "east", "north")
 	const at = "north"
@@ -31,7 +31,7 @@ func FuzzMasked(f *testing.F) {
 		&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Survivors{
 			Survivors: &conclavev1.Survivors{Run: "r", Sites: h.sites}}},
 		&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Agreement{
-			Agreement: &conclavev1.Agreement{Run: "r", Signatures: [][]byte{nil, []byte("x")}}}},
+			Agreement: &conclavev1.Agreement{Run: "r", Tags: [][]byte{nil, []byte("x")}}}},
 		&conclavev1.WorkResponse{Terms: h.terms, Message: &conclavev1.WorkResponse_Permit{Permit: permitFor(f, r)}},
 		&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
 			Withdraw: &conclavev1.Withdraw{Run: "r", Over: true}}},
@@ -73,8 +73,8 @@ func checkMasked(t *testing.T, n *Node, said *conclavev1.WorkRequest) {
 			t.Fatalf("a key of %q", k.GetSite())
 		}
 	case said.GetAgreed() != nil:
-		if len(said.GetAgreed().GetSignature()) < 60 {
-			t.Fatalf("signed with %x", said.GetAgreed().GetSignature())
+		if tags := said.GetAgreed().GetTags(); len(tags) != 1 || len(tags[0]) != 32 {
+			t.Fatalf("agreed with %x", tags)
 		}
 	default:
 		t.Fatalf("the node says %v", said)

@@ -103,7 +103,7 @@ func wantUniform(t *testing.T, what string, values []int64) {
 	}
 }
 
-// Of real nodes a real aggregator gets, in masked runs of every kind of sum, keys, uniform numbers, signatures and
+// Of real nodes a real aggregator gets, in masked runs of every kind of sum, keys, uniform numbers, tags and
 // the seeds of their own masks, and no more. What it opens is the sum of what the nodes would have sent without
 // masks, with noise of the variance that three shares have.
 func TestWhatAnAggregatorSees(t *testing.T) {
@@ -225,8 +225,8 @@ func marginalsOf(kind string, second uint32) func(string, uint64) *conclavev1.Ro
 	}
 }
 
-// answers are those that a node sent in a run in which nobody is lost. All else that it sent must be a key, a
-// signature or a seed of its own, each once for what it is for.
+// answers are those that a node sent in a run in which nobody is lost. All else that it sent must be a key,
+// tags or a seed of its own, each once for what it is for.
 func (r *recorder) answers(t *testing.T, run string, rounds int) (answers [][]int64) {
 	t.Helper()
 	r.mu.Lock()
@@ -239,7 +239,7 @@ func (r *recorder) answers(t *testing.T, run string, rounds int) (answers [][]in
 		case m.GetSum().GetRun() == run:
 			answers = append(answers, m.GetSum().GetValues())
 		case m.GetAgreed().GetRun() == run:
-			sorts["signatures"]++
+			sorts["tags"]++
 		case m.GetRevealed().GetRun() == run:
 			sorts["seeds"]++
 			own[string(m.GetRevealed().GetOwn())] = true
@@ -250,7 +250,7 @@ func (r *recorder) answers(t *testing.T, run string, rounds int) (answers [][]in
 			t.Errorf("the node sent %v", m)
 		}
 	}
-	if len(answers) != rounds || sorts["keys"] != 1 || sorts["signatures"] != rounds || sorts["seeds"] != rounds ||
+	if len(answers) != rounds || sorts["keys"] != 1 || sorts["tags"] != rounds || sorts["seeds"] != rounds ||
 		len(own) != rounds {
 		t.Errorf("%s: %d answers, and %v, of which %d seeds differ", run, len(answers), sorts, len(own))
 	}

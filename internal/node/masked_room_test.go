@@ -26,7 +26,7 @@ func TestWhatWaitsOfMaskedRoundsIsCounted(t *testing.T) {
 		"a list": opening("r", 0, &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Survivors{
 			Survivors: &conclavev1.Survivors{Sites: []string{text}}}}, 1),
 		"an agreement": opening("r", 0, &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Agreement{
-			Agreement: &conclavev1.Agreement{Signatures: [][]byte{[]byte(text)}}}}, 1),
+			Agreement: &conclavev1.Agreement{Tags: [][]byte{[]byte(text)}}}}, 1),
 		"a permit": {permit: &conclavev1.Permit{Kind: text}},
 		"a name":   {run: text + strings.Repeat("x", longestRun)},
 	} {

@@ -99,7 +99,7 @@ func (p *pair) attempt(n *Node, number uint64) *conclavev1.WorkRequest {
 	return reply
 }
 
-// agree has both agree to the answers of the newest attempt, and returns what each says to all.
+// agree has both agree to the answers of the newest attempt, and returns the tags for the node.
 func (p *pair) agree(n *Node, number uint64) [][]byte {
 	p.t.Helper()
 	both := []string{"north", "south"}
@@ -108,14 +108,14 @@ func (p *pair) agree(n *Node, number uint64) [][]byte {
 	if m.GetAgreed() == nil {
 		p.t.Fatalf("the node does not agree: %v", m)
 	}
-	return [][]byte{m.GetAgreed().GetSignature(), testkit.Value(p.south.Agree("r", number, both))}
+	return testkit.Value(p.south.Agree("r", number, both))
 }
 
 // reveal has the node open its answer to the newest attempt.
 func (p *pair) reveal(n *Node, number uint64, agreed [][]byte) *conclavev1.WorkRequest {
 	p.t.Helper()
 	return p.say(n, &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Agreement{
-		Agreement: &conclavev1.Agreement{Run: "r", Round: number, Signatures: agreed}}})
+		Agreement: &conclavev1.Agreement{Run: "r", Round: number, Tags: agreed}}})
 }
 
 func (p *pair) say(n *Node, m *conclavev1.WorkResponse) *conclavev1.WorkRequest {

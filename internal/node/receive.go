@@ -95,7 +95,7 @@ func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) 
 		return in.putBeside(opening(s.Run, s.Round, m, len(s.Sites)))
 	case m.GetAgreement() != nil:
 		a := m.GetAgreement()
-		return in.putBeside(opening(a.Run, a.Round, m, len(a.Signatures)))
+		return in.putBeside(opening(a.Run, a.Round, m, len(a.Tags)))
 	case m.GetSign() != nil:
 		t := task{sign: m.GetSign()}
 		if !n.ledger.endsWith(t.sign) {

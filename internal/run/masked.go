@@ -66,9 +66,9 @@ func openingMessages(run string, g *masking.Group, times int) []Message {
 		return proto.Size(m)
 	}
 	return []Message{
-		{"agreement", "a signature of which sites are in the sum", times, sized(&conclavev1.WorkRequest{
-			Message: &conclavev1.WorkRequest_Agreed{Agreed: &conclavev1.Agreed{Run: run, Round: math.MaxUint32,
-				Signature: make([]byte, largestSignature)}}})},
+		{"agreement", "for each other site in the sum a tag of which sites are in it", times, sized(
+			&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Agreed{Agreed: &conclavev1.Agreed{Run: run,
+				Round: math.MaxUint32, Tags: slices.Repeat([][]byte{make([]byte, 32)}, len(g.Members)-1)}}})},
 		{"seeds", "random seeds: that of the node's own mask, and those shared with sites that are not in the sum; " +
 			"they open the total, and nothing else", times, sized(&conclavev1.WorkRequest{
 			Message: &conclavev1.WorkRequest_Revealed{Revealed: &conclavev1.Revealed{Run: run, Round: math.MaxUint32,

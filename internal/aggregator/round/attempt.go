@@ -16,7 +16,7 @@ type stage uint8
 
 const (
 	answers    stage = iota // masked vectors, of a quorum or more
-	agreements              // signatures of who is in the sum, of all in it
+	agreements              // tags of who is in the sum, of all in it
 	seeds                   // what opens the sum, of all in it
 )
 
@@ -39,7 +39,8 @@ type attempt struct {
 	refused  int          // members that refused to answer
 	sum      []int64
 	inSum    []*peer.Node // in the order of answers; of sites, once settled
-	agreed   map[string][]byte
+	agreed   map[string][][]byte
+	doubts   map[string][]string // of survivors, of whose tags they say that these are not right
 	revealed map[string]*conclavev1.Revealed
 }
 
@@ -68,7 +69,9 @@ func (a *attempt) step(live []*peer.Node, late bool) (done bool, err error) {
 	}
 	quorum := a.terms.Group.Quorum
 	switch all := len(a.owes) == 0; {
-	case a.due == answers && len(a.inSum)+len(a.owes) < quorum, a.due != answers && len(a.problems) > 0:
+	case a.due == answers && len(a.inSum)+len(a.owes) < quorum,
+		// Who lies shows by the doubts of all.
+		a.due != answers && len(a.problems) > len(a.doubts), len(a.doubts) > 0 && all:
 		return false, &brokenError{a.problems}
 	case a.due == answers:
 		return all || late && len(a.inSum) >= quorum, nil
@@ -129,6 +132,7 @@ func (a *attempt) take(n *peer.Node, m *conclavev1.WorkRequest) (fault.Kind, err
 			return "", fault.Rejectf(fault.Waiting, "node %v waits: %s", n.ID, why)
 		case a.due == answers:
 			a.refused++
+		case a.due == seeds && a.doubtedBy(n, r.GetDoubted()):
 		default: // it would stop every attempt
 			a.spoiled = append(a.spoiled, n)
 		}
@@ -155,11 +159,11 @@ func (a *attempt) count(n *peer.Node, m *conclavev1.WorkRequest) error {
 		masking.AddUp(a.sum, values)
 		a.inSum = append(a.inSum, n)
 	case agreements:
-		signature := m.GetAgreed().GetSignature()
-		if err := a.terms.CheckAgreed(a.digest, sitesOf(a.inSum), site, signature); err != nil {
+		tags := m.GetAgreed().GetTags()
+		if err := masking.CheckTags(sitesOf(a.inSum), tags); err != nil {
 			return err
 		}
-		a.agreed[site] = signature
+		a.agreed[site] = tags
 	case seeds:
 		if err := a.terms.CheckRevealed(sitesOf(a.inSum), m.GetRevealed()); err != nil {
 			return err
@@ -175,12 +179,15 @@ func (a *attempt) survivorsMessage() *conclavev1.WorkResponse {
 	}}}
 }
 
-func (a *attempt) agreementMessage() *conclavev1.WorkResponse {
-	m := &conclavev1.Agreement{Run: a.terms.Run, Round: a.terms.Round}
-	for _, site := range sitesOf(a.inSum) {
-		m.Signatures = append(m.Signatures, a.agreed[site])
+// agreementMessage is for the survivor at a place among them.
+func (a *attempt) agreementMessage(at int) *conclavev1.WorkResponse {
+	made := make([][][]byte, len(a.inSum))
+	for i, site := range sitesOf(a.inSum) {
+		made[i] = a.agreed[site]
 	}
-	return &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Agreement{Agreement: m}}
+	return &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Agreement{Agreement: &conclavev1.Agreement{
+		Run: a.terms.Run, Round: a.terms.Round, Tags: masking.TagsFor(at, made),
+	}}}
 }
 
 // open takes the masks off the sum.
@@ -197,10 +204,42 @@ func (a *attempt) open() {
 func (a *attempt) leaveOut(spoiled map[*peer.Node]bool, late map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, n := range a.spoiled {
+	for _, n := range slices.Concat(a.spoiled, a.liars()) {
 		spoiled[n] = true
 	}
 	for _, site := range a.late {
 		late[site] = true
 	}
+}
+
+// doubtedBy notes of whose tags a survivor says that they are not right, and whether it names any. Nobody but the two
+// can tell. Callers hold a.mu.
+func (a *attempt) doubtedBy(n *peer.Node, sites []string) bool {
+	for _, other := range sitesOf(a.inSum) {
+		if other != n.ID.Site && slices.Contains(sites, other) {
+			a.doubts[n.ID.Site] = append(a.doubts[n.ID.Site], other)
+		}
+	}
+	return a.doubts[n.ID.Site] != nil
+}
+
+// liars are those with a part in the most doubts: of two that differ one lies, and who lies about many, or to many, is
+// in more doubts than each of these. Callers hold a.mu.
+func (a *attempt) liars() (all []*peer.Node) {
+	parts, most := map[string]int{}, 1
+	for site, others := range a.doubts {
+		parts[site] += len(others)
+		for _, other := range others {
+			parts[other]++
+		}
+	}
+	for _, n := range parts {
+		most = max(most, n)
+	}
+	for _, n := range a.inSum {
+		if parts[n.ID.Site] == most {
+			all = append(all, n)
+		}
+	}
+	return all
 }

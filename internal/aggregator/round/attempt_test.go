@@ -62,3 +62,38 @@ func TestLateMembersAreAskedAgainWhereTheyAreNeeded(t *testing.T) {
 		}
 	}
 }
+
+// Of two members that differ about a tag nobody else can tell which one lies. Who differs with many is left out, and these
+// are not; a single doubt costs both.
+func TestWhoIsInMostDoubtsIsLeftOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		doubts map[string][]string
+		out    []string
+	}{
+		"none":               {},
+		"wrong tags for all": {map[string][]string{"a": {"c"}, "b": {"c"}, "d": {"c"}}, []string{"c"}},
+		"doubts all":         {map[string][]string{"b": {"a", "c", "d"}}, []string{"b"}},
+		"one wrong tag":      {map[string][]string{"a": {"d"}}, []string{"a", "d"}},
+		"both say so":        {map[string][]string{"a": {"d"}, "d": {"a"}}, []string{"a", "d"}},
+		"two liars":          {map[string][]string{"a": {"c", "d"}, "b": {"c", "d"}}, []string{"a", "b", "c", "d"}},
+		"it and strangers":   {map[string][]string{"a": {"a", "x", "d"}, "b": {"d"}, "c": {"c", "x"}}, []string{"d"}},
+	} {
+		a := &attempt{doubts: map[string][]string{}}
+		for _, site := range []string{"a", "b", "c", "d"} {
+			a.inSum = append(a.inSum, newNode(site, 1))
+		}
+		for _, n := range a.inSum {
+			named := slices.ContainsFunc(c.doubts[n.ID.Site], func(s string) bool { return s != "x" && s != n.ID.Site })
+			if a.doubtedBy(n, c.doubts[n.ID.Site]) != named {
+				t.Errorf("%s: the doubts of %s", name, n.ID.Site)
+			}
+		}
+		spoiled := map[*peer.Node]bool{}
+		a.leaveOut(spoiled, nil)
+		for _, n := range a.inSum {
+			if spoiled[n] != slices.Contains(c.out, n.ID.Site) {
+				t.Errorf("%s: %s is left out: %v", name, n.ID.Site, spoiled[n])
+			}
+		}
+	}
+}

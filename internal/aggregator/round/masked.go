@@ -209,7 +209,8 @@ func (e *Execution) giveUpIdle(now time.Time) {
 func (rs *Rounds) newAttempt(e *Execution, q Masked, nodes []*peer.Node) *attempt {
 	a := &attempt{
 		q: q, number: rs.attempts.Add(1), nodes: nodes, sum: make([]int64, q.Length()),
-		owes: map[*peer.Node]bool{}, agreed: map[string][]byte{}, revealed: map[string]*conclavev1.Revealed{},
+		owes: map[*peer.Node]bool{}, agreed: map[string][][]byte{}, doubts: map[string][]string{},
+		revealed: map[string]*conclavev1.Revealed{},
 		terms: &masking.Terms{
 			Run: e.key.Run, Spec: e.specDigest(), Group: *e.spec.Masked, Round: e.key.Number,
 			Fence: uint64(rs.Lead.Fence()), Question: e.digest, Entries: q.Length(), Share: q.Share(),
@@ -237,37 +238,54 @@ func (rs *Rounds) attempt(e *Execution, a *attempt) error {
 		return err
 	}
 	e.asked = a.nodes
-	if err := rs.stage(e, a, answers, a.number, a.nodes, question); err != nil {
+	if err := rs.stage(e, a, answers, a.number, a.nodes, func(r peer.Round) error {
+		peer.Ask(a.nodes, r, question)
+		return nil
+	}); err != nil {
 		return err
 	}
 	if err := e.withdrawFrom(a.settle(), a.number); err != nil {
 		return err
 	}
-	for _, s := range []struct {
-		due     stage
-		message func() *conclavev1.WorkResponse
-	}{{agreements, a.survivorsMessage}, {seeds, a.agreementMessage}} {
-		m := s.message()
-		m.Attempt = rs.attempts.Add(1)
-		encoded, err := peer.Encode(m)
-		if err != nil {
-			return err
+	if err := rs.stage(e, a, agreements, rs.attempts.Add(1), a.inSum, func(r peer.Round) error {
+		return tell(a.inSum, r, a.survivorsMessage())
+	}); err != nil {
+		return err
+	}
+	if err := rs.stage(e, a, seeds, rs.attempts.Add(1), a.inSum, func(r peer.Round) error {
+		for at, n := range a.inSum { // each gets the tags that are for it
+			if err := tell([]*peer.Node{n}, r, a.agreementMessage(at)); err != nil {
+				return err
+			}
 		}
-		if err := rs.stage(e, a, s.due, m.Attempt, a.inSum, []peer.Encoded{encoded}); err != nil {
-			return err
-		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	a.open()
 	e.give(a.sum, taken{part: teachersOf(a.nodes), answered: teachersOf(a.inSum)}, nil)
 	return nil
 }
 
-// stage sends messages to nodes, and waits for what is due then.
+// tell sends a message of an attempt to nodes.
+func tell(nodes []*peer.Node, r peer.Round, m *conclavev1.WorkResponse) error {
+	m.Attempt = r.Attempt
+	encoded, err := peer.Encode(m)
+	if err != nil {
+		return err
+	}
+	peer.Ask(nodes, r, []peer.Encoded{encoded})
+	return nil
+}
+
+// stage sends nodes what is for them, and waits for what is due then.
 func (rs *Rounds) stage(
-	e *Execution, a *attempt, due stage, number uint64, nodes []*peer.Node, messages []peer.Encoded,
+	e *Execution, a *attempt, due stage, number uint64, nodes []*peer.Node, send func(peer.Round) error,
 ) error {
 	a.begin(due, number, nodes)
-	peer.Ask(nodes, peer.Round{Run: e.key.Run, Number: e.key.Number, Attempt: number}, messages)
+	if err := send(peer.Round{Run: e.key.Run, Number: e.key.Number, Attempt: number}); err != nil {
+		return err
+	}
 	if err := rs.note(e); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ v = json.load(open(os.path.join(os.path.dirname(__file__), "vectors.json")))
 octets = bytes.fromhex
 def encode(*fields):  # each with its length in front
     raw = b""
-    for f in ("conclave masked sums 1",) + fields:
+    for f in ("conclave masked sums 2",) + fields:
         f = struct.pack(">Q", f) if isinstance(f, int) else f.encode() if isinstance(f, str) else f
         raw += struct.pack(">Q", len(f)) + f
     return raw
@@ -22,9 +22,8 @@ def mask(seed, n):  # AES-256-CTR from zero, little-endian
 r, spec, members, sites = v["round"], octets(v["spec_sha256"]), v["members"], [m["site"] for m in v["members"]]
 fields = ["terms", v["run"], spec, r["number"], r["fence"], r["counter"], octets(r["question_sha256"]), r["entries"]]
 fields += r["share"] + [len(members), v["quorum"], v["colluding"], len(members)]
-signers = {}
 for m in members:
-    signers[m["site"]] = signer = Ed25519PrivateKey.from_private_bytes(octets(m["certificate_private_key"]))
+    signer = Ed25519PrivateKey.from_private_bytes(octets(m["certificate_private_key"]))
     key, exchange = X25519PrivateKey.from_private_bytes(octets(m["run_private_key"])), octets(m["exchange"])
     assert sha256(octets(m["identity"])) == octets(m["fingerprint"]) and key.public_key().public_bytes_raw() == exchange
     assert encode("run key", v["run"], spec, m["site"], exchange) == octets(m["signed"])
@@ -32,7 +31,7 @@ for m in members:
     fields += [m["site"], exchange, octets(m["identity"]), octets(m["signature"])]
 terms = sha256(octets(r["terms"]))
 assert encode(*fields) == octets(r["terms"]) and terms == octets(r["terms_sha256"])
-seeds = {}
+seeds, keys = {}, {}
 for p in v["pairs"]:
     a, b = (members[sites.index(p[x])] for x in ("first", "second"))
     shared = X25519PrivateKey.from_private_bytes(octets(a["run_private_key"])).exchange(
@@ -40,6 +39,9 @@ for p in v["pairs"]:
     secret = hkdf(shared, encode("pair", spec, a["site"], octets(a["exchange"]), b["site"], octets(b["exchange"])))
     seeds[p["first"], p["second"]] = hkdf(secret, encode("round", terms))
     assert seeds[p["first"], p["second"]] == octets(p["seed"])
+    for way, shown in (("first", "second"), "first_tags"), (("second", "first"), "second_tags"):
+        keys[p[way[0]], p[way[1]]] = hkdf(secret, encode("tag", p[way[0]], p[way[1]]))
+        assert keys[p[way[0]], p[way[1]]] == octets(p[shown])
 n, total, u = r["entries"], [0] * r["entries"], v["agreed"]["survivors"]
 for a in v["answers"]:
     sent = [x + e + b for x, e, b in zip(a["vector"], a["noise"], mask(octets(a["own_seed"]), n))]
@@ -48,9 +50,12 @@ for a in v["answers"]:
         sent = [x + sign * m for x, m in zip(sent, mask(seed, n))]
     assert struct.pack("<%dQ" % n, *(x % 2**64 for x in sent)) == octets(a["masked"])
     total = [t + x for t, x in zip(total, sent)] if a["site"] in u else total
-assert encode("survivors", v["run"], terms, len(u), *u) == octets(v["agreed"]["signed"])
-for site, s, shown in zip(u, v["agreed"]["signatures"], v["revealed"]):
-    assert signers[site].sign(sha256(octets(v["agreed"]["signed"]))) == octets(s)
+assert encode("survivors", v["run"], terms, len(u), *u) == octets(v["agreed"]["hashed"])
+name = sha256(octets(v["agreed"]["hashed"]))
+assert name == octets(v["agreed"]["hashed_sha256"])
+for site, tags, shown in zip(u, v["agreed"]["tags"], v["revealed"]):
+    assert [hmac.new(keys[site, other], name, "sha256").digest() for other in u if other != site] == [
+        octets(tag) for tag in tags]
     total = [t - m for t, m in zip(total, mask(octets(shown["own"]), n))]
     for lost, seed in zip([x for x in sites if x not in u], shown["lost"]):
         sign = 1 if site < lost else -1

@@ -1248,7 +1248,7 @@ func (x *MaskedRound) GetMembers() []*RunKey {
 	return nil
 }
 
-// Survivors names the members whose answers are in the sum. Each of them signs the list if it can
+// Survivors names the members whose answers are in the sum. Each of them agrees to the list if it can
 // stand for it, once in an attempt.
 type Survivors struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1310,12 +1310,13 @@ func (x *Survivors) GetSites() []string {
 	return nil
 }
 
-// Agreed is a member's signature of the survivors.
+// Agreed has a member's tags of the survivors: one for each other survivor, which can verify it and nobody
+// else, in the order of their sites' names. A tag has 32 bytes.
 type Agreed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	Signature     []byte                 `protobuf:"bytes,3,opt,name=signature,proto3" json:"signature,omitempty"`
+	Tags          [][]byte               `protobuf:"bytes,3,rep,name=tags,proto3" json:"tags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1364,19 +1365,19 @@ func (x *Agreed) GetRound() uint64 {
 	return 0
 }
 
-func (x *Agreed) GetSignature() []byte {
+func (x *Agreed) GetTags() [][]byte {
 	if x != nil {
-		return x.Signature
+		return x.Tags
 	}
 	return nil
 }
 
-// Agreement has the signatures of all survivors, in the order of their sites' names.
+// Agreement has the tags that all other survivors made for the member, in the order of their sites' names.
 type Agreement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	Signatures    [][]byte               `protobuf:"bytes,3,rep,name=signatures,proto3" json:"signatures,omitempty"`
+	Tags          [][]byte               `protobuf:"bytes,3,rep,name=tags,proto3" json:"tags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1425,9 +1426,9 @@ func (x *Agreement) GetRound() uint64 {
 	return 0
 }
 
-func (x *Agreement) GetSignatures() [][]byte {
+func (x *Agreement) GetTags() [][]byte {
 	if x != nil {
-		return x.Signatures
+		return x.Tags
 	}
 	return nil
 }
@@ -2011,7 +2012,10 @@ type Refusal struct {
 	Reason string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// waiting says that this may pass: the round shall go on without the node, or wait,
 	// and the node is asked again once it says that it is ready.
-	Waiting       bool `protobuf:"varint,4,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Waiting bool `protobuf:"varint,4,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// doubted are the sites whose tags are not for those in the sum that the node agreed to, in a
+	// masked round.
+	Doubted       []string `protobuf:"bytes,5,rep,name=doubted,proto3" json:"doubted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2072,6 +2076,13 @@ func (x *Refusal) GetWaiting() bool {
 		return x.Waiting
 	}
 	return false
+}
+
+func (x *Refusal) GetDoubted() []string {
+	if x != nil {
+		return x.Doubted
+	}
+	return nil
 }
 
 // Ready says that a run that the node let wait may be asked about again.
@@ -2214,17 +2225,15 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\tSurvivors\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x14\n" +
-	"\x05sites\x18\x03 \x03(\tR\x05sites\"N\n" +
+	"\x05sites\x18\x03 \x03(\tR\x05sites\"D\n" +
 	"\x06Agreed\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
-	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x1c\n" +
-	"\tsignature\x18\x03 \x01(\fR\tsignature\"S\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
+	"\x04tags\x18\x03 \x03(\fR\x04tags\"G\n" +
 	"\tAgreement\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
-	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x1e\n" +
-	"\n" +
-	"signatures\x18\x03 \x03(\fR\n" +
-	"signatures\"X\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x12\n" +
+	"\x04tags\x18\x03 \x03(\fR\x04tags\"X\n" +
 	"\bRevealed\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x10\n" +
@@ -2270,12 +2279,13 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06values\x18\x03 \x03(\x10R\x06values\x12\x12\n" +
 	"\x04part\x18\x04 \x01(\rR\x04part\x12\x14\n" +
-	"\x05parts\x18\x05 \x01(\rR\x05parts\"c\n" +
+	"\x05parts\x18\x05 \x01(\rR\x05parts\"}\n" +
 	"\aRefusal\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\awaiting\x18\x04 \x01(\bR\awaiting\"\x19\n" +
+	"\awaiting\x18\x04 \x01(\bR\awaiting\x12\x18\n" +
+	"\adoubted\x18\x05 \x03(\tR\adoubted\"\x19\n" +
 	"\x05Ready\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run2\x91\x01\n" +
 	"\x0eTeacherService\x12?\n" +

@@ -9,6 +9,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"runtime"
+	"sync"
 
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -58,27 +60,59 @@ const maskChunk = 1024
 // zeros are what a mask is the encryption of.
 var zeros [8 * maskChunk]byte
 
-// addMask adds the mask of a seed to a vector modulo 2^64, or subtracts it: AES-256 in counter mode from zero, eight
-// bytes an entry, little-endian. A seed makes one mask, so a counter from zero repeats nothing.
+// mask is the key stream of a seed, which is added to a vector or subtracted from it.
+type mask struct {
+	seed     [seedBytes]byte
+	subtract bool
+}
+
+// leastPart is the fewest entries of a vector for which a processor of their own is worth it.
+const leastPart = 8 * maskChunk
+
+// addMasks adds masks to a vector modulo 2^64, each part of it on a processor of its own.
+func addMasks(vector []int64, masks []mask) {
+	parts := max(1, min(runtime.GOMAXPROCS(0), len(vector)/leastPart))
+	size := (len(vector)/parts/maskChunk + 1) * maskChunk
+	var work sync.WaitGroup
+	for from := 0; from < len(vector); from += size {
+		part := vector[from:min(from+size, len(vector))]
+		work.Go(func() {
+			for _, m := range masks {
+				addMaskFrom(part, m.seed, m.subtract, from)
+			}
+		})
+	}
+	work.Wait()
+}
+
+// addMask adds the mask of a seed to a vector modulo 2^64, or subtracts it.
 func addMask(vector []int64, seed [seedBytes]byte, subtract bool) {
+	addMaskFrom(vector, seed, subtract, 0)
+}
+
+// addMaskFrom does so to the part of a vector that begins with an entry, an even one: AES-256 in counter mode from zero,
+// two entries a block, eight bytes each, little-endian. A seed makes one mask, so a counter from zero repeats nothing.
+func addMaskFrom(part []int64, seed [seedBytes]byte, subtract bool, from int) {
 	block, err := aes.NewCipher(seed[:])
 	if err != nil {
 		panic(err) // the seed has the size of a key
 	}
-	stream := cipher.NewCTR(block, make([]byte, aes.BlockSize))
+	var counter [aes.BlockSize]byte
+	binary.BigEndian.PutUint64(counter[8:], uint64(from/2))
+	stream := cipher.NewCTR(block, counter[:])
 	sign := int64(1)
 	if subtract {
 		sign = -1
 	}
 	var buffer [8 * maskChunk]byte
-	for len(vector) > 0 {
-		n := min(len(vector), maskChunk)
+	for len(part) > 0 {
+		n := min(len(part), maskChunk)
 		chunk := buffer[:8*n]
 		stream.XORKeyStream(chunk, zeros[:8*n])
-		for i := range vector[:n] {
+		for i := range part[:n] {
 			// Sums wrap around, which is what is meant.
-			vector[i] += sign * int64(binary.LittleEndian.Uint64(chunk[8*i:]))
+			part[i] += sign * int64(binary.LittleEndian.Uint64(chunk[8*i:]))
 		}
-		vector = vector[n:]
+		part = part[n:]
 	}
 }

@@ -22,9 +22,12 @@ var mutants = map[string]struct{ file, right, wrong string }{
 	"an own seed for all attempts":    {"party.go", "own: newSeed(),", "own: [seedBytes]byte{1},"},
 	"a pair's seed for all attempts":  {"mask.go", `encode("round").bytes(terms[:])`, `encode("round")`},
 	"the attempt is not in the terms": {"terms.go", ".number(t.Fence).number(t.Counter)", ""},
-	"a mask left out":                 {"party.go", "\taddMask(vector, a.own, false)\n", ""},
+	"a mask left out":                 {"party.go", "\tmasks = append(masks, mask{seed: a.own})\n", ""},
 	"seeds of survivors":              {"party.go", "!slices.Contains(a.survivors, m.GetSite())", `m.GetSite() != ""`},
 	"two lists of survivors":          {"party.go", "!slices.Equal(a.survivors, survivors)", "false"},
+	"an answer made twice":            {"party.go", "\ta.claimed = true\n", ""},
+	"an answer that is not made yet":  {"party.go", "\ta.claimed = true\n", "\ta.claimed, a.masked = true, true\n"},
+	"parts with one key stream":       {"mask.go", "uint64(from/2)", "0"},
 	"seeds that nobody paid for":      {"party.go", "	a.paying = false\n	if err != nil {", "	a.paying = false\n	if false {"},
 	"revealed, then charged": {"party.go", "	a.paying = true\n	return a, nil, nil", "	a.revealed, a.paying = " +
 		"&conclavev1.Revealed{Run: run, Round: round, Own: bytes.Clone(a.own[:])}, true\n	return a, nil, nil"},

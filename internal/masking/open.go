@@ -27,18 +27,20 @@ func (t *Terms) Open(sum []int64, survivors []string, revealed []*conclavev1.Rev
 	for _, site := range survivors {
 		survives[site] = true
 	}
+	var masks []mask
 	for i, site := range survivors {
-		addMask(sum, [seedBytes]byte(revealed[i].GetOwn()), true)
+		masks = append(masks, mask{[seedBytes]byte(revealed[i].GetOwn()), true})
 		next := 0
 		for _, m := range t.Members {
 			if survives[m.GetSite()] {
 				continue
 			}
 			// The first of two had added their mask.
-			addMask(sum, [seedBytes]byte(revealed[i].GetLost()[next]), site < m.GetSite())
+			masks = append(masks, mask{[seedBytes]byte(revealed[i].GetLost()[next]), site < m.GetSite()})
 			next++
 		}
 	}
+	addMasks(sum, masks)
 }
 
 // AddUp adds an answer to a sum modulo 2^64.

@@ -143,7 +143,8 @@ type Attempt struct {
 	seeds  [][seedBytes]byte // shared with each of them
 	own    [seedBytes]byte   // of its own mask
 
-	masked    bool // it answered
+	claimed   bool // its answer is made, or was
+	masked    bool // it was
 	survivors []string
 	agreed    Digest   // to whom it agreed
 	tags      [][]byte // for the other survivors, once it agreed
@@ -227,28 +228,43 @@ func (r *partyRun) shared(t *Terms, site string, m *conclavev1.RunKey) (pair, er
 // Digest names the attempt.
 func (a *Attempt) Digest() Digest { return a.digest }
 
-// Mask adds the party's share of the noise and its masks to a vector, in place, once.
+// Mask adds the party's share of the noise and its masks to a vector, in place, once. It may take long; the party's
+// other methods do not wait for it.
 func (a *Attempt) Mask(vector []int64) error {
-	a.party.mu.Lock()
-	defer a.party.mu.Unlock()
-	if len(vector) != a.terms.Entries {
-		return fmt.Errorf("a vector of %d entries where the terms have %d", len(vector), a.terms.Entries)
+	if err := a.claim(len(vector)); err != nil {
+		return err
 	}
-	if a.masked {
-		return errors.New("the attempt was answered already; begin another one")
-	}
-	a.masked = true
 	noise := make([]int64, len(vector))
 	if err := a.terms.Share.Draw(a.party.source, noise); err != nil {
 		return err
 	}
 	AddUp(vector, noise)
-	addMask(vector, a.own, false)
+	masks := make([]mask, 0, len(a.seeds))
+	masks = append(masks, mask{seed: a.own})
 	for i, m := range a.terms.Members {
 		if m.GetSite() != a.party.site {
-			addMask(vector, a.seeds[i], a.party.site > m.GetSite())
+			masks = append(masks, mask{a.seeds[i], a.party.site > m.GetSite()})
 		}
 	}
+	addMasks(vector, masks)
+	a.party.mu.Lock()
+	defer a.party.mu.Unlock()
+	a.masked = true
+	return nil
+}
+
+// claim says that the answer, of so many entries, is made now: nothing is drawn twice for one attempt, also where the
+// first time failed.
+func (a *Attempt) claim(entries int) error {
+	a.party.mu.Lock()
+	defer a.party.mu.Unlock()
+	if entries != a.terms.Entries {
+		return fmt.Errorf("a vector of %d entries where the terms have %d", entries, a.terms.Entries)
+	}
+	if a.claimed {
+		return errors.New("the attempt was answered already; begin another one")
+	}
+	a.claimed = true
 	return nil
 }
 

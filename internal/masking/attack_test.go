@@ -246,7 +246,8 @@ func TestPointsOfLowOrderAreRefused(t *testing.T) {
 			Exchange: testkit.Value(hex.DecodeString(point))}
 		k.Signature = testkit.Value(sign(colluder.own.signer, signedKey(terms.Run, terms.Spec, k)))
 		terms.Members[2] = k
-		if _, err := r.parties[0].Begin(terms, free); err == nil || !strings.Contains(err.Error(), `the run key of "c"`) &&
+		_, err := r.parties[0].Begin(terms, free)
+		if err == nil || !strings.Contains(err.Error(), `the run key of "c"`) &&
 			!strings.Contains(err.Error(), "a run key of 33, ") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -90,8 +90,9 @@ func addMask(vector []int64, seed [seedBytes]byte, subtract bool) {
 	addMaskFrom(vector, seed, subtract, 0)
 }
 
-// addMaskFrom does so to the part of a vector that begins with an entry, an even one: AES-256 in counter mode from zero,
-// two entries a block, eight bytes each, little-endian. A seed makes one mask, so a counter from zero repeats nothing.
+// addMaskFrom does so to the part of a vector that begins with an entry, an even one: AES-256 in counter mode from
+// zero, two entries a block, eight bytes each, little-endian. A seed makes one mask, so a counter from zero repeats
+// nothing.
 func addMaskFrom(part []int64, seed [seedBytes]byte, subtract bool, from int) {
 	block, err := aes.NewCipher(seed[:])
 	if err != nil {

@@ -28,9 +28,10 @@ var mutants = map[string]struct{ file, right, wrong string }{
 	"an answer made twice":            {"party.go", "\ta.claimed = true\n", ""},
 	"an answer that is not made yet":  {"party.go", "\ta.claimed = true\n", "\ta.claimed, a.masked = true, true\n"},
 	"parts with one key stream":       {"mask.go", "uint64(from/2)", "0"},
-	"seeds that nobody paid for":      {"party.go", "	a.paying = false\n	if err != nil {", "	a.paying = false\n	if false {"},
-	"revealed, then charged": {"party.go", "	a.paying = true\n	return a, nil, nil", "	a.revealed, a.paying = " +
-		"&conclavev1.Revealed{Run: run, Round: round, Own: bytes.Clone(a.own[:])}, true\n	return a, nil, nil"},
+	"seeds that nobody paid for": {"party.go", "\ta.paying = false\n\tif err != nil {",
+		"\ta.paying = false\n\tif false {"},
+	"revealed, then charged": {"party.go", "\ta.paying = true\n\treturn a, nil, nil", "\ta.revealed, a.paying = " +
+		"&conclavev1.Revealed{Run: run, Round: round, Own: bytes.Clone(a.own[:])}, true\n\treturn a, nil, nil"},
 	"one name for all openings":  {"party.go", "a.pay(a.agreed)", "a.pay(a.terms.Question)"},
 	"openings without end":       {"party.go", "if reveals > Retries {", "if reveals > 10*Retries {"},
 	"an attempt opened too late": {"party.go", "err != nil || now != a", "err != nil || now == nil"},
@@ -39,7 +40,7 @@ var mutants = map[string]struct{ file, right, wrong string }{
 	"tags go both ways":          {"tags.go", `text(from).text(to)`, `text(min(from, to)).text(max(from, to))`},
 	"one key for tags":           {"tags.go", `encode("tag").text(from).text(to)`, `encode("round").text(to)`},
 	"tags without the attempt":   {"tags.go", `.bytes(terms[:])`, ``},
-	"tags without the list":      {"tags.go", "	for _, site := range survivors {\n		e = e.text(site)\n	}\n", ""},
+	"tags without the list":      {"tags.go", "\tfor _, site := range survivors {\n\t\te = e.text(site)\n\t}\n", ""},
 }
 
 // The tests of this package fail with each mistake:

@@ -18,8 +18,8 @@ func (r *run) doubts(name string, i int, tags [][]byte, from ...string) {
 	}
 }
 
-// Two lists of survivors of one attempt never open, whoever colludes: a colluder makes right tags for both, and those of
-// no honest member.
+// Two lists of survivors of one attempt never open, whoever colludes: a colluder makes right tags for both, and
+// those of no honest member.
 func TestOneListOpens(t *testing.T) {
 	r := newRun(t, 5, 4, 1) // the fifth colludes
 	terms := r.terms(0, 8, 0, 1, 2, 3, 4)
@@ -45,8 +45,8 @@ func TestOneListOpens(t *testing.T) {
 	testkit.Value(r.parties[0].Reveal("r", 0, TagsFor(0, [][][]byte{made[0], made[1], made[2], tagsOf(one...)})))
 }
 
-// A tag is for one other member, one way, one attempt and one list. Whatever else an aggregator shows for it is refused,
-// and it is named whose it should have been. With c, which colludes, it has all keys of c.
+// A tag is for one other member, one way, one attempt and one list. Whatever else an aggregator shows for it is
+// refused, and it is named whose it should have been. With c, which colludes, it has all keys of c.
 func TestTagsOfSomethingElse(t *testing.T) {
 	r := newRun(t, 4, 3, 1)
 	was := r.four()

@@ -21,7 +21,8 @@ type Masked struct {
 	Colluding int `json:"colluding"`
 	// NoiseFactor is by how much the noise of a sum of all sites is larger than need be.
 	NoiseFactor float64 `json:"noise_factor"`
-	// SiteEpsilon is what a site's own ledger is charged if it opens each round RevealsAtMost times, at the run's delta.
+	// SiteEpsilon is what a site's own ledger is charged if it opens each round RevealsAtMost times, at the run's
+	// delta.
 	RevealsAtMost int     `json:"reveals_at_most"`
 	SiteEpsilon   float64 `json:"site_epsilon"`
 }

@@ -99,9 +99,9 @@ func (e *Enforcer) Ask(t Request) error {
 }
 
 // Charge asks once more, since minutes may have passed, and charges the round. Its answer
-// may leave, or be opened in a masked run, when the error is nil: the entry is on disk then. The question that was charged last
-// for its run costs nothing again: the entry is the number and hash of the one that paid, and what
-// all charges come to now.
+// may leave, or be opened in a masked run, when the error is nil: the entry is on disk then. The question
+// that was charged last for its run costs nothing again: the entry is the number and hash of the one that
+// paid, and what all charges come to now.
 func (e *Enforcer) Charge(t Request) (*Entry, error) { return e.decide(t, true) }
 
 func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {

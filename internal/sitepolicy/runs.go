@@ -42,8 +42,8 @@ type Run struct {
 	Events         []privacy.Event `json:"events,omitempty"`
 	EpsilonCharged float64         `json:"epsilon_charged"`
 	// RevealsAtMost is how often a round may be charged: more than once in a masked run, where a sum may not open
-	// though the node opened its part. EpsilonMost is what the whole plan comes to by itself with all of them, as the limit's filter counts; nil
-	// where nothing bounds it, and where the run is over.
+	// though the node opened its part. EpsilonMost is what the whole plan comes to by itself with all of them, as
+	// the limit's filter counts; nil where nothing bounds it, and where the run is over.
 	RevealsAtMost int      `json:"reveals_at_most"`
 	EpsilonMost   *float64 `json:"epsilon_most,omitempty"`
 }

@@ -63,8 +63,8 @@ func TestLateMembersAreAskedAgainWhereTheyAreNeeded(t *testing.T) {
 	}
 }
 
-// Of two members that differ about a tag nobody else can tell which one lies. Who differs with many is left out, and these
-// are not; a single doubt costs both.
+// Of two members that differ about a tag nobody else can tell which one lies. Who differs with many is left out, and
+// these are not; a single doubt costs both.
 func TestWhoIsInMostDoubtsIsLeftOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		doubts map[string][]string

@@ -99,8 +99,8 @@ func (rs *Rounds) assemble(e *Execution, q Masked, spoiled map[*peer.Node]bool, 
 	return a, err
 }
 
-// choose returns the members that may answer. Those that spoiled an attempt are left out, and late ones where the others
-// are a quorum: they may do better where they are needed, and it may be this server that was held up.
+// choose returns the members that may answer. Those that spoiled an attempt are left out, and late ones where the
+// others are a quorum: they may do better where they are needed, and it may be this server that was held up.
 func (e *Execution) choose(ps *permits, spoiled map[*peer.Node]bool, late map[string]bool) (
 	nodes []*peer.Node, silent int, err error,
 ) {

@@ -108,8 +108,8 @@ func printForecast(f *run.Forecast) {
 			"or more\n", m.Sites, m.Colluding, m.Quorum)
 		fmt.Printf("noise factor %.3g: where all sites are in a sum its noise is so many times what is needed\n",
 			m.NoiseFactor)
-		fmt.Printf("a site's own ledger is charged each time its answer to a round is opened, %d at most: epsilon %.6g in "+
-			"all then\n",
+		fmt.Printf("a site's own ledger is charged each time its answer to a round is opened, %d at most: "+
+			"epsilon %.6g in all then\n",
 			m.RevealsAtMost, m.SiteEpsilon)
 	}
 	fmt.Println("what leaves a node, at most (before TLS):")

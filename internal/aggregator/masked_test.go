@@ -299,6 +299,41 @@ func TestAMaskedRoundWaitsForItsQuorum(t *testing.T) {
 	r.opened(testkit.Receive(t, released), "east", "north", "west")
 }
 
+// A member whose site has to decide before it opens, since its ledger is away, say, is waited for: the round opens when
+// it is ready.
+func TestAMaskedRoundWaitsForASiteThatCannotPay(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{})
+	r := c.maskedRun(t, 60, 2, 1, "east", "north")
+	refused := false
+	r.members["north"].at = func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+		if stage == atSeeds && !refused {
+			refused = true
+			m = roundtest.Refusing("its ledger cannot be used")(r.round(0))[0]
+			m.GetRefusal().Waiting = true
+		}
+		return m
+	}
+	r.join("east", "north")
+	progress, released := make(chan *conclavev1.Progress, 1000), make(chan *conclavev1.Release, 1)
+	go func() {
+		release, err := r.student.ask(testkit.Within(t), r.round(0), func(p *conclavev1.Progress) { progress <- p })
+		if err != nil {
+			t.Error(err)
+		}
+		released <- release
+	}()
+	for p := testkit.Receive(t, progress); !slices.Contains(p.GetWaitingFor(),
+		"north/n its ledger cannot be used"); p = testkit.Receive(t, progress) {
+	}
+	mustSend(t, r.members["north"].life.stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{
+		Ready: &conclavev1.Ready{Run: r.spec.Name}}})
+	r.opened(testkit.Receive(t, released), "east", "north")
+	if n := r.members["east"].life.attempts(); n != 2 {
+		t.Errorf("the other one was asked %d times", n)
+	}
+}
+
 // Who is no member is asked nothing in a masked run, and what it sends is rejected. A second node of a site
 // stops the run.
 func TestStrangersAndSecondNodes(t *testing.T) {

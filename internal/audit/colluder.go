@@ -46,12 +46,12 @@ func (p *colluder) reply(m *conclavev1.WorkResponse) (answer *conclavev1.WorkReq
 	case m.GetSurvivors() != nil:
 		s := m.GetSurvivors()
 		agreed := &conclavev1.Agreed{Run: s.GetRun(), Round: s.GetRound()}
-		agreed.Signature, err = p.party.Agree(s.GetRun(), s.GetRound(), s.GetSites())
+		agreed.Tags, err = p.party.Agree(s.GetRun(), s.GetRound(), s.GetSites())
 		answer = &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Agreed{Agreed: agreed}}
 	case m.GetAgreement() != nil:
 		a := m.GetAgreement()
 		var revealed *conclavev1.Revealed
-		revealed, err = p.party.Reveal(a.GetRun(), a.GetRound(), a.GetSignatures())
+		revealed, err = p.party.Reveal(a.GetRun(), a.GetRound(), a.GetTags())
 		answer = &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Revealed{Revealed: revealed}}
 	}
 	if answer == nil || err != nil {
@@ -84,7 +84,7 @@ func (p *colluder) answer(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, 
 		Fence: m.GetMasked().GetFence(), Counter: m.GetMasked().GetCounter(),
 		Question: sha256.Sum256(m.GetPart().GetData()), Entries: entries, Share: share,
 		Members: m.GetMasked().GetMembers(),
-	})
+	}, func(masking.Digest) error { return nil }) // what it pays is its own affair
 	if err != nil {
 		return nil, err
 	}

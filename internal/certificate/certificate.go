@@ -64,6 +64,8 @@ type Asked struct {
 	// was not all of them.
 	TeachersLeast int    `json:"teachers_least,omitempty"`
 	Votes         string `json:"votes,omitempty"` // VotesCoin for a baseline
+	// Notes are sentences that a reader should know: what the guarantee means, and what is unusual about it.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Privacy is the guarantee that a certificate states, and what it was computed from.
@@ -98,6 +100,8 @@ type Facts struct {
 	Manifest string
 	Created  time.Time
 	Software string // name and version
+	// Notes are sentences, besides that of [Certificate.Telling].
+	Notes []string
 }
 
 // New puts the facts of a run and its verified ledger together. It
@@ -134,6 +138,11 @@ func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 	if f.TeachersLeast != c.Teachers {
 		c.TeachersLeast = f.TeachersLeast
 	}
+	telling, err := c.Telling()
+	if err != nil {
+		return Certificate{}, fmt.Errorf("certificate: %w", err)
+	}
+	c.Notes = append([]string{telling}, f.Notes...)
 	if err := c.Validate(); err != nil {
 		return Certificate{}, err
 	}
@@ -249,6 +258,9 @@ func (c Certificate) Validate() error {
 	if c.TeachersLeast < 0 || c.TeachersLeast >= c.Teachers {
 		return fail("teachers_least is %d of %d teachers: it must be absent, or at least 1 and fewer", c.TeachersLeast,
 			c.Teachers)
+	}
+	if err := checkNotes(c.Notes); err != nil {
+		return fail("%w", err)
 	}
 	if err := c.Masked.validate(); err != nil {
 		return fail("masked: %w", err)

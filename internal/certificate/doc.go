@@ -1,5 +1,5 @@
 // Package certificate states what was guaranteed: the small JSON file that travels with
 // synthetic rows ([New], [Read], [Certificate.WriteFile]). [Certificate.Verify] recomputes it from
-// the ledger; nothing in it has to be believed. It never holds a figure computed from real rows
+// the ledger, but for what [Stated] lists. It never holds a figure computed from real rows
 // without noise.
 package certificate

@@ -21,6 +21,9 @@ type Evaluation struct {
 	Regression []Regression    `json:"regression,omitempty"`
 	Images     *ImageQuality   `json:"images,omitempty"`
 	Closeness  *Closeness      `json:"closeness,omitempty"`
+	// Baselines and Unseen are those of package baseline.
+	Baselines *Baselines `json:"baselines,omitempty"`
+	Unseen    *Unseen    `json:"unseen_combinations,omitempty"`
 
 	Notes []string `json:"notes,omitempty"`
 }
@@ -73,6 +76,52 @@ type PairTrend struct {
 	Score     *float64  `json:"score"`
 	Real      *float64  `json:"real,omitempty"`
 	Synthetic *float64  `json:"synthetic,omitempty"`
+	// Association is how strongly two columns that are not both numbers go together, absent where one of
+	// them has one value only.
+	Association *Association `json:"association,omitempty"`
+}
+
+// Association is the strength of a pair of columns, from 0 to 1, in both tables.
+type Association struct {
+	Measure   string  `json:"measure"` // CramersV, or CorrelationRatio of a number beside a category
+	Real      float64 `json:"real"`
+	Synthetic float64 `json:"synthetic"`
+}
+
+// Baselines are the scores of rows that are not synthetic, beside which those of synthetic rows mean something.
+type Baselines struct {
+	// Independent are real rows whose columns were shuffled each by itself: what single columns alone give.
+	Independent Scores `json:"independent_columns"`
+	// Real are the real rows of the training, the best that can be hoped for; absent without them.
+	Real *Scores `json:"real_rows,omitempty"`
+}
+
+// Scores are those that synthetic rows have too, means where there are several.
+type Scores struct {
+	Columns   *float64  `json:"columns,omitempty"`
+	Pairs     *float64  `json:"pairs,omitempty"`
+	Marginals []float64 `json:"marginals,omitempty"` // mean distances of one, two and three columns
+	PMSERatio *float64  `json:"pmse_ratio,omitempty"`
+	AUROC     *float64  `json:"auroc,omitempty"`
+}
+
+// Unseen are combinations of the values of two columns that synthetic rows have and no real row that was given.
+type Unseen struct {
+	// Rows is the share of synthetic rows with at least one, Independent that of rows with shuffled columns.
+	Rows        float64 `json:"rows"`
+	Independent float64 `json:"independent_columns"`
+	// Kinds is how many different ones there are, Combinations the most frequent of them.
+	Kinds        int           `json:"kinds"`
+	Combinations []Combination `json:"combinations,omitempty"`
+	// Against is the number of real rows.
+	Against int `json:"against"`
+}
+
+// Combination is one of two values.
+type Combination struct {
+	Columns [2]string `json:"columns"`
+	Values  [2]string `json:"values"`
+	Rows    float64   `json:"rows"` // the share of synthetic rows
 }
 
 // Marginal is the total variation distance of the joint distributions of Ways

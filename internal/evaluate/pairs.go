@@ -87,6 +87,9 @@ func ComparePairs(real, synthetic *partition.Table, weight []float64, seed uint6
 				[]int{a.size, b.size}, nil, weight)
 			score := 1 - d
 			pair.Score = &score
+			if err == nil {
+				pair.Association, err = associated(real, synthetic, columns[set[0]], columns[set[1]], weight)
+			}
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("columns %s and %s: %w", x.Name, y.Name, err)
@@ -104,6 +107,51 @@ func ComparePairs(real, synthetic *partition.Table, weight []float64, seed uint6
 			len(without), text))
 	}
 	return pairs, notes, nil
+}
+
+// The measures of how strongly two columns go together that are not both numbers.
+const (
+	CramersV         = "CramersV"
+	CorrelationRatio = "CorrelationRatio"
+)
+
+// associated is the association of two columns in both tables, nil where one of them has none. An empty cell is a
+// category; rows whose number is empty are left out.
+func associated(real, synthetic *partition.Table, a, b int, weight []float64) (*Association, error) {
+	found := Association{Measure: CramersV}
+	if columns := real.Schema().Columns; isNumber(&columns[a]) || isNumber(&columns[b]) {
+		found.Measure = CorrelationRatio
+		if isNumber(&columns[a]) {
+			a, b = b, a
+		}
+	}
+	for _, side := range []struct {
+		table  *partition.Table
+		weight []float64
+		into   *float64
+	}{{real, nil, &found.Real}, {synthetic, weight, &found.Synthetic}} {
+		columns := side.table.Schema().Columns
+		of := NewBins(&columns[a], 1)
+		var err error
+		if found.Measure == CramersV {
+			other := NewBins(&columns[b], 1)
+			*side.into, err = measure.CramersV(of.codes(side.table, a), other.codes(side.table, b),
+				[2]int{of.Size(), other.Size()}, side.weight)
+		} else {
+			numbers := make([]float64, side.table.Len())
+			for i := range numbers {
+				numbers[i] = side.table.Cells(i)[b]
+			}
+			*side.into, err = measure.CorrelationRatio(of.codes(side.table, a), of.Size(), numbers, side.weight)
+		}
+		if errors.Is(err, measure.ErrConstant) || errors.Is(err, measure.ErrNoValues) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return &found, nil
 }
 
 // correlation is that of the rows in which both columns have a value, nil where

@@ -58,6 +58,17 @@ func TestComparePairsByHand(t *testing.T) {
 	close(t, "real correlation", xy.Real, 1)
 	close(t, "synthetic correlation", xy.Synthetic, -1)
 	close(t, "score", xy.Score, 0)
+	v := pairOf(t, pairs, "c", "d").Association
+	if v == nil || v.Measure != CramersV {
+		t.Fatalf("the association of two categories is %+v", v)
+	}
+	close(t, "Cramér's V, real", &v.Real, 1)
+	close(t, "Cramér's V, synthetic", &v.Synthetic, 0.5)
+	if xd := pairOf(t, pairs, "x", "d").Association; xd == nil || xd.Measure != CorrelationRatio {
+		t.Fatalf("the association of a number and a category is %+v", xd)
+	} else { // numbers 0, 10 and 20, of which 20 has its own category: means 5 and 20 about 10, 150 of 200
+		close(t, "correlation ratio, real", &xd.Real, math.Sqrt(0.75))
+	}
 	// Real cells aa00: (a,0) twice, (b,1), (empty,1): 1/2, 1/4, 1/4. Synthetic: (a,1), (b,0), (b,1).
 	cd := pairOf(t, pairs, "c", "d")
 	if cd.Measure != ContingencySimilarity || cd.Real != nil {

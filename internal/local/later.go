@@ -21,15 +21,30 @@ func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*r
 	if err := checkUnfinished(o.Out); err != nil {
 		return nil, err
 	}
+	first, state := later.First, filepath.Join(from, "state")
+	held, err := heldShare(state, first.Spec, first.Schema, false)
+	if err != nil {
+		return nil, err
+	}
+	if held > 0 {
+		rows, err := divided(first.Spec, first.Schema, partsOf(first.Spec, first.Schema, held), held)
+		switch {
+		case err == nil:
+			later.CompareWith(rows)
+		case later.Free(): // it reads no records
+			o.warn(fmt.Sprintf("Nothing is compared with the rows that the run held out: %v.", err))
+		default:
+			return nil, err
+		}
+	}
 	if later.Free() {
 		return later.Execute(ctx, run.Options{Out: o.Out, Log: o.Log, Watch: o.Watch})
 	}
-	first, state := later.First, filepath.Join(from, "state")
 	if _, err := os.Stat(filepath.Join(state, "etcd")); err != nil {
 		return nil, fmt.Errorf("%s holds no cluster of a local run (%w); name the student's configuration with "+
 			"--config for one that is elsewhere", from, err)
 	}
-	configs, err := nodeConfigs(first.Spec, first.Schema, state)
+	configs, err := nodeConfigs(first.Spec, first.Schema, state, held)
 	if err != nil {
 		return nil, err
 	}

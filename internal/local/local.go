@@ -50,6 +50,24 @@ type Options struct {
 	Log *zap.Logger
 	// Watch is told how the run stands. May be nil.
 	Watch func(run.Status)
+	// Register is the folder of the register of data files; see [RegisterDir]. Empty for none.
+	Register string
+	// Warn is told before anything is asked what the run may do and hardly anybody wants; nil is the log.
+	Warn func(sentence string)
+
+	// HoldOut keeps rows out of the training to compare with, as the run.yaml says where it names no test rows.
+	HoldOut bool
+
+	notes []string // what the register says, for the certificate
+}
+
+// warn tells the person, or the log where nobody listens.
+func (o Options) warn(sentence string) {
+	if o.Warn != nil {
+		o.Warn(sentence)
+		return
+	}
+	o.Log.Warn("about the run", zap.String("warning", sentence))
 }
 
 // ErrFinished says that the folder holds a finished run. Nothing was started.
@@ -75,9 +93,20 @@ func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Re
 		return nil, err
 	}
 	state := filepath.Join(o.Out, "state")
-	configs, err := nodeConfigs(spec, job.Schema, state)
+	held, err := heldShare(state, spec, job.Schema, o.HoldOut)
 	if err != nil {
 		return nil, err
+	}
+	configs, err := nodeConfigs(spec, job.Schema, state, held)
+	if err != nil {
+		return nil, err
+	}
+	if held > 0 {
+		rows, err := divided(spec, job.Schema, partsOf(spec, job.Schema, held), held)
+		if err != nil {
+			return nil, err
+		}
+		job.CompareWith(rows)
 	}
 	if _, missing := os.Stat(filepath.Join(state, "etcd")); missing == nil {
 		defer func() { err = resumed(err, o.Out) }()
@@ -96,6 +125,10 @@ func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Re
 	if err := makeFolders(o.Out, state); err != nil {
 		return nil, err
 	}
+	if err := keepHeldShare(state, held); err != nil {
+		return nil, err
+	}
+	o.notes = registerFiles(job, state, o)
 	if err := issueCertificates(filepath.Join(state, "certs"), spec); err != nil {
 		return nil, err
 	}
@@ -106,6 +139,26 @@ func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Re
 	}
 
 	return cluster(ctx, job, job, sites, state, o)
+}
+
+// registerFiles notes the run's budget for its data files. A register that cannot be kept stops no run: it is a
+// convenience, and the person is told.
+func registerFiles(job *run.Job, state string, o Options) []string {
+	if o.Register == "" {
+		return nil
+	}
+	var files []string
+	for _, d := range job.Spec.Data {
+		files = append(files, d.File)
+	}
+	notes, details, err := register(o.Register, state, o.Out, files, job.DatasetBudget())
+	if err != nil {
+		o.warn(fmt.Sprintf("Whether these data files have a budget elsewhere is not known: %v.", err))
+	}
+	for _, sentence := range details {
+		o.warn(sentence)
+	}
+	return notes
 }
 
 // checkUnfinished refuses a folder with a finished run.
@@ -198,6 +251,7 @@ func executeStudent(ctx context.Context, path string, work executor, address, st
 	defer client.Close()
 	return work.Execute(ctx, run.Options{
 		Client: client, Dataset: dataset, Out: o.Out, Coin: o.Coin, Log: log, Watch: o.Watch,
+		Warn: o.Warn, Notes: o.notes,
 	})
 }
 
@@ -267,10 +321,19 @@ func members(dir string, spec *runfile.Spec) (all []runfile.Member, err error) {
 	return all, nil
 }
 
+// partsOf are the parts of the files that sites train on: those of the run.yaml, of what is not held out.
+func partsOf(spec *runfile.Spec, schema *partition.Schema, held float64) [][2]float64 {
+	parts := spec.Sites(schema)
+	for i := range parts {
+		parts[i][0], parts[i][1] = parts[i][0]*(1-held), parts[i][1]*(1-held)
+	}
+	return parts
+}
+
 // nodeConfigs prepares a node for each site. Teachers are divided in proportion
 // to the sites' public shares, never to their private numbers of records.
-func nodeConfigs(spec *runfile.Spec, schema *partition.Schema, state string) ([]node.Config, error) {
-	parts := spec.Sites(schema)
+func nodeConfigs(spec *runfile.Spec, schema *partition.Schema, state string, held float64) ([]node.Config, error) {
+	parts := partsOf(spec, schema, held)
 	var total float64
 	for _, d := range spec.Data {
 		total += d.Share

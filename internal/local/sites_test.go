@@ -161,7 +161,7 @@ func TestNodesGetTeachersByPublicShares(t *testing.T) {
 			spec.Data = append(spec.Data,
 				runfile.Data{Site: string(rune('a' + i)), File: string(rune('a'+i)) + ".csv", Share: share})
 		}
-		configs, err := nodeConfigs(spec, schema, "state")
+		configs, err := nodeConfigs(spec, schema, "state", 0)
 		testkit.Must(t, err)
 		var got []int
 		for _, n := range configs {
@@ -180,7 +180,7 @@ func TestSitesShareAFileOfImages(t *testing.T) {
 	spec, dir, out := begin(t, runOn("the-images.idx", embedding, 0.75, 0.25))
 	schema, err := partition.LoadSchema(spec.Schema)
 	testkit.Must(t, err)
-	configs, err := nodeConfigs(spec, schema, filepath.Join(dir, "state"))
+	configs, err := nodeConfigs(spec, schema, filepath.Join(dir, "state"), 0)
 	testkit.Must(t, err)
 	if configs[0].Teachers != 11 || configs[1].Teachers != 3 || configs[1].Share != [2]float64{0.75, 1} {
 		t.Errorf("nodes %+v", configs)

@@ -148,7 +148,7 @@ func totalMu(events []Event) float64 {
 func gdpPlusPureEpsilon(events []Event, delta float64) float64 {
 	var gaussian, other []Event
 	for _, e := range events {
-		if e.isGaussian() {
+		if e.IsGaussian() {
 			gaussian = append(gaussian, e)
 		} else {
 			other = append(other, e)

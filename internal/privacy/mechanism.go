@@ -21,8 +21,8 @@ type mechanism struct {
 	pure func(e Event) float64
 }
 
-// isGaussian says that the event costs what Gaussian noise costs, and nothing else.
-func (e Event) isGaussian() bool {
+// IsGaussian says that the event costs what Gaussian noise costs, and nothing else.
+func (e Event) IsGaussian() bool {
 	return mechanisms[e.Kind].gaussian || e.Kind == SubsampledGaussian && e.Rate == 1
 }
 

@@ -48,9 +48,61 @@ func composed(events []Event, delta float64) float64 {
 	return epsilon
 }
 
+// Distance is the total variation distance of what the events release on two neighbouring datasets, from above: no
+// event has probabilities that are further apart. With Gaussian noise alone it is exact, 2 Phi(mu/2) - 1; that of
+// other noise is the smaller of the one of their mu and the one on a grid.
+func Distance(events []Event) (float64, error) {
+	events, err := validMerged(events)
+	if err != nil {
+		return 0, err
+	}
+	distance := gdpDelta(0, totalMu(events))
+	if allGaussian(events) {
+		return min(1, distance), nil
+	}
+	onGrid := distances.of(fmt.Sprint(events), func() float64 { return pairsDistance(dominatingPairs(events, false)) })
+	return min(1, distance, onGrid), nil
+}
+
+// distances remembers what [Distance] found: a certificate and three forms of a report ask for the same one.
+var distances = memory[string]{most: 1000}
+
+// pairsDistance is [Distance] for the pairs of one direction, which is that of the other too. It is 1 where the
+// figure cannot be computed.
+func pairsDistance(pairs []countedPair) float64 {
+	// tail may be lost beyond the grid, and gain is what a finer one has to be worth.
+	const tail, gain = 1e-10, 1e-5
+	count := 0.0
+	for _, p := range pairs {
+		count += p.count
+	}
+	if count > maxCompositions || len(pairs) > maxPairs {
+		return 1
+	}
+	look, width, ok := firstLook(pairs, tail/count)
+	if !ok {
+		return 1
+	}
+	_, variance := look.tilted(0)
+	finest := width / (maxGrid / 2)
+	best := 1.0
+	for step := max(2*math.Sqrt(6*gridError*variance/count), finest); positive(step) && step >= finest; step /= 2 {
+		c, ok := compose(pairs, step, tail/count)
+		if !ok {
+			break
+		}
+		distance := c.distance(tail)
+		if !(best-distance > gain) {
+			return min(best, distance)
+		}
+		best = distance
+	}
+	return best
+}
+
 func allGaussian(events []Event) bool {
 	for _, e := range events {
-		if !e.isGaussian() {
+		if !e.IsGaussian() {
 			return false
 		}
 	}

@@ -175,6 +175,30 @@ func (c *composition) epsilon(delta, order float64) float64 {
 	return best
 }
 
+// distance is the hockey-stick divergence of the sum at epsilon 0, E[(1 - e^-L)+], from above. tail bounds what is
+// lost beyond the window.
+func (c *composition) distance(tail float64) float64 {
+	mean, variance := c.tilted(0)
+	half, below, beyond := c.window(mean, variance, 0, tail)
+	size := 64
+	for float64(size)*c.step() < 2*half && size < maxGrid {
+		size *= 2
+	}
+	start := int(math.Round(mean/c.step())) - size/2
+	masses := c.sum(0, size)
+	rounding, whole := c.rounding(masses), math.Exp(c.logMoment(0))
+	total := below + beyond
+	for _, p := range c.parts {
+		total += p.count * p.grid.infinite
+	}
+	for i := range masses {
+		if loss := float64(start+i) * c.step(); loss > 0 {
+			total -= math.Expm1(-loss) * (max(0, masses[modulo(start+i, size)]) + rounding) * whole
+		}
+	}
+	return min(1, total)
+}
+
 // window returns half the width of a window around the tilted mean, so wide
 // that next to nothing of the tilted sum lies left of it, and a bound on the
 // mass on both sides.

@@ -17,6 +17,7 @@ type agreement struct {
 	Title                string
 	Votes                bool   // whether teachers voted at all
 	Drawn                bool   // false when no shares are known
+	One                  bool   // of one round there is a sentence, and no picture
 	Noise                string // of one answer, in words
 	Counts               string // sentence about questions and answers
 	Missing              string // sentence about rounds that are not drawn
@@ -26,8 +27,8 @@ type agreement struct {
 // distribution.
 const within80 = 1.2815515655446004
 
-// newAgreement gives nil when there are no rounds.
-func newAgreement(rounds []Round) *agreement {
+// newAgreement gives nil when there are no rounds. Without teachers nobody agrees.
+func newAgreement(rounds []Round, teachers bool) *agreement {
 	if len(rounds) == 0 {
 		return nil
 	}
@@ -40,7 +41,9 @@ func newAgreement(rounds []Round) *agreement {
 		a.Title, a.Counts = "What was asked", joined(begun, later)
 		return a
 	}
-	a.Title, a.Votes = "How far the teachers agreed", true
+	if a.Title = "What was asked"; teachers {
+		a.Title, a.Votes = "How far the teachers agreed", true
+	}
 	for _, r := range rounds {
 		asked, answered = asked+r.Queries, answered+r.Answered
 		if r.Shares != nil {
@@ -59,6 +62,7 @@ func newAgreement(rounds []Round) *agreement {
 	a.Counts = joined(begun, a.Counts, later)
 	if len(drawn) > 0 {
 		a.draw(drawn)
+		a.One = len(drawn) == 1
 		if first := drawn[0].Round; first > 1 {
 			a.Missing = fmt.Sprintf("Only the answers from round %d on were kept.", first)
 		}

@@ -28,6 +28,12 @@ import (
 
 var screenshots = flag.String("screenshots", "", "folder for pictures of the pages, as the browser test sees them")
 
+// axe is the path of axe.min.js of the npm package axe-core, where somebody has it.
+var axe = flag.String("axe", "", "axe.min.js of the npm package axe-core, to look for faults by it too")
+
+// axeScript runs axe and gives what it finds, a line for each rule.
+const axeScript = `axe.run().then(r => r.violations.map(v => "axe: " + v.id + ": " + v.help + ": " + v.nodes[0].html))`
+
 // faultsScript lists what is wrong with a page as somebody sees it.
 //
 //go:embed testdata/faults.js
@@ -163,6 +169,7 @@ func look(t *testing.T, ctx context.Context, path, media, scheme string, width i
 	testkit.Must(t, err)
 	faults, err := visit(tab, path)
 	testkit.Must(t, err)
+	faults = append(faults, byAxe(t, tab)...)
 	for _, f := range append(faults, heard.take()...) {
 		t.Error(f)
 	}
@@ -173,6 +180,18 @@ func look(t *testing.T, ctx context.Context, path, media, scheme string, width i
 		testkit.Must(t, errors.Join(os.MkdirAll(*screenshots, 0o755),
 			os.WriteFile(filepath.Join(*screenshots, name), picture, 0o644)))
 	}
+}
+
+// byAxe are the faults that axe finds in an open page, where it is there.
+func byAxe(t *testing.T, tab context.Context) []string {
+	t.Helper()
+	if *axe == "" {
+		return nil
+	}
+	found, err := chromedp.Run(tab, chromedp.Evaluate[[]string](string(testkit.Read(t, *axe))+";"+axeScript,
+		chromedp.EvalAwaitPromise))
+	testkit.Must(t, err)
+	return found
 }
 
 // The test above would see what it looks for.
@@ -187,6 +206,10 @@ func TestTheBrowserTestSeesFaults(t *testing.T) {
 	heard.listen(t, ctx, address(path))
 	faults, err := visit(ctx, path)
 	testkit.Must(t, err)
+	found := byAxe(t, ctx)
+	if *axe != "" && !strings.Contains(strings.Join(found, "\n"), "axe: image-alt") {
+		t.Errorf("axe does not see an image without a text: %q", found)
+	}
 	all := strings.Join(append(faults, heard.take()...), "\n")
 	for _, want := range []string{"wider than the window", "contrast", "cut off", "no name", "heading",
 		"no alternative", "console", "exception", "request: file://"} {

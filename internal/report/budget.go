@@ -18,6 +18,8 @@ type budgetChart struct {
 	Limit, Last  string
 	LastX, LastY float64
 	LastBelow    bool // the label of the last point goes below it
+	// Sentence stands in place of a picture of one point.
+	Sentence string
 }
 
 type chart struct {
@@ -43,6 +45,11 @@ func newBudgetChart(rounds []Round, epsilon float64) *budgetChart {
 	highest := epsilon
 	for _, r := range rounds {
 		highest = math.Max(highest, r.EpsilonSpent)
+	}
+	if len(rounds) == 1 {
+		c.Sentence = fmt.Sprintf("There was one answer, and it spent epsilon %.4g of the budget of "+
+			"%s.", last.EpsilonSpent,
+			text.Figure(epsilon))
 	}
 	step := (c.Right - c.Left) / float64(len(rounds))
 	y := func(e float64) float64 { return c.Bottom - e/highest*(c.Bottom-c.Top) }

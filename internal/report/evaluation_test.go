@@ -38,7 +38,8 @@ func evaluation() *evaluate.Evaluation {
 		Pairs: []evaluate.PairTrend{
 			pair("age", "creatinine", 0.9, 0.31, 0.11), pair("age", "year", 0.99, -0.02, -0.04),
 			pair("creatinine", "year", 0.7, 0.25, -0.35),
-			{Columns: [2]string{"ward", "label"}, Measure: "ContingencySimilarity", Score: some(0.88)},
+			{Columns: [2]string{"ward", "label"}, Measure: "ContingencySimilarity", Score: some(0.88),
+				Association: &evaluate.Association{Measure: evaluate.CramersV, Real: 0.41, Synthetic: 0.17}},
 		},
 		Marginals: []evaluate.Marginal{{Ways: 2, Sets: 15, Mean: 0.12, Worst: 0.31,
 			Widest: []string{"ward|<i>", "country"}}},
@@ -48,6 +49,16 @@ func evaluation() *evaluate.Evaluation {
 			ScoreSynthetic: 6.2, FrechetDistance: 31.5},
 		Closeness: &evaluate.Closeness{CopiesTrain: 0.001, CopiesTest: 0.002, DistanceTrain: 0.11, DistanceTest: 0.12,
 			CloserToTrain: 0.502, MembershipAUROC: 0.497},
+		Baselines: &evaluate.Baselines{
+			Independent: evaluate.Scores{Columns: some(0.98), Pairs: some(0.81), Marginals: []float64{0.27},
+				PMSERatio: some(19), AUROC: some(0.503)},
+			Real: &evaluate.Scores{Columns: some(0.97), Pairs: some(0.96), Marginals: []float64{0.08},
+				PMSERatio: some(2.1), AUROC: some(0.9012)},
+		},
+		Unseen: &evaluate.Unseen{Rows: 0.07, Independent: 0.21, Kinds: 33, Against: 7874,
+			Combinations: []evaluate.Combination{{Columns: [2]string{"ward", "label|"},
+				Values: [2]string{"<b>surgery", "1"},
+				Rows:   0.04}}},
 		Notes: []string{"Two models were <left> out."},
 	}
 }

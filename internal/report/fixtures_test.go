@@ -59,6 +59,14 @@ func example(t *testing.T) (c certificate.Certificate, rounds []Round) {
 	}, rounds
 }
 
+// explained are the words of a page.
+func explained(t *testing.T, p Page) words {
+	t.Helper()
+	w, err := p.explain()
+	testkit.Must(t, err)
+	return w
+}
+
 const clinicSchema = `name: clinic
 task: binary
 label: label

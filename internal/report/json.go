@@ -8,6 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 	"github.com/conclave-dp/conclave/internal/report/picture"
 )
 
@@ -19,10 +20,19 @@ type File struct {
 	Title       string                  `json:"title"`
 	Certificate certificate.Certificate `json:"certificate"`
 	// Masked says among whom the sums were masked, and for whom the figures are; empty without masks.
-	Masked     string               `json:"masked,omitempty"`
-	Rounds     []Round              `json:"rounds"`
-	Weights    *evaluate.Weights    `json:"weights,omitempty"` // of the synthetic rows
-	Evaluation *evaluate.Evaluation `json:"evaluation,omitempty"`
+	Masked string `json:"masked,omitempty"`
+	// Strength is the word for epsilon and delta, and Telling how well two neighbouring datasets can be told apart.
+	Strength string          `json:"strength"`
+	Telling  meaning.Telling `json:"telling"`
+	About    About           `json:"about"`
+	// Verdict is made of the evaluation, and so is NOT PRIVATE where that is there.
+	Verdict     Verdict              `json:"verdict"`
+	Constraints *Constraints         `json:"constraints,omitempty"`
+	Rounds      []Round              `json:"rounds"`
+	Weights     *evaluate.Weights    `json:"weights,omitempty"` // of the synthetic rows
+	Evaluation  *evaluate.Evaluation `json:"evaluation,omitempty"`
+	// Pairs are how two columns of the synthetic rows go together; none where there is an evaluation.
+	Pairs []evaluate.PairTrend `json:"synthetic_pairs,omitempty"`
 	// Figures are those of the rows that were paid for.
 	Figures []pipeline.Figure `json:"figures,omitempty"`
 	// Points names the pictures of rows in report.html; the points are there alone.
@@ -45,10 +55,20 @@ func WriteJSON(w io.Writer, p Page) error {
 	if err != nil {
 		return err
 	}
+	telling, err := p.Certificate.Tell()
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	words, err := p.explain()
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
 	f := File{
+		Pairs: p.Pairs, Verdict: p.verdict(words), Constraints: p.Constraints,
 		Format: fileFormat, Privacy: ReleasesOnly, Title: p.Title, Certificate: p.Certificate, Rounds: p.Rounds,
 		Weights: p.Weights, Evaluation: p.Evaluation, Points: p.Points, Notes: p.Notes, Config: p.Config,
-		Figures: p.Figures, Masked: maskedWords(p.Certificate.Masked),
+		Figures: p.Figures,
+		Masked:  maskedWords(p.Certificate.Masked), Strength: p.guarantee().Strength(), Telling: telling, About: p.About,
 	}
 	if f.Evaluation != nil {
 		f.Privacy = evaluate.NotPrivate

@@ -17,13 +17,23 @@ func WriteMarkdown(w io.Writer, p Page) error {
 	if err != nil {
 		return err
 	}
-	m := &markdown{}
+	words, err := p.explain()
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	m := &markdown{words: words}
 	m.head(p)
 	m.figures(p)
+	m.verdict(p)
 	m.guarantee(p)
 	m.rounds(p)
 	m.quality(p)
 	m.columns(p)
+	if t := strongest(p.Pairs); t != nil {
+		m.line("## %s", t.Name)
+		m.line("%s", escape(t.Says))
+		m.table(*t)
+	}
 	m.points(p)
 	m.checks(p)
 	if _, err := io.WriteString(w, m.b.String()); err != nil {
@@ -34,14 +44,17 @@ func WriteMarkdown(w io.Writer, p Page) error {
 
 // markdown gathers a document. Its methods escape what they are given, except
 // for line, which takes text of this package.
-type markdown struct{ b strings.Builder }
+type markdown struct {
+	b     strings.Builder
+	words words
+}
 
 const privateMark = " **NOT PRIVATE**"
 
 func (m *markdown) line(format string, args ...any) { fmt.Fprintf(&m.b, format+"\n\n", args...) }
 
 func (m *markdown) head(p Page) {
-	words := explain(p.Certificate)
+	words := m.words
 	m.line("# %s: privacy report", escape(p.Title))
 	if words.Coin {
 		m.line("> **This is a baseline, not a release.** %s", words.Baseline)
@@ -61,26 +74,53 @@ func (m *markdown) head(p Page) {
 				"through the guarantee below.")
 	}
 	c := p.Certificate
-	m.line("%s synthetic rows, made by the pipeline %s %s %s teachers.", text.Grouped(c.Rows), escape(c.Pipeline),
-		words.Source, text.Grouped(c.Teachers))
+	m.line("%s synthetic rows, made by the pipeline %s %s.", text.Grouped(c.Rows), escape(c.Pipeline), words.Source)
+	for _, k := range p.About.lines() {
+		fmt.Fprintf(&m.b, "- %s: %s\n", k.Name, escape(k.Value))
+	}
+	if len(p.About.lines()) > 0 {
+		m.b.WriteString("\n")
+	}
 	if w := weighing(p.Weights, c.Rows); w != nil {
 		m.findings([]finding{*w})
 	}
 }
 
+func (m *markdown) verdict(p Page) {
+	v := p.verdict(m.words)
+	mark := ""
+	if len(v.Rules) > 0 {
+		mark = privateMark
+	}
+	m.line("## Can I use this, and for what?%s", mark)
+	m.line("**%s** **%s**", escape(v.Fit), escape(v.NotFit))
+	if broken := p.Constraints.Says(p.Certificate.Rows); broken != "" {
+		m.line("%s", escape(broken))
+	}
+	if t := v.table(); t != nil {
+		m.table(*t)
+		m.line("%s", escape(t.Says))
+	}
+}
+
 func (m *markdown) guarantee(p Page) {
-	c, words := p.Certificate, explain(p.Certificate)
+	if len(m.words.Notes) > 0 {
+		m.line("## What to know first")
+		for _, note := range m.words.Notes {
+			fmt.Fprintf(&m.b, "- %s\n", escape(note))
+		}
+		m.b.WriteString("\n")
+	}
+	c, words := p.Certificate, m.words
 	m.line("## What was guaranteed")
 	m.table(table{Words: 1, Head: []string{"", "figure", ""}, Rows: [][]string{
-		{"guarantee", "ε = " + text.Figure(c.Epsilon), words.Strength + " protection"},
+		{"guarantee", "ε = " + text.Figure(c.Epsilon), words.Strength + " protection: " + words.Because},
 		{"remainder", "δ = " + text.Figure(c.Delta), c.Guarantee},
 		{"spent", fmt.Sprintf("%.4g", c.EpsilonSpent), words.SharePercent + " of the budget, computed afterwards"},
 		{"protected unit", c.Unit, "neighbours: " + words.Neighbours},
 	}})
 	m.line("%s", escape(words.Meaning))
-	m.line(
-		"**%s** is the best chance anybody has of telling whether %s was used or not, after an even guess; guessing "+
-			"alone gives 50%%.", words.Guess, escape(words.One))
+	m.line("**%s** %s %s", words.Guess.Value, escape(words.Guess.Says), escape(words.Guess.Basis))
 	m.line("%s", escape(words.Whom))
 	m.line("%s", escape(words.Spent))
 	if words.Masked != "" {
@@ -89,7 +129,7 @@ func (m *markdown) guarantee(p Page) {
 }
 
 func (m *markdown) rounds(p Page) {
-	a := newAgreement(p.Rounds)
+	a := newAgreement(p.Rounds, m.words.Teachers)
 	if a == nil {
 		return
 	}
@@ -184,6 +224,7 @@ func (m *markdown) checks(p Page) {
 	c := p.Certificate
 	m.line("## How to check this")
 	m.line("    conclave ledger verify --ledger ledger.jsonl --certificate certificate.json")
+	m.line("Stated in the certificate, and proven by no ledger: %s.", escape(m.words.Stated))
 	t := table{Words: 1, Head: []string{"", "value"}, Rows: [][]string{
 		{"run", c.Run}, {"accountant", c.Accountant}, {"ledger head", c.LedgerHead}, {"schema SHA-256", c.SchemaSHA256},
 		{"created", c.Created}, {"software", c.Software},

@@ -46,7 +46,9 @@ func TestMarkdownShowsTheFacts(t *testing.T) {
 	text := markdownOf(t, p)
 	for _, want := range []string{
 		`# Clinic &lt;script&gt;alert("x")&lt;/script&gt;: privacy report`, "NOT PRIVATE: keep this file at the site",
-		"ε = 1", "**73.1%**", "416 of 449 questions were answered", "## Quality **NOT PRIVATE**", "**0.739**",
+		"ε = 1", "alone, the bound is 73.1%",
+		"strong protection: epsilon is at most 1 and delta at most 1e-05",
+		"416 of 449 questions were answered", "## Quality **NOT PRIVATE**", "**0.739**",
 		"| trees &lt;b&gt; | 0.891 (0.700) | 0.712 (0.500) | – | – |", `ward\|&lt;i&gt;`,
 		"Two models were &lt;left&gt; out.",
 		"## Columns of the synthetic rows **NOT PRIVATE**", p.Certificate.LedgerHead, "confident-gnmax(answered=31",

@@ -23,7 +23,8 @@ func measurements(e *evaluate.Evaluation) []table {
 		return nil
 	}
 	var list []table
-	for _, t := range []*table{marginals(e), propensity(e), regression(e), closeness(e), imageQuality(e)} {
+	for _, t := range []*table{beside(e), worstPairs(e), unseen(e), marginals(e), propensity(e), regression(e),
+		closeness(e), imageQuality(e)} {
 		if t != nil {
 			list = append(list, *t)
 		}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
@@ -27,6 +28,9 @@ type Page struct {
 	Columns     []picture.Column
 	// Correlations are those of the synthetic table, and of no other.
 	Correlations *picture.Correlations
+	// Pairs are how two columns of the synthetic table go together, compared with itself; none where there is an
+	// evaluation.
+	Pairs []evaluate.PairTrend
 	// Weights are those of the synthetic rows; the evaluation's where they are not given.
 	Weights *evaluate.Weights
 	// Evaluation is what was measured beside real rows: NOT PRIVATE.
@@ -34,10 +38,40 @@ type Page struct {
 	Images     []picture.Sheet
 	// Points are rows before and after the stages that follow training, on the same axes.
 	Points []picture.Panel
+	Config string // the run's configuration, as text
+	Notes  []string
 	// Figures are those of the rows that were paid for: they may be shown to anybody.
 	Figures []pipeline.Figure
-	Config  string // the run's configuration, as text
-	Notes   []string
+	// About is what is known of the run besides.
+	About About
+	// Constraints are those of the schema that synthetic rows break; nil where that was not looked at.
+	Constraints *Constraints
+}
+
+// About says who made a run, and for what, as far as that is known.
+type About struct {
+	Purpose  string   `json:"purpose,omitempty"`
+	Operator string   `json:"operator,omitempty"` // of the aggregator, by the name of its certificate
+	Sites    []string `json:"sites,omitempty"`
+	// Records is the public number of privacy units, 0 where none was given.
+	Records int `json:"records,omitempty"`
+}
+
+// lines are what there is of it, for a list.
+func (a About) lines() (list []finding) {
+	if a.Purpose != "" {
+		list = append(list, finding{Name: "Purpose", Value: a.Purpose})
+	}
+	if len(a.Sites) > 0 {
+		list = append(list, finding{Name: "Sites", Value: strings.Join(a.Sites, ", ")})
+	}
+	if a.Operator != "" {
+		list = append(list, finding{Name: "Aggregator", Value: a.Operator})
+	}
+	if a.Records > 0 {
+		list = append(list, finding{Name: "Public number of records", Value: text.Grouped(a.Records)})
+	}
+	return list
 }
 
 // Round is what one release cost, and what was released.
@@ -105,6 +139,12 @@ type view struct {
 	Style     template.CSS
 	Sources   string // what the content security policy allows
 	Words     words
+	Known     []finding
+	Warned    []string
+	Verdict   Verdict
+	Rules     *table
+	Strongest *table
+	Broken    string
 	Weighing  *finding
 	Paid      []finding
 	Budget    *budgetChart
@@ -126,21 +166,30 @@ func WriteHTML(w io.Writer, p Page) error {
 	if err != nil {
 		return err
 	}
+	words, err := p.explain()
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
 	v := view{
 		Page:      p,
 		Style:     template.CSS(pageStyle),
 		Sources:   "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'",
-		Words:     explain(p.Certificate),
+		Words:     words,
+		Known:     p.About.lines(),
+		Warned:    words.Notes,
+		Verdict:   p.verdict(words),
+		Broken:    p.Constraints.Says(p.Certificate.Rows),
 		Weighing:  weighing(p.Weights, p.Certificate.Rows),
 		Paid:      paid(p.Figures),
 		Budget:    newBudgetChart(p.Rounds, p.Certificate.Epsilon),
-		Agreement: newAgreement(p.Rounds),
+		Agreement: newAgreement(p.Rounds, words.Teachers),
 		Findings:  findings(p.Evaluation),
 		Utility:   newUtilityTable(p.Evaluation),
 		Maps:      picture.NewHeatMaps(p.Correlations, p.Evaluation),
 		Scatter:   picture.NewScatter(p.Points),
 		Tables:    measurements(p.Evaluation),
 	}
+	v.Rules, v.Strongest = v.Verdict.table(), strongest(p.Pairs)
 	if v.Sheets, err = picture.NewSheets(p.Images); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}

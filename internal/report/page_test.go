@@ -106,9 +106,9 @@ func TestPageShowsEverything(t *testing.T) {
 
 func TestRealFiguresAreMarked(t *testing.T) {
 	p := fullPage(t)
-	// The banner, quality, utility, the columns' legend, the maps and the two of
+	// The banner, the verdict, quality, utility, the columns' legend, the maps and the two of
 	// them with real rows, further measurements, one image, and each column.
-	if n, want := strings.Count(write(t, p), "NOT PRIVATE"), 9+len(p.Columns); n != want {
+	if n, want := strings.Count(write(t, p), "NOT PRIVATE"), 10+len(p.Columns); n != want {
 		t.Errorf("NOT PRIVATE stands %d times, want %d", n, want)
 	}
 	evaluated := p
@@ -218,19 +218,5 @@ func TestBudgetChartEndsWhereItShould(t *testing.T) {
 	}
 	if newBudgetChart(nil, 1) != nil {
 		t.Error("no rounds gave a chart")
-	}
-}
-
-// The published corner cases of the best guess: none at epsilon 0, certainty
-// as epsilon grows, and delta alone.
-func TestGuess(t *testing.T) {
-	for _, c := range []struct {
-		epsilon, delta float64
-		want           string
-	}{{1e-12, 1e-12, "50.0%"}, {1, 1e-5, "73.1%"}, {math.Log(3), 1e-9, "75.0%"}, {1e-12, 0.5, "75.0%"},
-		{3, 1e-5, "95.3%"}, {800, 1e-5, "> 99.9%"}} {
-		if got := guess(bestChance(c.epsilon, c.delta)); got != c.want {
-			t.Errorf("guess(%v, %v) = %s, want %s", c.epsilon, c.delta, got, c.want)
-		}
 	}
 }

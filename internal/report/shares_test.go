@@ -19,7 +19,7 @@ func TestSharesOf(t *testing.T) {
 
 func TestAgreement(t *testing.T) {
 	a := newAgreement([]Round{{Round: 0, Queries: 1, Answered: 1},
-		{Round: 5, Queries: 10, Answered: 4, Shares: &Shares{P10: -0.5, P90: 1.5}}})
+		{Round: 5, Queries: 10, Answered: 4, Shares: &Shares{P10: -0.5, P90: 1.5}}}, true)
 	if !a.Drawn || a.Counts != "In 2 rounds, 5 of 11 questions were answered." ||
 		a.Missing != "Only the answers from round 5 on were kept." {
 		t.Errorf("%+v", a)
@@ -27,11 +27,11 @@ func TestAgreement(t *testing.T) {
 	if a.Outer != "M52.0 12.0H548.0L548.0 206.0H52.0Z" { // noise reaches from -0.5 to 1.5, the whole height
 		t.Errorf("the band is %s", a.Outer)
 	}
-	if a := newAgreement([]Round{{Round: 0, Queries: 1, Answered: 1}}); a.Drawn ||
+	if a := newAgreement([]Round{{Round: 0, Queries: 1, Answered: 1}}, true); a.Drawn ||
 		a.Counts != "In 1 round, the one question was answered." {
 		t.Errorf("%+v", a)
 	}
-	if newAgreement(nil) != nil {
+	if newAgreement(nil, true) != nil {
 		t.Error("no rounds gave a picture")
 	}
 }

@@ -33,10 +33,10 @@ func TestStagesAreNoRoundsOfTheTraining(t *testing.T) {
 			[]string{"epsilon 0.5", trained, selected, network, fifteen}, nil},
 		"of embed": {[]Round{start, sum, fit}, "What was asked",
 			[]string{"One question was asked", network, fifteen}, []string{"were answered"}},
-		"dpgan's training": {[]Round{step, step}, "How far the teachers agreed",
+		"dpgan's training": {[]Round{step, step}, "What was asked",
 			[]string{"In 2 rounds, all 2 questions were answered."}, []string{"A network"}},
 	} {
-		a := newAgreement(c.rounds)
+		a := newAgreement(c.rounds, c.title != "What was asked")
 		if a.Title != c.title {
 			t.Errorf("%s: title %q", name, a.Title)
 		}
@@ -56,11 +56,11 @@ func TestStagesAreNoRoundsOfTheTraining(t *testing.T) {
 // The page of stages that followed a finished run says that the figures are those of both.
 func TestEarlierRunsAreNamed(t *testing.T) {
 	p := fullPage(t)
-	if says := explain(p.Certificate).Whom; strings.Contains(says, "went on") {
+	if says := explained(t, p).Whom; strings.Contains(says, "went on") {
 		t.Errorf("a run by itself: %q", says)
 	}
 	p.Certificate.Earlier = []string{"first"}
-	if says := explain(p.Certificate).Whom; !strings.Contains(says, "first too, from which this run went on") {
+	if says := explained(t, p).Whom; !strings.Contains(says, "first too, from which this run went on") {
 		t.Errorf("a stage: %q", says)
 	}
 }

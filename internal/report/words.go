@@ -8,6 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -16,12 +17,15 @@ type words struct {
 	One          string // what is protected: "one record", "one patient_id"
 	Whom         string
 	Meaning      string
-	Guess        string  // the attacker's best chance, as a percentage
-	GuessAt      float64 // where that lies between guessing, 0, and certainty, guessWidth
-	Strength     string
-	Remainder    string // delta as odds
+	Guess        guess
+	Strength     string // the label, and Because which figure decides it
+	Because      string
+	Stated       string   // what of the certificate no ledger proves
+	Notes        []string // of the certificate, but for that of Guess
+	Remainder    string   // delta as odds
 	Neighbours   string
-	Source       string
+	Source       string // of the rows: which answers, of whom
+	Teachers     bool   // whether nodes train teachers
 	Coin         bool
 	Baseline     string // what took the place of the answers, of a baseline
 	Dependent    bool
@@ -30,10 +34,19 @@ type words struct {
 	Masked       string // among whom the sums were masked, and for whom the figures are; empty without masks
 }
 
+// guess is the best chance of telling two neighbouring datasets apart.
+type guess struct {
+	Value string  // as a percentage
+	At    float64 // where that lies between guessing, 0, and certainty, guessWidth
+	Says  string  // what it is
+	Basis string  // how it was computed, and what it takes for granted
+}
+
 // explain puts the guarantee into words. The figures are those of the budget,
 // not of what was spent: where the number of answers depends on the votes, it
 // is the budget that is guaranteed and the spending that stays below it.
-func explain(c certificate.Certificate) words {
+func (p Page) explain() (words, error) {
+	c := p.Certificate
 	w := words{
 		One: "one record",
 		Whom: "Every record in the training data is protected for itself. Somebody who has several records " +
@@ -65,28 +78,45 @@ func explain(c certificate.Certificate) words {
 			"been at most %s times as likely, or as unlikely, as it is now. Only a remainder of probability %s "+
 			"(%s), at most, is exempt.",
 		w.One, change, factor(c.Epsilon), text.Figure(c.Delta), odds(c.Delta))
-	chance := bestChance(c.Epsilon, c.Delta)
-	w.Guess, w.GuessAt = guess(chance), guessWidth*(2*chance-1)
+	telling, err := c.Tell()
+	if err != nil {
+		return w, err
+	}
+	w.Guess = guess{
+		Value: meaning.Percent(telling.Chance), At: guessWidth * (2*telling.Chance - 1), Says: telling.Says(w.One),
+		Basis: joined(telling.Basis(), telling.Assumption()),
+	}
 	w.Remainder = odds(c.Delta)
 	w.Neighbours = strings.ReplaceAll(c.Neighbouring, "-", " ")
-	p, _ := pipelines.Named(c.Pipeline)
-	what, instead := p.Words.Answers, p.Words.Baseline
-	w.Source = "from the " + what + " of"
+	made, _ := pipelines.Named(c.Pipeline)
+	what, instead := made.Words.Answers, made.Words.Baseline
+	if w.Teachers = made.Teachers; w.Teachers {
+		what += " of " + text.Several(c.Teachers, "teacher")
+		if c.TeachersLeast > 0 {
+			what += fmt.Sprintf(", at least %s of them in each round", text.Grouped(c.TeachersLeast))
+		}
+	} else {
+		what += " of the sites' records"
+	}
+	w.Source = "from the " + what
 	if w.Coin {
-		w.Source = "from " + instead + " in place of the " + what + " of"
-		w.Baseline = strings.ToUpper(instead[:1]) + instead[1:] + " took the place of the teachers' " + what + "."
+		w.Source = "from " + instead + " in place of the " + what
+		w.Baseline = strings.ToUpper(instead[:1]) + instead[1:] + " took the place of the " + made.Words.Answers + "."
 	}
-	switch {
-	case c.Epsilon <= 1:
-		w.Strength = "strong"
-	case c.Epsilon <= 3:
-		w.Strength = "good"
-	case c.Epsilon <= 10:
-		w.Strength = "moderate"
-	default:
-		w.Strength = "weak"
+	for _, note := range c.Notes {
+		if !strings.HasPrefix(note, telling.Sentence(w.One)) {
+			w.Notes = append(w.Notes, note)
+		}
 	}
-	return w
+	g := p.guarantee()
+	w.Strength, w.Because = g.Strength(), fmt.Sprintf("%s (%s)", g.Why(), meaning.Source)
+	w.Stated = strings.Join(certificate.Stated, ", ")
+	return w, nil
+}
+
+// guarantee is what labels and warnings are made from.
+func (p Page) guarantee() meaning.Guarantee {
+	return meaning.Guarantee{Epsilon: p.Certificate.Epsilon, Delta: p.Certificate.Delta, Records: p.About.Records}
 }
 
 // maskedWords says among whom a run was masked; empty without masks.
@@ -135,20 +165,3 @@ func factor(epsilon float64) string {
 }
 
 const guessWidth = 300
-
-// bestChance is the best chance of telling, from the release and anything else,
-// on which of two neighbouring datasets it was computed, after an even start:
-// (e^epsilon + delta) / (e^epsilon + 1). It follows from the trade-off of the
-// two error rates in Kairouz, Oh, Viswanath (2015), Theorem 2.1.
-func bestChance(epsilon, delta float64) float64 {
-	e := math.Exp(-epsilon)
-	return (1 + delta*e) / (1 + e)
-}
-
-// guess writes a chance; what is not certain never reads as certain.
-func guess(chance float64) string {
-	if p := 100 * chance; p > 99.9 {
-		return "> 99.9%"
-	}
-	return fmt.Sprintf("%.1f%%", 100*chance)
-}

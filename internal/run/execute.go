@@ -34,6 +34,12 @@ type Options struct {
 	Log *zap.Logger
 	// Watch is told how the run stands. May be nil.
 	Watch func(Status)
+	// Warn is told before anything is asked what the run may do and hardly anybody wants; nil is the log.
+	Warn func(sentence string)
+	// Notes are further such sentences, which the caller knows.
+	Notes []string
+
+	operator string // of the aggregator, once it has answered
 }
 
 // Status tells how a run stands.
@@ -76,6 +82,13 @@ func Prepare(s *runfile.Spec) (*Job, error) {
 	return &Job{Spec: s, Schema: schema, Plan: plan, real: real}, nil
 }
 
+// CompareWith takes rows that were held out of the training for the report, where the run names no others.
+func (j *Job) CompareWith(h results.HeldOut) {
+	if j.real.Test == nil {
+		j.real.Test, j.real.Train, j.real.HeldOut = h.Test, h.Train, h.Share
+	}
+}
+
 // Round is the largest round that the job asks, with nobody's records, for nodes to check.
 func (j *Job) Round() *conclavev1.Round {
 	return j.Spec.Training(j.Schema).Largest(j.Plan, j.Spec.Teachers).Round
@@ -112,6 +125,9 @@ func executed(ctx context.Context, o Options, name string,
 		o.Log = zap.NewNop()
 	}
 	o.Log = o.Log.With(zap.String("run", name))
+	if o.Warn == nil {
+		o.Warn = func(sentence string) { o.Log.Warn("about the run", zap.String("warning", sentence)) }
+	}
 	result, err := execute(ctx, o)
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("%w (%w)", ErrStopped, ctx.Err())
@@ -127,10 +143,14 @@ func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
 		results.Record{Run: j.Spec.Path, Dataset: o.Dataset, Name: j.Spec.Name}); err != nil {
 		return nil, err
 	}
+	for _, sentence := range append(j.Spec.Warnings(j.Schema), o.Notes...) {
+		o.Warn(sentence)
+	}
 	opened, err := o.Client.OpenRun(ctx, RunSpec(j.Plan, j.Spec, j.Schema, o.Dataset, o.Coin))
 	if err != nil {
 		return nil, err
 	}
+	o.operator = opened.Aggregator
 	o.Log.Info("run open", zap.String("aggregator", opened.Aggregator),
 		zap.Int("queries", j.Plan.Queries), zap.Int("rounds", j.Plan.Rounds), zap.Uint64("released", opened.Rounds))
 

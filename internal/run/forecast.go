@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -44,6 +45,10 @@ type Forecast struct {
 	// Unanimous is how many teachers must agree for a vote to survive the noise
 	// of one query with probability 0.95; 0 where there are no votes.
 	Unanimous int64 `json:"unanimous_teachers"`
+	// Telling is how well two neighbouring datasets can be told apart by all of it, Strength the word for the budget.
+	Telling  meaning.Telling `json:"telling"`
+	Strength string          `json:"strength"`
+	Warnings []string        `json:"warnings,omitempty"`
 	// Masked is nil without masks.
 	Masked *Masked `json:"masked,omitempty"`
 	// Leaving is all that a node sends, Arriving what it is sent.
@@ -121,6 +126,10 @@ func forecastOf(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, node No
 	if f.Claim, err = privacy.Account(f.Events, budget.Delta); err != nil {
 		return nil, err
 	}
+	if f.Telling, err = meaning.Tell(f.Events, budget.Epsilon, budget.Delta); err != nil {
+		return nil, err
+	}
+	f.Strength, f.Warnings = s.Privacy.Protection().Strength(), s.Warnings(schema)
 	if f.FilterEpsilon, err = budget.Filter.Epsilon(f.Events, budget.Delta); err != nil {
 		return nil, err
 	}

@@ -256,6 +256,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 	if opened.Closed {
 		of.closed = opened.ManifestSha256
 	}
+	o.operator = opened.Aggregator
 	// Not before: of a run that was refused the folder holds nothing.
 	if err := results.WriteRecord(o.Out, record); err != nil {
 		return nil, err

@@ -96,13 +96,15 @@ func (j *Job) publish(ctx context.Context, l learned, made *results.Made, run st
 		return nil, err
 	}
 	r := &results.Release{
-		Run: run,
+		Run: run, Notes: append(s.UnitWarnings(j.Schema), o.Notes...),
 		Of: results.Of{
 			Pipeline: s.Pipeline, Guarantee: s.Privacy.Guarantee, Teachers: s.Teachers, Earlier: l.earlier,
 		},
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Config: s.Text, SharedConfig: shared, Sealing: sealing,
 		Learned: l.notes, Shares: sharesOf(l), Schema: j.Schema, Model: l.model,
 		Made: made, Name: releasedOf(s), Real: j.real, Out: o.Out,
+		About: report.About{Purpose: s.Purpose, Sites: s.SiteNames(), Operator: o.operator,
+			Records: s.Privacy.Records},
 	}
 	if s.Release.Private {
 		return r.Publish(ctx)

@@ -36,7 +36,7 @@ func (d *Data) UnmarshalYAML(unmarshal func(any) error) error {
 func (s *Spec) checkShares() error {
 	shares := map[string]float64{}
 	for i, d := range s.Data {
-		file := fileKey(d.File)
+		file := FileKey(d.File)
 		shares[file] += d.Share
 		if shares[file] > 1+1e-9 {
 			return fmt.Errorf("data[%d].share: the shares of %s add up to more than 1; a record would be at two sites",
@@ -46,9 +46,18 @@ func (s *Spec) checkShares() error {
 	return nil
 }
 
-// fileKey is the same for all paths of one file, so that no record gets to two
+// HeldOut is the share of the units that a local run keeps out of its training: none where it names test rows, and of
+// images, whose few test images say little.
+func (s *Spec) HeldOut(schema *partition.Schema) float64 {
+	if len(s.Data) == 0 || s.Evaluate.Test != "" || schema.Image != nil {
+		return 0
+	}
+	return s.Evaluate.HoldOut
+}
+
+// FileKey is the same for all paths of one file, so that no record gets to two
 // sites because its file was named in two ways.
-func fileKey(path string) string {
+func FileKey(path string) string {
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
 	}
@@ -72,7 +81,7 @@ func (s *Spec) Sites(schema *partition.Schema) [][2]float64 {
 	used := map[string]float64{}
 	parts := make([][2]float64, len(s.Data))
 	for i, d := range s.Data {
-		file := fileKey(d.File)
+		file := FileKey(d.File)
 		from := used[file]
 		to := math.Min(1, from+d.Share)
 		if to > 1-1e-9 {

@@ -80,6 +80,9 @@ type Privacy struct {
 	// together; elsewhere the aggregator's operator sets it. Default: this run's budget, so
 	// that nothing is left for stages that are added later.
 	Dataset *DatasetBudget `yaml:"dataset"`
+	// Records is the public number of privacy units at all sites, for the warning about a delta above one over
+	// it; it must not be counted in the data. Default: 0, not known.
+	Records int `yaml:"records"`
 }
 
 // DatasetBudget is the budget of a local run's dataset.
@@ -106,6 +109,7 @@ func DefaultSpec() *Spec {
 		Privacy:  Privacy{Unit: "record", Guarantee: "data-independent"},
 		Teachers: manyTeachers, Pipeline: pipelines.Default.Tables, Weights: pipeline.NoWeights,
 		Aggregation: Aggregation{Colluding: 1},
+		Evaluate:    results.Evaluate{HoldOut: 0.1},
 		Release:     Release{Rows: 6000, Format: "csv", Private: true}, Seed: 1, Sections: pipelines.Sections(),
 	}
 }

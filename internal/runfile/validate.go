@@ -46,6 +46,8 @@ func (s *Spec) Validate() error {
 			"privacy.dataset: (%v, %v) is less than the run's (%v, %v); it is for this and later runs together",
 			d.Epsilon, d.Delta, s.Privacy.Epsilon, s.Privacy.Delta)
 	}
+	need(s.Privacy.Records >= 0, "privacy.records: %d is no number of records; give a public one, or leave it out",
+		s.Privacy.Records)
 	need(s.Privacy.Unit != "", "privacy.unit: empty; use record or the schema's unit column")
 	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent",
 		s.Privacy.Guarantee)
@@ -59,6 +61,8 @@ func (s *Spec) Validate() error {
 	need(s.Release.Rows >= 1 && s.Release.Rows <= pipeline.MaxRows,
 		"release.rows: %d is not between 1 and %d; the model draws more later", s.Release.Rows, pipeline.MaxRows)
 	need(s.Release.Format == "csv", "release.format: %q is not available; use csv", s.Release.Format)
+	need(s.Evaluate.HoldOut >= 0 && s.Evaluate.HoldOut <= 0.5,
+		"evaluate.hold_out: %v is not a share from 0 to 0.5 of the units", s.Evaluate.HoldOut)
 	need(s.Evaluate.Train == "" || s.Evaluate.Test != "",
 		"evaluate.train: set without evaluate.test; name the real rows to test on too")
 	need(s.Evaluate.CoinFlips == "" || s.Evaluate.Test != "",

@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/pate"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 )
 
 func accountCommand() *cobra.Command {
@@ -42,7 +43,9 @@ func accountCommand() *cobra.Command {
 
 type accountAnswer struct {
 	privacy.Price
-	DataDependent *pate.Claim `json:"data_dependent"`
+	// Telling is how well two neighbouring datasets can be told apart.
+	Telling       meaning.Telling `json:"telling"`
+	DataDependent *pate.Claim     `json:"data_dependent"`
 }
 
 func accountFile(path string, delta float64) (answer accountAnswer, err error) {
@@ -56,6 +59,9 @@ func accountFile(path string, delta float64) (answer accountAnswer, err error) {
 		withVotes = withVotes || len(v.Votes) > 0
 	}
 	if answer.Price, err = privacy.Account(events, delta); err != nil {
+		return answer, fmt.Errorf("%s: %w", path, err)
+	}
+	if answer.Telling, err = meaning.Tell(events, answer.Epsilon, delta); err != nil {
 		return answer, fmt.Errorf("%s: %w", path, err)
 	}
 	if withVotes {
@@ -90,12 +96,22 @@ func printAccount(a accountAnswer) {
 	for _, name := range privacy.Accountants() {
 		fmt.Printf("  %-16s %s\n", name, figure(a.ByAccountant[name]))
 	}
+	printTelling(a.Telling, meaning.Guarantee{Epsilon: a.Epsilon, Delta: a.Delta})
 	if a.DataDependent == nil {
 		return
 	}
 	fmt.Println("for these votes only, and as private as they are (do not publish):")
 	fmt.Printf("  %-16s %s\n", "rdp", figure(a.DataDependent.RDP))
 	fmt.Printf("  %-16s %s\n", "pategan_moments", figure(a.DataDependent.PATEGANMoments))
+}
+
+// printTelling says what an (epsilon, delta) means.
+func printTelling(t meaning.Telling, g meaning.Guarantee) {
+	fmt.Printf("%s protection: %s (%s)\n", g.Strength(), g.Why(), meaning.Source)
+	fmt.Println(t.Sentence("one unit"))
+	for _, warning := range g.Warnings() {
+		fmt.Println("warning: " + warning)
+	}
 }
 
 func figure(epsilon *float64) string {

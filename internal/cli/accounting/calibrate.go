@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/pate"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 )
 
 type calibrated struct {
@@ -16,6 +17,8 @@ type calibrated struct {
 	Delta   float64       `json:"delta"`
 	Event   privacy.Event `json:"event"` // noise and number of queries
 	Claim   privacy.Price `json:"claim"` // what the event costs
+	// Telling is how well two neighbouring datasets can be told apart by it.
+	Telling meaning.Telling `json:"telling"`
 	// Unanimous is how many teachers must agree for a vote to survive; null for
 	// events that are no votes.
 	Unanimous *int64 `json:"unanimous_teachers"`
@@ -112,6 +115,10 @@ func (o *calibrateFlags) calibrate(queries bool) error {
 	if answer.Claim, err = privacy.Account([]privacy.Event{answer.Event}, target.Delta); err != nil {
 		return err
 	}
+	answer.Telling, err = meaning.Tell([]privacy.Event{answer.Event}, target.Epsilon, target.Delta)
+	if err != nil {
+		return err
+	}
 	switch e.Kind {
 	case privacy.GNMax, privacy.ConfidentGNMax, privacy.LNMax:
 		n, err := pate.TeachersToSurvive(answer.Event, o.classes, o.survive)
@@ -165,6 +172,7 @@ func printCalibrated(c calibrated, classes int, survive float64) {
 		fmt.Printf(" and sigma1 %.9g, all answered", e.Sigma1)
 	}
 	fmt.Printf("\ncost epsilon %.9g of %g at delta %g (%s)\n", c.Claim.Epsilon, c.Epsilon, c.Delta, c.Claim.Accountant)
+	printTelling(c.Telling, meaning.Guarantee{Epsilon: c.Epsilon, Delta: c.Delta})
 	if c.Unanimous != nil {
 		fmt.Printf("a vote of %d classes that is unanimous survives with probability %g from %d teachers on\n",
 			classes, survive, *c.Unanimous)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/runfile"
 )
@@ -98,6 +99,10 @@ func printForecast(f *run.Forecast) {
 	} else if f.Rounds > 0 {
 		fmt.Printf("the filter counts %.6g: it admits all of this one after another, and little more\n",
 			f.FilterEpsilon)
+	}
+	fmt.Printf("%s protection (%s)\n%s\n", f.Strength, meaning.Source, f.Telling.Sentence("one "+f.Unit))
+	for _, warning := range f.Warnings {
+		fmt.Println("warning: " + warning)
 	}
 	if f.Unanimous > 0 {
 		fmt.Printf("a unanimous vote survives the noise of its query with probability 0.95 from %d teachers on\n",

@@ -55,6 +55,7 @@ func demo(ctx context.Context, pipeline string, masked bool, r *runFlags) error 
 	if *r.format == "text" {
 		fmt.Fprintf(os.Stderr, "demo: two sites, an aggregator and a student on this machine train with %s\n", pipeline)
 	}
+	r.unregistered = true
 	return cli.Interrupted(ctx, r.train(ctx, path), "interrupted; the same command starts the demo anew")
 }
 

@@ -56,7 +56,8 @@ func (r *resultFlags) execute(work func(*zap.Logger, func(run.Status)) (*results
 // runFlags are those of a run on a cluster of its own.
 type runFlags struct {
 	resultFlags
-	votes *string
+	unregistered bool // of rows that are public
+	votes        *string
 }
 
 func newRunFlags(c *cobra.Command, out string) *runFlags {
@@ -98,9 +99,19 @@ func (r *runFlags) train(ctx context.Context, path string) error {
 		return err
 	}
 	return r.execute(func(log *zap.Logger, watch func(run.Status)) (*results.Result, error) {
-		return local.Run(ctx, spec, local.Options{Out: r.out, Coin: *r.votes == "coin", Log: log, Watch: watch})
+		o := local.Options{Out: r.out, Coin: *r.votes == "coin", Log: log, Watch: watch, Warn: warn,
+			HoldOut: true}
+		if !r.unregistered {
+			if o.Register, err = local.RegisterDir(); err != nil {
+				warn(err.Error())
+			}
+		}
+		return local.Run(ctx, spec, o)
 	})
 }
+
+// warn tells the person before the screen, before anything is spent.
+func warn(sentence string) { fmt.Fprintln(os.Stderr, "warning: "+sentence) }
 
 // ownFolder refuses an output folder with other people's files in it, which the
 // results could overwrite. New and empty folders will do, and those of a local

@@ -40,7 +40,7 @@ func (r *Release) Compare(ctx context.Context) (*Result, error) {
 		},
 		Asked: Asked{Rounds: len(r.Learned.Receipts), Teachers: r.Of.Teachers},
 		Rows:  synthetic.Len(), Outputs: out, Utility: utilityOf(page.Evaluation), NotPrivate: true,
-		Notes: r.Made.Notes, Figures: r.Made.Figures,
+		Notes: r.Made.Notes, Figures: r.Made.Figures, HeldOut: r.Real.HeldOut,
 	}, nil
 }
 

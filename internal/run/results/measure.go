@@ -7,8 +7,10 @@ import (
 	"io"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate/baseline"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/internal/report/picture"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -46,15 +48,82 @@ func fillPage(ctx context.Context, page *report.Page, synthetic *partition.Table
 		return err
 	}
 	page.Correlations = picture.NewCorrelations(synthetic)
+	page.Constraints = broken(synthetic)
 	if real.Test == nil {
-		return nil
+		page.Pairs, err = pairsOf(synthetic)
+		return err
 	}
-	if page.Evaluation, err = evaluate.Evaluate(ctx, evaluate.Input{
-		Synthetic: synthetic, Test: real.Test, Train: real.Train, CoinFlips: real.CoinFlips, Models: real.Models,
-	}); err != nil {
+	if real.HeldOut > 0 {
+		page.Evaluation = compareHeldOut(ctx, synthetic, real)
+		return ctx.Err()
+	}
+	e, err := compare(ctx, synthetic, real)
+	if err != nil {
 		return fmt.Errorf("compare with real rows: %w", err)
 	}
+	page.Evaluation = e
 	return nil
+}
+
+// pairsOf is how two columns of synthetic rows go together. A table of many columns has too many pairs for a file.
+func pairsOf(synthetic *partition.Table) ([]evaluate.PairTrend, error) {
+	const most = 45 // columns: a thousand pairs
+	if len(synthetic.Schema().Columns) > most {
+		return nil, nil
+	}
+	pairs, _, err := evaluate.ComparePairs(synthetic, synthetic, synthetic.Weights(), 1)
+	for i := range pairs {
+		// What is compared with itself has no score, and the side of real rows, which has no weights, says nothing.
+		pairs[i].Score, pairs[i].Real = nil, pairs[i].Synthetic
+		if a := pairs[i].Association; a != nil {
+			a.Real = a.Synthetic
+		}
+	}
+	return pairs, err
+}
+
+// compareHeldOut compares with rows that a run held out by itself: a small or odd sample of them fails no run, and
+// that it was too small is told where real rows are alone.
+func compareHeldOut(ctx context.Context, synthetic *partition.Table, real Real) *evaluate.Evaluation {
+	e, err := compare(ctx, synthetic, real)
+	if err != nil {
+		e = &evaluate.Evaluation{
+			Rows:  evaluate.Rows{Synthetic: synthetic.Len(), Test: real.Test.Len(), Train: real.Train.Len()},
+			Notes: []string{fmt.Sprintf("They could not be compared: %v.", err)},
+		}
+	}
+	e.Notes = append([]string{fmt.Sprintf("The real test rows are those of %s of the privacy units, which the run "+
+		"held out "+
+		"by itself: a hash under a public key chose them, all rows of a unit are among them or none, and no site "+
+		"trained "+
+		"on them. evaluate.test of run.yaml names others.", text.Percent(real.HeldOut))}, e.Notes...)
+	return e
+}
+
+// compare measures synthetic rows beside real ones and baselines.
+func compare(ctx context.Context, synthetic *partition.Table, real Real) (*evaluate.Evaluation, error) {
+	in := evaluate.Input{
+		Synthetic: synthetic, Test: real.Test, Train: real.Train, CoinFlips: real.CoinFlips, Models: real.Models,
+	}
+	e, err := evaluate.Evaluate(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return e, baseline.Add(ctx, e, in)
+}
+
+// broken counts the rows that break each constraint of their schema.
+func broken(t *partition.Table) *report.Constraints {
+	constraints := t.Schema().Constraints()
+	c := &report.Constraints{Broken: make([]int, len(constraints))}
+	for row := range t.Len() {
+		for i := range constraints {
+			if constraints[i].Breaks(t.Cells(row)) {
+				c.Broken[i]++
+			}
+		}
+	}
+	return c
 }
 
 // writeReports writes the page and its two plainer versions.

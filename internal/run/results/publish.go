@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/pipeline"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 	"github.com/conclave-dp/conclave/internal/report"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/version"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
@@ -36,6 +39,8 @@ type Release struct {
 	// Run is the one whose releases paid for it, Of what was run.
 	Run string
 	Of  Of
+	// Notes are sentences for the certificate.
+	Notes []string
 	// Epsilon and Delta are the run's budget.
 	Epsilon, Delta float64
 	// Config is the text of the run.yaml, SharedConfig what of it is for others.
@@ -52,6 +57,8 @@ type Release struct {
 	Made *Made
 	Name string
 	Real Real
+	// About is what is known of the run besides.
+	About report.About
 	// Out is the output folder.
 	Out string
 }
@@ -117,6 +124,7 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 	page := report.Page{
 		Certificate: certificate, Config: r.Config, Rounds: roundsOf(releases, total.Plan, r.Shares),
 		Notes: r.Made.Notes, Figures: r.Made.Figures,
+		About:  r.About,
 		Points: panels(r.Made.Before, Snapshot{r.Name, synthetic}, r.Real.Test),
 	}
 	// The budget is spent: what cannot be compared must not keep the rest from
@@ -125,7 +133,7 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	result.Utility = utilityOf(page.Evaluation)
+	result.Utility, result.HeldOut = utilityOf(page.Evaluation), r.Real.HeldOut
 	if err := writeReports(out, page); err != nil {
 		return nil, err
 	}
@@ -161,11 +169,25 @@ func (r *Release) writeRows(out map[string]string, synthetic *partition.Table) e
 	return nil
 }
 
+// datasetTotal says what all runs on the records may spend, and have spent, beside the run's own figures.
+func datasetTotal(v ledger.Verification) string {
+	return fmt.Sprintf("All runs on this dataset share a budget of epsilon %g at delta %g. So far %s spent epsilon "+
+		"%.4g of it together (%s). Costs of other ledgers on the same records come on top.", v.Budget.Epsilon,
+		v.Budget.Delta, text.Several(len(v.Runs), "run"), v.Price.Epsilon, v.Price.Accountant)
+}
+
 func (r *Release) certify(verified ledger.Verification, ledgerFile, manifest []byte, rows int) (
 	c certificate.Certificate, err error) {
+	run := verified.Runs[r.Run]
+	budget := run.Budget
+	if len(run.Facts.Earlier) > 0 {
+		budget = verified.Budget
+	}
+	g := meaning.Guarantee{Epsilon: budget.Epsilon, Delta: budget.Delta, Records: r.About.Records}
 	c, err = certificate.New(certificate.Facts{
 		Run: r.Run, Guarantee: r.Of.Guarantee, Rows: rows, TeachersLeast: r.Learned.TeachersLeast,
 		Manifest: hexSum(manifest), Created: time.Now(), Software: version.Software,
+		Notes: slices.Concat(g.Warnings(), r.Notes, []string{datasetTotal(verified)}),
 	}, verified)
 	if err != nil {
 		return c, err

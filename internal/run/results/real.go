@@ -21,6 +21,9 @@ type Evaluate struct {
 	// seconds on 6,000 rows and a minute on 30,000. Default: logistic regression and
 	// gradient boosting.
 	Models []string `yaml:"models"`
+	// HoldOut is the share of the privacy units that conclave local keeps out of the training to compare with,
+	// where Test names no rows; of tables. 0 holds out none. Default: 0.1.
+	HoldOut float64 `yaml:"hold_out"`
 }
 
 // ModelNames are those of the classifiers, nil for all.
@@ -44,8 +47,16 @@ type Real struct {
 	Test, Train *partition.Table
 	CoinFlips   *partition.Table
 	Models      []string // nil for all
+	// HeldOut is the share of the units that Test is made of, 0 where a file was named.
+	HeldOut float64
 	// Images are what the report of images compares with, in place of tables.
 	Images realImages
+}
+
+// HeldOut are real rows that a run kept out of its training, and those of the training. NOT PRIVATE.
+type HeldOut struct {
+	Share       float64
+	Test, Train *partition.Table
 }
 
 // LoadReal reads the real tables before anything is spent, so that a mistake

@@ -71,6 +71,7 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	page := report.Page{
 		Certificate: f.Certificate, Rounds: f.rounds, Config: f.Earlier.Config, Notes: f.Earlier.Notes,
 		Figures: f.Earlier.Figures,
+		About:   f.Earlier.About,
 	}
 	if err := fillPage(ctx, &page, f.synthetic, real); err != nil {
 		return nil, err

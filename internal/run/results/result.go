@@ -12,6 +12,8 @@ type Result struct {
 	Outputs map[string]string `json:"outputs"`
 	// Utility holds what was measured on real test rows. NOT PRIVATE.
 	Utility []UtilityResult `json:"utility_not_private,omitempty"`
+	// HeldOut is the share of the units that the run kept out of its training, for these figures.
+	HeldOut float64 `json:"held_out,omitempty"`
 	// NotPrivate says that the rows are for comparison: they were made or weighted by real
 	// ones, and have no certificate.
 	NotPrivate bool `json:"not_private,omitempty"`

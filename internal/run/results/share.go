@@ -21,9 +21,9 @@ const shareFolder = "shared"
 func (r *Release) share(ctx context.Context, page report.Page, synthetic *partition.Table) ([]proof.File, error) {
 	shared := report.Page{
 		Title: page.Title, Certificate: page.Certificate, Rounds: page.Rounds, Notes: page.Notes,
-		Figures: page.Figures,
-		Config:  r.SharedConfig,
-		Points:  slices.DeleteFunc(slices.Clone(page.Points), func(p picture.Panel) bool { return p.Real }),
+		Figures: page.Figures, About: page.About,
+		Config: r.SharedConfig,
+		Points: slices.DeleteFunc(slices.Clone(page.Points), func(p picture.Panel) bool { return p.Real }),
 	}
 	if err := fillPage(ctx, &shared, synthetic, Real{}); err != nil {
 		return nil, err

@@ -1,0 +1,88 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/conclave-dp/conclave/internal/run/results"
+	"github.com/conclave-dp/conclave/internal/runfile"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
+)
+
+// A local run that names no test rows keeps a public share of the privacy units out of the training, to compare
+// with what comes out. Which ones follows from the hash by which files are shared among sites, so that all rows of a
+// unit are on one side. The share is noted in the cluster's state: nodes must find the same rows when the run goes on.
+const heldOutFile = "held-out.json"
+
+type heldOut struct {
+	Share float64 `json:"share"`
+}
+
+// heldShare is what a folder's run holds out: what it began with, or, of a new one, what its run.yaml says.
+func heldShare(state string, spec *runfile.Spec, schema *partition.Schema, wanted bool) (float64, error) {
+	raw, err := os.ReadFile(filepath.Join(state, heldOutFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(state, "etcd")); err == nil || !wanted {
+			return 0, nil // begun without
+		}
+		return spec.HeldOut(schema), nil
+	}
+	var h heldOut
+	if err == nil {
+		err = json.Unmarshal(raw, &h)
+	}
+	if err == nil && !(h.Share >= 0 && h.Share < 1) {
+		err = fmt.Errorf("a share of %v", h.Share)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("what the run in %s holds out: %w; begin anew in another folder", state, err)
+	}
+	return h.Share, nil
+}
+
+// keepHeldShare notes what a run holds out.
+func keepHeldShare(state string, share float64) error {
+	raw, err := json.Marshal(heldOut{share})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(state, heldOutFile), append(raw, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("note what is held out: %w", err)
+	}
+	return nil
+}
+
+// divided reads the files of the sites and divides their rows into those that sites train on and those that are held
+// out. parts are those of the sites, as nodes read them.
+func divided(spec *runfile.Spec, schema *partition.Schema, parts [][2]float64, share float64) (results.HeldOut, error) {
+	h := results.HeldOut{Share: share, Test: partition.NewTable(schema), Train: partition.NewTable(schema)}
+	seen := map[string]bool{}
+	for i, d := range spec.Data {
+		t, err := tabular.Read(schema, d.File, tabular.Options{})
+		if err != nil {
+			return h, fmt.Errorf("site %s: %w", d.Site, err)
+		}
+		positions := partition.SharePositions(t)
+		site := schema.SiteColumn()
+		bySite := site >= 0
+		for row := range t.Len() {
+			cells := t.Cells(row)
+			if bySite && schema.Columns[site].Categories[int(cells[site])] != d.Site {
+				continue
+			}
+			switch at := positions[row]; {
+			case at >= parts[i][0] && at < parts[i][1]:
+				h.Train.Push(cells, t.Unit(row))
+			case at >= 1-share && (bySite || !seen[runfile.FileKey(d.File)]):
+				h.Test.Push(cells, t.Unit(row))
+			}
+		}
+		seen[runfile.FileKey(d.File)] = true
+	}
+	return h, nil
+}

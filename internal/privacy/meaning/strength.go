@@ -1,0 +1,87 @@
+package meaning
+
+import "fmt"
+
+// The public thresholds of [Guarantee.Strength].
+//
+// Those of epsilon are the tiers of Ponomareva et al. 2023, "How to DP-fy ML", section 5.2: strong formal
+// guarantees up to 1, reasonable ones up to 10, weak to none above. NIST SP 800-226 (2025) sets no such
+// threshold.
+//
+// Delta is in no tier there. It has to be: a mechanism that publishes each record with probability delta
+// is (0, delta)-DP. So delta must be below one over the number of records, where that is public; and at most
+// 1e-5 for strong, a usual choice for tables of tens of thousands, and 1e-3 for reasonable, which even in a
+// table of a thousand records gives away one on average.
+const (
+	StrongEpsilon     = 1
+	ReasonableEpsilon = 10
+	StrongDelta       = 1e-5
+	ReasonableDelta   = 1e-3
+)
+
+// Source names where the tiers of epsilon come from.
+const Source = "tiers of Ponomareva et al. 2023, How to DP-fy ML; the limits of delta are ours"
+
+// The words for it.
+const (
+	Strong     = "strong"
+	Reasonable = "reasonable"
+	Weak       = "weak"
+)
+
+// Guarantee is an (epsilon, delta), and what is public about whom it protects.
+type Guarantee struct {
+	Epsilon, Delta float64
+	// Records is the public number of privacy units, 0 where it is not known.
+	Records int
+}
+
+// Strength is the word that suits both epsilon and delta.
+func (g Guarantee) Strength() string {
+	switch {
+	case g.Epsilon > ReasonableEpsilon || g.Delta > ReasonableDelta || g.aboveOne():
+		return Weak
+	case g.Epsilon > StrongEpsilon || g.Delta > StrongDelta:
+		return Reasonable
+	default:
+		return Strong
+	}
+}
+
+// Why says which figure decides the word.
+func (g Guarantee) Why() string {
+	switch {
+	case g.Epsilon > ReasonableEpsilon:
+		return fmt.Sprintf("epsilon is above %d", ReasonableEpsilon)
+	case g.aboveOne():
+		return "delta is above 1 over the number of records"
+	case g.Delta > ReasonableDelta:
+		return fmt.Sprintf("delta is above %g", ReasonableDelta)
+	case g.Epsilon > StrongEpsilon:
+		return fmt.Sprintf("epsilon is above %d and at most %d", StrongEpsilon, ReasonableEpsilon)
+	case g.Delta > StrongDelta:
+		return fmt.Sprintf("delta is above %g", StrongDelta)
+	default:
+		return fmt.Sprintf("epsilon is at most %d and delta at most %g", StrongEpsilon, StrongDelta)
+	}
+}
+
+// aboveOne tells whether a mechanism that gives away more than one record on average would pass.
+func (g Guarantee) aboveOne() bool { return g.Records > 0 && g.Delta > 1/float64(g.Records) }
+
+// Warnings are sentences about what is unusual, for the start of a run, its report and its certificate.
+func (g Guarantee) Warnings() (all []string) {
+	if g.Epsilon > ReasonableEpsilon {
+		all = append(all, fmt.Sprintf("Epsilon is %g, above %d: this is weak to no formal protection (%s).", g.Epsilon,
+			ReasonableEpsilon, Source))
+	}
+	switch {
+	case g.aboveOne():
+		all = append(all, fmt.Sprintf("Delta is %g, above 1/%d, one over the public number of records: giving away "+
+			"whole records at random would be within this guarantee.", g.Delta, g.Records))
+	case g.Records == 0 && g.Delta > StrongDelta:
+		all = append(all, fmt.Sprintf("Delta is %g, and no public number of records is known to compare it with; it "+
+			"should be well below one over that number.", g.Delta))
+	}
+	return all
+}

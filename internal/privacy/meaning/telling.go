@@ -1,0 +1,114 @@
+package meaning
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
+
+// Telling is how often the best guess is right at which of two neighbouring datasets something was released
+// from, one of them drawn by a fair coin: (1 + V)/2, with V the total variation distance of the two
+// distributions of what is released. Nobody who sees the release does better, whatever else is known.
+type Telling struct {
+	Chance float64 `json:"chance"`
+	// By names the proof: gdp, pld, pure, or budget where all that is used is an (epsilon, delta).
+	By string `json:"by"`
+	// Exact is true of Gaussian noise alone: the best guess is right that often, and no less.
+	Exact bool `json:"exact"`
+	// OfBudget is what follows from (epsilon, delta) alone, for any mechanism.
+	OfBudget float64 `json:"of_budget"`
+}
+
+// ByBudget is the name of the proof that uses an (epsilon, delta) and nothing else.
+const ByBudget = "budget"
+
+// Tell computes the chance for releases that are known, with their noise and number taken as given. Releases
+// that compose to mu Gaussian DP have Phi(mu/2); of others it is computed from their privacy loss distribution.
+// Where the bound of their pure epsilon, or that of the budget (epsilon, delta), is smaller, it stands.
+func Tell(events []privacy.Event, epsilon, delta float64) (Telling, error) {
+	t := Telling{Chance: Bound(epsilon, delta), By: ByBudget, OfBudget: Bound(epsilon, delta)}
+	if len(events) == 0 {
+		return Telling{Chance: 0.5, By: privacy.AccountantPure, Exact: true, OfBudget: t.OfBudget}, nil
+	}
+	price, err := privacy.Running(events, delta)
+	if err != nil {
+		return t, fmt.Errorf("chance of telling datasets apart: %w", err)
+	}
+	if pure := price.ByAccountant[privacy.AccountantPure]; pure != nil {
+		t.consider(Bound(*pure, 0), privacy.AccountantPure)
+	}
+	distance, err := privacy.Distance(events)
+	if err != nil {
+		return t, fmt.Errorf("chance of telling datasets apart: %w", err)
+	}
+	by, gaussian := privacy.AccountantGDP, true
+	for _, e := range events {
+		if !e.IsGaussian() {
+			by, gaussian = privacy.AccountantPLD, false
+		}
+	}
+	t.consider((1+distance)/2, by)
+	t.Exact = gaussian && t.By == by
+	return t, nil
+}
+
+func (t *Telling) consider(chance float64, by string) {
+	if chance < t.Chance {
+		t.Chance, t.By = chance, by
+	}
+}
+
+// Bound is the chance that an (epsilon, delta) leaves, whatever the mechanism: (e^epsilon + delta)/(e^epsilon + 1).
+// It follows from the trade-off of the two error rates in Kairouz, Oh, Viswanath (2015), Theorem 2.1.
+func Bound(epsilon, delta float64) float64 {
+	e := math.Exp(-epsilon)
+	return (1 + delta*e) / (1 + e)
+}
+
+// Percent writes a chance; what is not certain never reads as certain.
+func Percent(chance float64) string {
+	if chance > 0.999 {
+		return "> 99.9%"
+	}
+	return fmt.Sprintf("%.1f%%", 100*chance)
+}
+
+// Sentence says all of it of a unit, such as "one record".
+func (t Telling) Sentence(unit string) string {
+	all := fmt.Sprintf("%s %s %s", Percent(t.Chance), t.Says(unit), t.Basis())
+	if assumption := t.Assumption(); assumption != "" {
+		all += " " + assumption
+	}
+	return all
+}
+
+// Says is what the chance is, as the rest of a sentence that begins with it.
+func (Telling) Says(unit string) string {
+	return fmt.Sprintf("is the most often that anybody who sees the release, and knows everything else, is right "+
+		"about whether %s was in the data, where a fair coin decided it; guessing alone is right in 50%%.", unit)
+}
+
+// Basis says how the chance was computed, and what it takes for granted.
+func (t Telling) Basis() string {
+	switch {
+	case t.By == ByBudget:
+		return "This follows from epsilon and delta alone, whatever was released."
+	case t.Exact:
+		return "Computed from the exact trade-off function of the Gaussian noise of all that was released."
+	case t.By == privacy.AccountantPLD:
+		return "An upper bound: the total variation distance of all that was released, from its privacy loss " +
+			"distribution."
+	default:
+		return "An upper bound: all that was released, by the sum of its epsilons."
+	}
+}
+
+// Assumption is what a chance takes for granted; empty of one that follows from the budget.
+func (t Telling) Assumption() string {
+	if t.By == ByBudget {
+		return ""
+	}
+	return fmt.Sprintf("It takes the releases that the ledger lists, and their noise, as given; ahead of time, "+
+		"from epsilon and delta alone, the bound is %s.", Percent(t.OfBudget))
+}

@@ -1,0 +1,170 @@
+package report
+
+import (
+	"bytes"
+	"html"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/certificate"
+	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+func verdictOf(t *testing.T, p Page) Verdict {
+	t.Helper()
+	return p.verdict(explained(t, p))
+}
+
+func TestVerdicts(t *testing.T) {
+	c, _ := example(t)
+	coin, weak := c, c
+	coin.Votes = certificate.VotesCoin
+	weak.Delta = 0.1
+	column := func(score float64) evaluate.ColumnQuality {
+		return evaluate.ColumnQuality{Shape: evaluate.Shape{Column: "a", Score: &score}}
+	}
+	pair := func(score float64) evaluate.PairTrend { return evaluate.PairTrend{Score: &score} }
+	between := &evaluate.Baselines{Independent: evaluate.Scores{Pairs: some(0.8)},
+		Real: &evaluate.Scores{Columns: some(0.9), Pairs: some(0.98)}}
+	models := func(a *evaluate.Ranking, b float64) []evaluate.ModelUtility {
+		return []evaluate.ModelUtility{{Model: "m", A: a, B: &evaluate.Ranking{AUROC: b}}}
+	}
+	for _, v := range []struct {
+		name     string
+		page     Page
+		fit, not string
+	}{
+		{"nothing compared", Page{Certificate: c}, "no use was measured here",
+			"before they are checked on real rows, nor ever"},
+		{"coins", Page{Certificate: coin, Evaluation: &evaluate.Evaluation{
+			Columns: []evaluate.ColumnQuality{column(1)}}},
+			"Fit for comparison alone", "Not fit for any analysis"},
+		{"weak", Page{Certificate: weak}, "trying out software", "the protection is weak"},
+		{"columns as good as real ones", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Columns: []evaluate.ColumnQuality{column(0.88)}, Baselines: between}},
+			"Fit for shares and averages", "Not fit for findings that nobody checks"},
+		{"columns without a baseline", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Columns: []evaluate.ColumnQuality{column(0.88)}}}, "nothing else", "Not fit for shares and averages"},
+		{"one bad column", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Columns: []evaluate.ColumnQuality{column(1), column(1), column(1), column(1), column(0.79)}}},
+			"nothing else", "Not fit for shares and averages"},
+		{"pairs like independent columns", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Pairs: []evaluate.PairTrend{pair(0.81)}, Baselines: between}},
+			"nothing else", "Not fit for how two columns"},
+		{"pairs like real rows", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Pairs: []evaluate.PairTrend{pair(0.95)}, Baselines: between}},
+			"Fit for how two columns go together", "nor ever"},
+		{"one bad pair", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Pairs: []evaluate.PairTrend{pair(1), pair(1), pair(0.69)}}}, "nothing else", "Not fit for how two columns"},
+		{"predictions near real ones", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Utility: models(&evaluate.Ranking{AUROC: 0.6}, 0.59)}}, "Fit for training models of the label", "nor ever"},
+		{"predictions far from real ones", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Utility: models(&evaluate.Ranking{AUROC: 0.9}, 0.75)}}, "nothing else", "Not fit for training models"},
+		{"predictions without a ceiling", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Utility: models(nil, 0.71)}}, "Fit for training models of the label", "nor ever"},
+		{"new combinations", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Unseen: &evaluate.Unseen{Rows: 0.06}}}, "nothing else", "Not fit for which values occur together"},
+		{"images", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Images: &evaluate.ImageQuality{AccuracySynthetic: 0.8, AccuracyReal: 0.95}}},
+			"Fit for training models that recognize images", "nor ever"},
+	} {
+		got := verdictOf(t, v.page)
+		if !strings.Contains(got.Fit, v.fit) || !strings.Contains(got.NotFit, v.not) {
+			t.Errorf("%s: %q %q; want %q and %q", v.name, got.Fit, got.NotFit, v.fit, v.not)
+		}
+		if strings.Count(got.Fit, ". ") > 0 || !strings.HasSuffix(got.NotFit, ".") {
+			t.Errorf("%s is not two sentences: %q %q", v.name, got.Fit, got.NotFit)
+		}
+	}
+}
+
+// The page, the text and the file for programs say the same.
+func TestTheThreeFormsAgree(t *testing.T) {
+	p := fullPage(t)
+	p.About = About{Purpose: "a study", Sites: []string{"north", "south"}, Operator: "ministry", Records: 7000}
+	p.Constraints = &Constraints{Broken: []int{0, 12}}
+	p.Certificate.Notes = []string{"Epsilon is large."}
+	page := html.UnescapeString(write(t, p))
+	text := html.UnescapeString(strings.ReplaceAll(markdownOf(t, p), `\`, ""))
+	var out bytes.Buffer
+	testkit.Must(t, WriteJSON(&out, p))
+	f, err := ReadJSON(out.Bytes())
+	testkit.Must(t, err)
+	w := explained(t, p)
+	facts := []string{
+		f.Verdict.Fit, f.Verdict.NotFit, f.Strength + " protection", w.Guess.Value, w.Guess.Says, w.Guess.Basis,
+		f.About.Purpose, f.About.Operator, "north, south", "7,000", f.Constraints.Says(p.Certificate.Rows),
+		"Epsilon is large.", misleads,
+	}
+	if len(f.Verdict.Rules) < 4 {
+		t.Errorf("the verdict has %d rules", len(f.Verdict.Rules))
+	}
+	for _, r := range f.Verdict.Rules {
+		facts = append(facts, r.Use, r.Figure, r.Needs)
+	}
+	for _, table := range measurements(f.Evaluation) {
+		facts = append(facts, table.Name, table.Says)
+		for _, row := range table.Rows {
+			facts = append(facts, row...)
+		}
+	}
+	for _, fact := range facts {
+		if fact == "" {
+			continue
+		}
+		if !strings.Contains(page, fact) {
+			t.Errorf("the page lacks %q", fact)
+		}
+		if !strings.Contains(text, fact) {
+			t.Errorf("the text lacks %q", fact)
+		}
+	}
+}
+
+// Without real rows the strongest pairs of the synthetic ones are listed, in all three forms.
+func TestStrongestPairs(t *testing.T) {
+	c, _ := example(t)
+	pairs := []evaluate.PairTrend{
+		{Columns: [2]string{"a", "b"}, Real: some(0.2), Synthetic: some(-0.2)},
+		{Columns: [2]string{"c", "d"},
+			Association: &evaluate.Association{Measure: evaluate.CorrelationRatio, Synthetic: 0.7}},
+		{Columns: [2]string{"a", "constant"}},
+	}
+	table := strongest(pairs)
+	if len(table.Rows) != 2 || table.Rows[0][0] != "c, d" || table.Rows[1][2] != "−0.20" {
+		t.Fatalf("the rows are %q", table.Rows)
+	}
+	p := Page{Certificate: c, Pairs: pairs}
+	page, text := write(t, p), markdownOf(t, p)
+	for _, row := range table.Rows {
+		for _, cell := range row {
+			if !strings.Contains(page, cell) || !strings.Contains(text, cell) {
+				t.Errorf("%q is not in the page or not in the text", cell)
+			}
+		}
+	}
+	if strings.Contains(page, "NOT PRIVATE") {
+		t.Error("a page of synthetic rows alone is marked")
+	}
+}
+
+func TestWorstPairsComeFirst(t *testing.T) {
+	pairs := worstPairs(evaluation())
+	if got := pairs.Rows[0]; got[0] != "creatinine, year" || got[2] != "+0.25" {
+		t.Errorf("the first pair is %q", got)
+	}
+	if got := pairs.Rows[1]; got[1] != "Cramér's V" || got[2] != "0.41" || got[3] != "0.17" {
+		t.Errorf("the second pair is %q", got)
+	}
+}
+
+// One point is no chart.
+func TestOnePointIsASentence(t *testing.T) {
+	c, rounds := example(t)
+	page := write(t, Page{Certificate: c, Rounds: rounds[1:2]})
+	if strings.Contains(page, "<figure") || !strings.Contains(page, "There was one answer, and it spent epsilon") ||
+		!strings.Contains(page, "over 1 round") {
+		t.Error("one round has a chart, or no sentence")
+	}
+}

@@ -1,0 +1,45 @@
+package runfile
+
+import (
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Protection is what the run asks for, with what is public about whom it protects.
+func (p Privacy) Protection() meaning.Guarantee {
+	return meaning.Guarantee{Epsilon: p.Epsilon, Delta: p.Delta, Records: p.Records}
+}
+
+// Warnings are sentences about what the run may do and hardly anybody wants. They depend on the run.yaml and the
+// schema alone.
+func (s *Spec) Warnings(schema *partition.Schema) []string {
+	return append(s.Privacy.Protection().Warnings(), s.UnitWarnings(schema)...)
+}
+
+// UnitWarnings are those of [Spec.Warnings] about whom the run protects.
+func (s *Spec) UnitWarnings(schema *partition.Schema) []string {
+	at := schema.UnitColumn()
+	if at < 0 || s.Privacy.Unit != partition.UnitRecord {
+		return nil
+	}
+	name := schema.Columns[at].Name
+	return []string{fmt.Sprintf("The schema has a column of role unit, %q, and the run protects single records: "+
+		"whoever has k of them is protected by k times epsilon. privacy.unit: %s protects all of them together.",
+		name, name)}
+}
+
+// SiteNames are the sites that the run.yaml names: those of a local run, or the members of a masked one.
+func (s *Spec) SiteNames() (names []string) {
+	for _, m := range s.Aggregation.Members {
+		names = append(names, m.Site)
+	}
+	if len(names) > 0 {
+		return names
+	}
+	for _, d := range s.Data {
+		names = append(names, d.Site)
+	}
+	return names
+}

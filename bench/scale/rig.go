@@ -40,8 +40,9 @@ func newWorkshop(ctx context.Context, dir string, nodes int) (*workshop, error) 
 	}
 	w := &workshop{dir: dir, self: self, aggregator: filepath.Join(dir, "bin-aggregator"),
 		certs: filepath.Join(dir, "certs")}
-	build := exec.CommandContext(ctx, "go", "build", "-o", w.aggregator,
-		"github.com/conclave-dp/conclave/cmd/aggregator")
+	// go run keeps what it has linked, and go build links again each time.
+	build := exec.CommandContext(ctx, "go", "run", "-exec", "cp",
+		"github.com/conclave-dp/conclave/cmd/aggregator", w.aggregator)
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the aggregator: %w: %s", err, out)
 	}

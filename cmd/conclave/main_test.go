@@ -41,8 +41,10 @@ func TestScripts(t *testing.T) {
 	example, err := filepath.Abs(filepath.Join("..", "..", "examples", "flchain"))
 	testkit.Must(t, err)
 	t.Run("an interrupted report", func(t *testing.T) { interruptedReport(t, finished(), example) })
+	scripts, err := filepath.Abs(filepath.Join("testdata", "script"))
+	testkit.Must(t, err)
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("testdata", "script"),
+		Dir:                 scripts, // call changes the folder of the process
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
@@ -63,6 +65,7 @@ func TestScripts(t *testing.T) {
 			"finished": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(os.CopyFS(ts.MkAbs(args[0]), os.DirFS(finished())))
 			},
+			"call":    call,
 			"edit":    edit,
 			"rechain": rechain,
 			"fields":  fields,

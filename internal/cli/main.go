@@ -37,11 +37,11 @@ func Interrupted(ctx context.Context, err error, say string) error {
 }
 
 // Main runs the program with the arguments of the process, and ends the process.
-func Main(root *cobra.Command) { os.Exit(run(root)) }
+func Main(root *cobra.Command) { os.Exit(Run(root)) }
 
-// run ends the context of the commands at SIGINT and SIGTERM, and returns the
-// exit code. A second signal ends the process at once.
-func run(root *cobra.Command) int {
+// Run is the program with the arguments that root was given, or those of the process, and returns its exit code.
+// SIGINT and SIGTERM end the context of the commands. A second signal ends the process at once.
+func Run(root *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)

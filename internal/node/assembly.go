@@ -3,20 +3,17 @@ package node
 import (
 	"encoding/hex"
 	"fmt"
-	"regexp"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // maxRoundBytes bounds a round put together from its parts; an aggregator takes
 // no larger one from a student.
 const maxRoundBytes = 64 << 20
-
-// runRule holds for the names of runs, which become names of files here.
-var runRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // received is a whole round.
 type received struct {
@@ -70,10 +67,8 @@ func (a *assembly) add(p *conclavev1.RoundPart) (*received, error) {
 
 func (a *assembly) take(p *conclavev1.RoundPart) (*received, error) {
 	switch {
-	case !runRule.MatchString(p.Run):
-		return nil, fmt.Errorf("the run's name has %d bytes and is none; "+
-			"a name has 1 to 128 letters, digits, dots, dashes or underscores and starts with a letter or digit",
-			len(p.Run))
+	case !runspec.IsName(p.Run):
+		return nil, fmt.Errorf("the run's name has %d bytes and is none; "+runspec.NameRule, len(p.Run))
 	case p.Run != a.run || p.Round != a.round || p.Part != a.next || p.Parts != a.parts || p.Part >= p.Parts:
 		return nil, fmt.Errorf("part %d of %d of round %d of run %q came out of order; "+
 			"ask the round again from its first part", p.Part, p.Parts, p.Round, p.Run)

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -38,12 +39,9 @@ type task struct {
 	wanted   context.Context // of a round, until it is withdrawn; nil of others
 }
 
-// longestRun is the longest name of a run; see runRule.
-const longestRun = 128
-
 // bytes are those that came down the stream for it. A name is counted where it can be none: it is kept to be refused.
 func (t task) bytes() int {
-	n := len(t.spec.raw) + max(0, len(t.run)-longestRun) + proto.Size(t.masked) + proto.Size(t.permit) +
+	n := len(t.spec.raw) + max(0, len(t.run)-runspec.LongestName) + proto.Size(t.masked) + proto.Size(t.permit) +
 		proto.Size(t.opens) + proto.Size(t.sign)
 	if t.question != nil {
 		n += t.question.bytes

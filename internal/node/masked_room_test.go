@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/messages"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -28,7 +29,7 @@ func TestWhatWaitsOfMaskedRoundsIsCounted(t *testing.T) {
 		"an agreement": opening("r", 0, &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Agreement{
 			Agreement: &conclavev1.Agreement{Tags: [][]byte{[]byte(text)}}}}, 1),
 		"a permit": {permit: &conclavev1.Permit{Kind: text}},
-		"a name":   {run: text + strings.Repeat("x", longestRun)},
+		"a name":   {run: text + strings.Repeat("x", runspec.LongestName)},
 	} {
 		in := newInbox()
 		var err error

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -41,7 +42,7 @@ func (n *Node) end(runs []string) error {
 	}
 	for _, run := range runs {
 		n.masks.over(run)
-		if !runRule.MatchString(run) { // it would be part of a path, and nothing is kept of it
+		if !runspec.IsName(run) { // it would be part of a path, and nothing is kept of it
 			continue
 		}
 		if err := question.RemoveRun(n.cfg.State, run); err != nil { // it costs room on the disk, and no more

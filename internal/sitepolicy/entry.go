@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
 // The types of entries.
@@ -175,7 +176,7 @@ func (e Entry) validate() error {
 	switch {
 	case e.Accepted != nil && (e.Accepted.Seq == 0 || !isSHA256(e.Accepted.Hash)):
 		return errors.New("what was accepted is no entry of a ledger")
-	case e.Requester != "" && (e.Type != EntryRun || !runRule.MatchString(e.Requester)):
+	case e.Requester != "" && (e.Type != EntryRun || !runspec.IsName(e.Requester)):
 		return fmt.Errorf("requester of an entry of type %s", e.Type)
 	case e.SpecSHA256 != "" && !isSHA256(e.SpecSHA256), e.Question != "" && !isSHA256(e.Question):
 		return errors.New("a digest is none")

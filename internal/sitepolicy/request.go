@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -72,14 +71,12 @@ type Request struct {
 	Charges []privacy.Event
 }
 
-var runRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-
 // validate checks what is written into the ledger.
 func (t Request) validate() error {
 	switch {
-	case !runRule.MatchString(t.Run):
+	case !runspec.IsName(t.Run):
 		return errors.New("the run has no name")
-	case t.Requester != "" && !runRule.MatchString(t.Requester):
+	case t.Requester != "" && !runspec.IsName(t.Requester):
 		return errors.New("who asks has no name")
 	case !isSHA256(t.SpecSHA256) || !isSHA256(t.Question):
 		return errors.New("a digest is none")

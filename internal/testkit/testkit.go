@@ -3,6 +3,7 @@
 //
 // A test that imports it takes the same seed for its property tests in every run, or
 // that of RAPID_SEED; see Seed. The command .ci/new-seeds draws one for all property tests.
+// It also collects garbage more seldom than programs do, unless GOGC is set.
 package testkit
 
 import (

@@ -66,6 +66,7 @@ func serveEtcd(ctx context.Context, folder, at, cluster string) error {
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	c.TickMs, c.ElectionMs = 50, 500
+	c.UnsafeNoFsync = true // processes are killed, machines are not: what was written stays
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(os.Stderr),
 		zapcore.ErrorLevel)
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(core))

@@ -281,10 +281,15 @@ func (w *world) awaitRejections(t testing.TB, before map[string]float64, kind st
 
 // heap is what the process holds when all that is not needed is gone.
 func heap() (bytes int64, goroutines int) {
-	var m runtime.MemStats
-	for range 3 {
+	for range 2 { // what is kept for use again goes with the third collection
 		runtime.GC()
 	}
+	return collected()
+}
+
+func collected() (bytes int64, goroutines int) {
+	runtime.GC()
+	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc), runtime.NumGoroutine()
 }
@@ -294,7 +299,7 @@ func settled() (bytes int64, goroutines int) {
 	bytes, goroutines = heap()
 	for range 6 {
 		time.Sleep(50 * time.Millisecond)
-		b, g := heap()
+		b, g := collected()
 		bytes, goroutines = min(bytes, b), min(goroutines, g)
 	}
 	return bytes, goroutines

@@ -32,14 +32,11 @@ const (
 // pipelinePattern is what a pipeline may call itself: a label, which lists and logs show.
 var pipelinePattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-
 // CheckName refuses what cannot name a run, a node or a worker: such names become part of etcd
 // keys and of log lines.
 func CheckName(what, name string) error {
-	if !namePattern.MatchString(name) {
-		return fault.Invalidf("%s %q: a name has 1 to 128 letters, digits, dots, dashes or underscores and starts "+
-			"with a letter or digit", what, fault.Word(name))
+	if !runspec.IsName(name) {
+		return fault.Invalidf("%s %q: "+runspec.NameRule, what, fault.Word(name))
 	}
 	return nil
 }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"sync"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+// calling is held by who has changed the folder and the outputs of this process.
+var calling sync.Mutex
+
+// call runs conclave in this process, which takes a tenth of what it takes to start one:
+//
+//	call ARGS          it must end with code 0, or with another one after a !
+//	call CODE ARGS     with this one
+//
+// One runs at a time. The environment and the input of the script do not reach it: exec does that.
+func call(ts *testscript.TestScript, neg bool, args []string) {
+	want := -1
+	if len(args) > 0 {
+		if n, err := strconv.Atoi(args[0]); err == nil {
+			want, args = n, args[1:]
+		}
+	}
+	got, stdout, stderr := called(ts.MkAbs("."), args)
+	_, err := io.WriteString(ts.Stdout(), stdout)
+	ts.Check(err)
+	_, err = io.WriteString(ts.Stderr(), stderr)
+	ts.Check(err)
+	switch {
+	case want >= 0 && got != want:
+		ts.Fatalf("it ended with code %d, want %d", got, want)
+	case want < 0 && (got != 0) != neg:
+		ts.Fatalf("it ended with code %d", got)
+	}
+}
+
+// called is the exit code of conclave in a folder, and what it wrote.
+func called(folder string, args []string) (code int, stdout, stderr string) {
+	calling.Lock()
+	defer calling.Unlock()
+	here := testkit.Value(os.Getwd())
+	must(os.Chdir(folder))
+	readOut, readErr := redirected(&os.Stdout), redirected(&os.Stderr)
+	c := command()
+	c.SetArgs(append([]string{}, args...)) // nil would be those of the process
+	code = cli.Run(c)
+	stdout, stderr = readOut(), readErr()
+	must(os.Chdir(here))
+	return code, stdout, stderr
+}
+
+// redirected puts a file in the place of an output until read is called, which returns what was written to it.
+func redirected(output **os.File) (read func() string) {
+	before, file := *output, testkit.Value(os.CreateTemp("", "called"))
+	must(os.Remove(file.Name()))
+	*output = file
+	return func() string {
+		*output = before
+		defer file.Close()
+		testkit.Value(file.Seek(0, io.SeekStart))
+		return string(testkit.Value(io.ReadAll(file)))
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,15 @@
+package runspec
+
+import "regexp"
+
+// LongestName is how many bytes a name may have.
+const LongestName = 128
+
+// NameRule says what IsName takes.
+const NameRule = "a name has 1 to 128 letters, digits, dots, dashes or underscores and starts with a letter or digit"
+
+var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// IsName says whether a text can name a run, a node, a worker or a student. Such names become part of etcd's
+// keys, of log lines and of names of files.
+func IsName(text string) bool { return name.MatchString(text) }

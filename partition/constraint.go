@@ -50,12 +50,18 @@ func (s *Schema) Broken(cells []float64) int {
 // Settle moves a row as the constraints that it breaks say, and returns a fault where it breaks one
 // all the same.
 func (s *Schema) Settle(cells []float64) *CellFault {
+	s.Move(cells, false)
+	return brokenFault(s.Broken(cells))
+}
+
+// Move moves a row as the constraints that it breaks say. All of them do as if they had `broken: move`, where
+// that says where to, if always is set: a row that was drawn is nobody's.
+func (s *Schema) Move(cells []float64, always bool) {
 	for i := range s.constraints {
-		if c := &s.constraints[i]; c.move && c.breaks(cells) {
+		if c := &s.constraints[i]; (c.move || always) && c.breaks(cells) {
 			c.moved(cells)
 		}
 	}
-	return brokenFault(s.Broken(cells))
 }
 
 // brokenFault is the fault of a row that breaks a constraint, nil for number 0.
@@ -114,7 +120,11 @@ func (r *implies) breaks(cells []float64) bool {
 	return r.then == nil || !r.then.has(cells[r.then.column])
 }
 
-func (r *implies) moved(cells []float64) { cells[r.then.column] = r.then.any[0].lo }
+func (r *implies) moved(cells []float64) {
+	if r.then != nil {
+		cells[r.then.column] = r.then.any[0].lo
+	}
+}
 
 func (*implies) best(_ int, lo, _ float64) float64 { return lo }
 

@@ -70,7 +70,7 @@ func load(s *pipeline.SavedModel) (pipeline.Model, error) {
 // patience is how many rows are drawn for one that meets the conditions.
 const patience = 100_000
 
-// Sample draws rows until enough meet all conditions, which may be on any column.
+// Sample draws rows until enough meet all conditions, which may be on any column, and the schema's constraints.
 func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*partition.Table, error) {
 	columns, meets := make([]int, len(where)), make([]func(float64) bool, len(where))
 	for i, c := range where {
@@ -96,7 +96,7 @@ func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*p
 		if err != nil {
 			return nil, err
 		}
-		asked := true
+		asked := m.schema.Broken(row) == 0
 		for i, column := range columns {
 			asked = asked && meets[i](row[column])
 		}

@@ -19,6 +19,7 @@ const EmptyNumber = 0.5
 type Generator struct {
 	Net   *nn.Network
 	spec  GeneratorSpec
+	of    *encode.Encoder
 	width int
 	heads *output.Heads
 	warp  *warp // nil for none
@@ -35,7 +36,7 @@ func NewGenerator(e *encode.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Gener
 	if err := spec.Check(e); err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
 	}
-	g := &Generator{spec: spec, width: e.Width()}
+	g := &Generator{spec: spec, of: e, width: e.Width()}
 	for _, h := range e.Heads() {
 		if h.Kind == encode.HeadMissing {
 			g.empties = append(g.empties, [2]int{h.Offset, h.Offset - 1})
@@ -78,7 +79,9 @@ func (g *Generator) Width() int { return g.width }
 
 // With returns a generator that shares everything but the network.
 func (g *Generator) With(net *nn.Network) *Generator {
-	return &Generator{Net: net, spec: g.spec, width: g.width, heads: g.heads, warp: g.warp, empties: g.empties}
+	other := *g
+	other.Net, other.input, other.raw = net, nil, nil
+	return &other
 }
 
 // Sample draws one record for each class into dst, shape [len(classes), Width],

@@ -17,9 +17,9 @@ const MaxRows = 10_000_000
 // post-processing and costs nothing.
 type Model interface {
 	Schema() *partition.Schema
-	// Sample draws a table of so many rows that meet all conditions. A unit column gets a made-up
-	// unit in each row; see [partition.Column.MadeUpUnit]. Every model takes a class of the label
-	// as a condition; the error matches [ErrCondition] for one that it does not take.
+	// Sample draws a table of so many rows that meet all conditions and break no constraint of the schema. A unit
+	// column gets a made-up unit in each row; see [partition.Column.MadeUpUnit]. Every model takes a class of the
+	// label as a condition; the error matches [ErrCondition] for one that it does not take.
 	Sample(rows int, where []Condition, rng *rand.Rand) (*partition.Table, error)
 	// Save writes the model's folder, by [SaveModel].
 	Save(dir string) error

@@ -133,7 +133,6 @@ func (m *NetworkModel) sample(rows, class int, rng *rand.Rand) (*partition.Table
 	}
 	table := partition.NewTable(m.schema)
 	const batch = 1024
-	x := make([]float32, batch*m.Generator.width)
 	classes := make([]int, batch)
 	for done := 0; done < rows; done += batch {
 		n := min(batch, rows-done)
@@ -142,7 +141,10 @@ func (m *NetworkModel) sample(rows, class int, rng *rand.Rand) (*partition.Table
 				classes[i] = draw(m.Shares, rng)
 			}
 		}
-		m.Generator.Sample(x[:n*m.Generator.width], classes[:n], rng)
+		x, err := m.Generator.Records(classes[:n], rng)
+		if err != nil {
+			return nil, err
+		}
 		if err := decode(table, m.encoder, x, classes[:n]); err != nil {
 			return nil, err
 		}
@@ -169,18 +171,21 @@ func (e noSuchClass) Error() string { return "no such class: " + string(e) }
 
 func (noSuchClass) Is(target error) bool { return target == ErrCondition }
 
-// Records draws an encoded record of each class, shape [len(classes), width].
-func (m *NetworkModel) Records(classes []int, rng *rand.Rand) []float32 {
+// Records draws an encoded record of each class; see [Generator.Records].
+func (m *NetworkModel) Records(classes []int, rng *rand.Rand) ([]float32, error) {
 	return m.Generator.Records(classes, rng)
 }
 
-// Records draws an encoded record of each class, shape [len(classes), Width].
-func (g *Generator) Records(classes []int, rng *rand.Rand) []float32 {
-	const batch = 1024
-	x := make([]float32, len(classes)*g.width)
-	for from := 0; from < len(classes); from += batch {
-		to := min(len(classes), from+batch)
-		g.Sample(x[from*g.width:to*g.width], classes[from:to], rng)
-	}
-	return x
+// Records draws an encoded record of each class, shape [len(classes), Width], none of which breaks a constraint of
+// the schema.
+func (g *Generator) Records(classes []int, rng *rand.Rand) ([]float32, error) {
+	return keep(g.of, classes, func(classes []int) ([]float32, error) {
+		const batch = 1024
+		x := make([]float32, len(classes)*g.width)
+		for from := 0; from < len(classes); from += batch {
+			to := min(len(classes), from+batch)
+			g.Sample(x[from*g.width:to*g.width], classes[from:to], rng)
+		}
+		return x, nil
+	})
 }

@@ -38,8 +38,6 @@ type Pipeline struct {
 	Teachers bool
 	// TablesOnly marks a pipeline that does not make images.
 	TablesOnly bool
-	// Constraints marks a pipeline whose models draw no row that breaks a constraint of the schema.
-	Constraints bool
 	// NoDiscriminator says why its student has no discriminators for stages after the
 	// training; empty where it keeps some. The options then are a [Keeper].
 	NoDiscriminator string

@@ -95,14 +95,20 @@ func (s *Session) Counts(n int) []int {
 
 // encoded is a model that draws records as they are encoded: nothing is decoded in between.
 type encoded interface {
-	Records(classes []int, rng *rand.Rand) []float32
+	Records(classes []int, rng *rand.Rand) ([]float32, error)
 }
 
 // Records draws an encoded record of each class from the model, shape [len(classes), width].
 func (s *Session) Records(classes []int, rng *rand.Rand) ([]float32, error) {
 	if m, ok := s.Model.(encoded); ok {
-		return m.Records(classes, rng), nil
+		return m.Records(classes, rng)
 	}
+	// A record may lose decimals as it is encoded, and break a constraint then.
+	return keep(s.Encoder, classes, func(classes []int) ([]float32, error) { return s.sampled(classes, rng) })
+}
+
+// sampled draws the records from tables of the model.
+func (s *Session) sampled(classes []int, rng *rand.Rand) ([]float32, error) {
 	w := s.Encoder.Width()
 	x := make([]float32, len(classes)*w)
 	for class := range s.Classes {

@@ -50,7 +50,7 @@ func (s *Spec) LoadSchema() (*partition.Schema, error) {
 
 // CheckStages refuses stages, and a pipeline, that the schema does not allow, before anything is spent.
 func (s *Spec) CheckStages(schema *partition.Schema) error {
-	errs := []error{s.checkConstraints(schema)}
+	var errs []error
 	for _, stage := range pipelines.Stages {
 		if stage.Check == nil {
 			continue
@@ -78,23 +78,6 @@ func (s *Spec) checkImages(schema *partition.Schema) error {
 	case s.Evaluate.Test != "" && s.Release.Rows < 2:
 		return fmt.Errorf("%s: release.rows: %d image cannot be compared with evaluate.test; ask for at least 2",
 			s.Path, s.Release.Rows)
-	}
-	return nil
-}
-
-// checkConstraints refuses a run whose rows may break constraints of the schema, before anything is
-// spent. What stages make of rows is not what the model drew.
-func (s *Spec) checkConstraints(schema *partition.Schema) error {
-	p, _ := pipelines.Named(s.Pipeline)
-	switch {
-	case len(schema.Constraints()) == 0:
-	case !p.Constraints:
-		with := pipelines.Names(func(p pipeline.Pipeline) bool { return p.Constraints })
-		return fmt.Errorf("%s: constraints: rows of %s may break them; use %s, or remove them", s.Schema, s.Pipeline,
-			either(with))
-	case len(s.Post) > 0 || s.Weights != pipeline.NoWeights:
-		return fmt.Errorf("%s: post, weights: stages after the training may break constraints of the schema; leave "+
-			"them out, or remove the constraints", s.Path)
 	}
 	return nil
 }

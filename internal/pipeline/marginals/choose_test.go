@@ -1,10 +1,12 @@
 package marginals
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline/marginals/tree"
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // A column that follows from another is found in nearly every draw of the noise: where it is not, a ninth of
@@ -42,6 +44,43 @@ func TestColumnsThatFollowAreFound(t *testing.T) {
 		}
 		if found < c.from || found > c.upTo {
 			t.Errorf("%s: found in %d of 200 draws, want %d to %d", name, found, c.from, c.upTo)
+		}
+	}
+}
+
+// Where noise leaves no room for tables of all pairs, the label is what is looked at, and the rows keep how a number
+// goes with it. With more records all pairs are looked at.
+func TestFewRecordsAreAskedForTheLabel(t *testing.T) {
+	schema := "label: y\ncolumns:\n"
+	for i := range 12 {
+		schema += fmt.Sprintf("  - {name: x%d, kind: continuous, lower: 0, upper: 1}\n", i)
+	}
+	schema += "  - {name: y, kind: continuous, lower: 0, upper: 1}\n"
+	for _, c := range []struct{ records, pairs int }{{500, 12}, {6000, 78}} {
+		rng := rand.New(rand.NewPCG(3, 3))
+		var rows [][]float64
+		for range c.records {
+			row := make([]float64, 13)
+			for i := range row {
+				row[i] = rng.Float64()
+			}
+			row[5] = row[12] // the label
+			rows = append(rows, row)
+		}
+		s, _ := learnedBy(t, schema, rows, 1)
+		if n := len(s.grid(s.fineColumns()).pairs); n != c.pairs {
+			t.Errorf("%d pairs of %d records are looked at, want %d", n, c.records, c.pairs)
+		}
+		table, err := s.model.Sample(5000, nil, rand.New(rand.NewPCG(1, 5)))
+		testkit.Must(t, err)
+		same := 0
+		for i := range table.Len() {
+			if row := table.Cells(i); row[5] < 0.5 == (row[12] < 0.5) {
+				same++
+			}
+		}
+		if share := float64(same) / 5000; share < 0.75 {
+			t.Errorf("of %d records: the number and the label are in the same half in %.2f of the rows", c.records, share)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package marginals
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/conclave-dp/conclave/internal/pipeline/marginals/tree"
 )
@@ -14,6 +15,8 @@ type grid struct {
 	scouted, columns []cells
 	large, of        [][]int // by column, the cell of each fine one
 	signs            []signs // of a wide table's columns; nil of another
+	// few marks records that are so few that only the pairs with the label are looked at.
+	few bool
 }
 
 func (s *student) grid(fine []fineColumn) (g grid) {
@@ -26,6 +29,10 @@ func (s *student) grid(fine []fineColumn) (g grid) {
 	if s.t.isWide(widest) {
 		s.wideGrid(&g, fine, records, noise(len(g.pairs)+len(s.t.halved(widest))))
 		return g
+	}
+	if label := s.t.labelPlace(); label >= 0 && records/noise(len(g.pairs)) < leastCells*leastCells {
+		g.few = true
+		g.pairs = slices.DeleteFunc(g.pairs, func(p [2]int) bool { return p[0] != label && p[1] != label })
 	}
 	all, few := noise(len(g.pairs)), noise(min(len(g.pairs), 2*len(fine)))
 	// With more cells the pairs' counts would be smaller than their noise.
@@ -71,6 +78,10 @@ func (s *student) wideGrid(g *grid, fine []fineColumn, records, noise float64) {
 	}
 }
 
+// leastCells is how many cells of a column noise has to leave room for, where all pairs are looked at. With fewer
+// records most pairs are lost in the noise of all of them, and so is what goes with the label.
+const leastCells = 3
+
 // scoutCells is the most cells of a column that all pairs are looked at in.
 const scoutCells = 9
 
@@ -102,7 +113,11 @@ func (s *student) question(g grid, number int) (err error) {
 	case number == 2:
 		columns, of = g.columns, s.Chosen
 	}
-	s.questions[number], err = s.t.pairsQuestion(columns, of, s.second.Sigma)
+	alone := onColumns
+	if g.few {
+		alone = onFewColumns
+	}
+	s.questions[number], err = s.t.pairsQuestion(columns, of, alone, s.second.Sigma)
 	return err
 }
 

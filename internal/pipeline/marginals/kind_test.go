@@ -137,7 +137,7 @@ func TestEveryRecordHasTheSameNorm(t *testing.T) {
 	train := trainingOf(t, schema)
 	first, err := train.columnsQuestion(4)
 	testkit.Must(t, err)
-	second, err := train.pairsQuestion(train.widest(), train.pairsOf(train.widest()), 4)
+	second, err := train.pairsQuestion(train.widest(), train.pairsOf(train.widest()), onColumns, 4)
 	testkit.Must(t, err)
 	rapid.Check(t, func(rt *rapid.T) {
 		row := []float64{
@@ -168,7 +168,7 @@ func TestEveryUnitHasTheSameWeight(t *testing.T) {
 	train := trainingOf(t, schema)
 	fine, err := train.columnsQuestion(4)
 	testkit.Must(t, err)
-	light, err := train.pairsQuestion(train.widest(), train.pairsOf(train.widest()),
+	light, err := train.pairsQuestion(train.widest(), train.pairsOf(train.widest()), onColumns,
 		plan.MostSigma/float64(leastBound))
 	testkit.Must(t, err)
 	rows := people(400)

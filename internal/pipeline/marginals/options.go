@@ -11,7 +11,6 @@ var Pipeline = pipeline.Pipeline{
 	Kinds:           kinds,
 	Model:           modelKind,
 	TablesOnly:      true,
-	Constraints:     true,
 	NoDiscriminator: "it fits tables and trains no network",
 	Words:           pipeline.Words{Answers: "counts of cells", Baseline: "noise alone"},
 }

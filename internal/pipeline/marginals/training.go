@@ -62,7 +62,7 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 func (t *training) largestQuestions(sigma float64) (second, third *asked, err error) {
 	columns := t.widest()
 	if !t.isWide(columns) {
-		second, err = t.pairsQuestion(columns, t.pairsOf(columns), sigma)
+		second, err = t.pairsQuestion(columns, t.pairsOf(columns), onColumns, sigma)
 		return second, second, err
 	}
 	even := make([]signs, len(columns))
@@ -140,8 +140,11 @@ func everyOf(from []float64, block int) (out []float64) {
 }
 
 // onColumns is the share of the squared weight of the second sum, and of the third, that is on columns;
-// the rest is on pairs.
-const onColumns = 0.1
+// the rest is on pairs. onFewColumns is that where records are few: noise of the first sum hides the columns.
+const (
+	onColumns    = 0.1
+	onFewColumns = 0.4
+)
 
 // labelPlace is that of the label among the columns, -1 without one.
 func (t *training) labelPlace() int {
@@ -178,8 +181,8 @@ func (t *training) arePairs(of [][2]int) bool {
 
 // pairsQuestion asks for every column by itself and for pairs of them. Smaller tables get more
 // weight: they are what larger ones are checked by.
-func (t *training) pairsQuestion(columns []cells, of [][2]int, sigma float64) (*asked, error) {
-	return (&asked{columns: columns}).pairs(len(columns), onColumns, of, nil, sigma)
+func (t *training) pairsQuestion(columns []cells, of [][2]int, alone, sigma float64) (*asked, error) {
+	return (&asked{columns: columns}).pairs(len(columns), alone, of, nil, sigma)
 }
 
 // wideQuestion asks for every column by itself, and how each goes with the label.

@@ -122,8 +122,11 @@ func (b *boosted) candidates(o *StageOptions) (err error) {
 		of := classes[i*n/generators : (i+1)*n/generators]
 		var x []float32
 		if i > 0 {
-			x = b.s.Pairs[i-1].Generator.Records(of, rng)
-		} else if x, err = b.s.Records(of, rng); err != nil {
+			x, err = b.s.Pairs[i-1].Generator.Records(of, rng)
+		} else {
+			x, err = b.s.Records(of, rng)
+		}
+		if err != nil {
 			return err
 		}
 		b.pool.X = append(b.pool.X, x...)

@@ -74,11 +74,14 @@ func cluster(t *testing.T, lines string) (spec *runfile.Spec, out string) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	rng := rand.New(rand.NewPCG(1, 2))
 	var rows strings.Builder
-	rows.WriteString("age,kind,label\n")
+	rows.WriteString("age,since,kind,label\n")
 	for range 300 {
 		label := rng.IntN(2)
-		age, kind := 20+40*float64(label)+20*rng.Float64(), "xyz"[rng.IntN(3)]
-		fmt.Fprintf(&rows, "%.2f,%c,%d\n", age, kind, label)
+		age, kind := 20+40*float64(label)+20*rng.Float64(), "yz"[rng.IntN(2)]
+		if label == 1 {
+			kind = "xy"[rng.IntN(2)]
+		}
+		fmt.Fprintf(&rows, "%.2f,%d,%c,%d\n", age, int(age*rng.Float64()), kind, label)
 	}
 	for name, text := range map[string]string{
 		"schema.yaml": tableSchema, "rows.csv": rows.String(),

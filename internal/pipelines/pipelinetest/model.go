@@ -15,7 +15,7 @@ import (
 )
 
 // checkModel wants the model that a run saved to be found by its kind, to draw the same rows for
-// the same seed, to take a class as a condition, and to be saved as it was.
+// the same seed, to take a class as a condition, to draw no row that breaks a constraint, and to be saved as it was.
 func (s *suite) checkModel(t *testing.T, dir string, schema *partition.Schema) {
 	t.Helper()
 	m, err := pipelines.LoadModel(dir)
@@ -58,6 +58,11 @@ func sampled(t *testing.T, m pipeline.Model, where []pipeline.Condition, seed ui
 	t.Helper()
 	table, err := m.Sample(samples, where, rand.New(rand.NewPCG(seed, 0)))
 	testkit.Must(t, err)
+	for i := range table.Len() {
+		if broken := m.Schema().Broken(table.Cells(i)); broken > 0 {
+			t.Errorf("row %d breaks constraint %d", i, broken)
+		}
+	}
 	var b bytes.Buffer
 	testkit.Must(t, tabular.WriteCSV(&b, table))
 	return b.Bytes()

@@ -43,16 +43,20 @@ type suite struct {
 	small string
 }
 
-// The table and the images that runs of the suite learn.
-const (
-	tableSchema = `name: suite
+// tableSchema is of the table that runs of the suite learn. Its constraints are of all sorts that rows are drawn by:
+// some say where to move a row, some do not.
+const tableSchema = `name: suite
 label: label
 columns:
   - {name: age, kind: continuous, lower: 0, upper: 100}
+  - {name: since, kind: integer, lower: 0, upper: 100}
   - {name: kind, kind: categorical, categories: [x, y, z]}
   - {name: label, kind: binary}
+constraints:
+  - {at_most: [since, age]}
+  - {if: {label: 1}, then: {kind: [x, y]}, broken: move}
+  - {never: {kind: x, age: "<30"}}
 `
-)
 
 var someNode = run.Node{Dataset: "d", Site: "a", Node: "1", Teachers: 10}
 

@@ -1,0 +1,92 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+)
+
+const (
+	// patient is how often a record that breaks a constraint is drawn again before it is moved by every constraint that
+	// says where to.
+	patient = 100
+	// mostRedrawn is how often it is drawn at most.
+	mostRedrawn = 10_000
+)
+
+// keep draws a record of each class, shape [len(classes), width], none of which breaks a constraint of the schema when
+// it is decoded. A record that breaks one with `broken: move` is moved, as a node moves the rows of its site; another
+// one is drawn again, of the same class. That takes no more than the schema, so it costs no privacy.
+func keep(e *encode.Encoder, classes []int, draw func([]int) ([]float32, error)) ([]float32, error) {
+	x, err := draw(classes)
+	if err != nil || len(e.Schema().Constraints()) == 0 {
+		return x, err
+	}
+	w := e.Width()
+	left := make([]int, len(classes))
+	for i := range left {
+		left[i] = i
+	}
+	for drawn := 1; ; drawn++ {
+		broken, number := left[:0], 0
+		for _, i := range left {
+			n, err := settle(e, x[i*w:(i+1)*w], classes[i], drawn > patient)
+			if err != nil {
+				return nil, err
+			}
+			if n > 0 {
+				broken, number = append(broken, i), n
+			}
+		}
+		if left = broken; len(left) == 0 {
+			return x, nil
+		}
+		if drawn == mostRedrawn {
+			return nil, fmt.Errorf("%w: %d rows were drawn %d times each, and broke constraint %d of the schema or another "+
+				"one every time; the generator knows of no such rows: train it with a larger epsilon, or ask for others",
+				ErrCondition, len(left), drawn, number)
+		}
+		of := make([]int, len(left))
+		for j, i := range left {
+			of[j] = classes[i]
+		}
+		again, err := draw(of)
+		if err != nil {
+			return nil, err
+		}
+		for j, i := range left {
+			copy(x[i*w:(i+1)*w], again[j*w:(j+1)*w])
+		}
+	}
+}
+
+// settle moves a record by the constraints that it breaks, and returns the number of one that it breaks all the same
+// as it is decoded; 0 for none. The class of a record was asked for and stays.
+func settle(e *encode.Encoder, record []float32, class int, always bool) (broken int, err error) {
+	schema := e.Schema()
+	cells, err := e.Decode(record, class, "")
+	if err != nil {
+		return 0, err
+	}
+	if broken = schema.Broken(cells); broken == 0 {
+		return 0, nil
+	}
+	before := slices.Clone(cells)
+	if schema.Move(cells, always); schema.HasClasses() {
+		label := schema.LabelColumn()
+		cells[label] = before[label]
+	}
+	if after := schema.Broken(cells); after > 0 {
+		return after, nil
+	}
+	table := partition.NewTable(schema)
+	table.Push(cells, "")
+	copy(record, e.Encode(table).Row(0))
+	// A number may lose decimals, and be above the one that it was moved to.
+	if cells, err = e.Decode(record, class, ""); err != nil {
+		return 0, err
+	}
+	return schema.Broken(cells), nil
+}

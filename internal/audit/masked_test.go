@@ -60,8 +60,8 @@ var mutants = map[string]struct {
 	shows              View
 }{
 	"half the noise share": {"gnmax/share.go", "SetInt64(int64(honest))", "SetInt64(int64(4*honest))", ViewColluders},
-	"no masks of pairs": {"internal/masking/party.go", "\t\tif m.GetSite() != a.party.site {\n\t\t\taddMask(",
-		"\t\tif false {\n\t\t\taddMask(", ViewAnswers},
+	"no masks of pairs": {"internal/masking/party.go", "\t\tif m.GetSite() != a.party.site {\n\t\t\tmasks = append(",
+		"\t\tif false {\n\t\t\tmasks = append(", ViewAnswers},
 }
 
 // The command finds each mistake; half of the noise it overlooks once in 200 times.

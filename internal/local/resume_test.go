@@ -162,7 +162,7 @@ func TestAnInterruptedFitGoesOn(t *testing.T) {
 				return s.Of == "step" && s.Round == 10 || s.Part == "step 10 of 20"
 			})
 			before := stored(t, out)
-			if len(before) != 3 || before[2].Kind != "embedding" {
+			if len(before) != 4 || before[3].Kind != "embedding" {
 				t.Fatalf("a ledger of %d entries", len(before))
 			}
 			lost := filepath.Join(dir, "lost")

@@ -44,8 +44,9 @@ func keep(e *encode.Encoder, classes []int, draw func([]int) ([]float32, error))
 			return x, nil
 		}
 		if drawn == mostRedrawn {
-			return nil, fmt.Errorf("%w: %d rows were drawn %d times each, and broke constraint %d of the schema or another "+
-				"one every time; the generator knows of no such rows: train it with a larger epsilon, or ask for others",
+			return nil, fmt.Errorf("%w: %d rows were drawn %d times each, and broke constraint %d of the schema "+
+				"or another one every time; the generator knows of no such rows: train it with a larger epsilon, or "+
+				"ask for others",
 				ErrCondition, len(left), drawn, number)
 		}
 		of := make([]int, len(left))

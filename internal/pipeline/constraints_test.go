@@ -32,7 +32,8 @@ func TestNoRowBreaksAConstraint(t *testing.T) {
 		"{less: [first, last], broken: move}", "{less: [first, last]}",
 		`{if: {a: ">5"}, then: {c: [y, z]}, broken: move}`, `{if: {first: ""}, then: {last: ""}}`,
 		"{never: {c: x, d: k}}", "{never: {c: x, label: p}}",
-		"{column: d, follows: c, as: {x: k, y: l, z: ''}, broken: move}", "{column: d, follows: c, as: {x: k, y: l, z: ''}}",
+		"{column: d, follows: c, as: {x: k, y: l, z: ''}, broken: move}",
+		"{column: d, follows: c, as: {x: k, y: l, z: ''}}",
 		// The class that was asked for stays.
 		`{if: {a: ">15"}, then: {label: n}, broken: move}`,
 		"{column: label, follows: d, as: {k: p, l: n}, broken: move}",

@@ -68,7 +68,8 @@ func WriteJSON(w io.Writer, p Page) error {
 		Format: fileFormat, Privacy: ReleasesOnly, Title: p.Title, Certificate: p.Certificate, Rounds: p.Rounds,
 		Weights: p.Weights, Evaluation: p.Evaluation, Points: p.Points, Notes: p.Notes, Config: p.Config,
 		Figures: p.Figures,
-		Masked:  maskedWords(p.Certificate.Masked), Strength: p.guarantee().Strength(), Telling: telling, About: p.About,
+		Masked:  maskedWords(p.Certificate.Masked), Strength: p.guarantee().Strength(), Telling: telling,
+		About: p.About,
 	}
 	if f.Evaluation != nil {
 		f.Privacy = evaluate.NotPrivate

@@ -120,7 +120,7 @@ func ReadFinished(dir string) (*Finished, error) {
 		return nil, fmt.Errorf("%s does not verify against %s: %w", files["certificate"], files["ledger"], err)
 	}
 	if err := proof.CheckFiles(os.DirFS(dir), certificate); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	schemaPath := filepath.Join(files["model"], "schema.yaml")
 	schema, err := partition.LoadSchema(schemaPath)

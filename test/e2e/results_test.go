@@ -54,6 +54,7 @@ func finish(t *testing.T, student *process, out string, j job) result {
 			"ledger": filepath.Join(out, "ledger.jsonl"), "certificate": filepath.Join(out, "certificate.json"),
 			"report": filepath.Join(out, "report.html"), "report_md": filepath.Join(out, "report.md"),
 			"report_json": filepath.Join(out, "report.json"),
+			"manifest":    filepath.Join(out, "manifest.json"), "signatures": filepath.Join(out, "signatures.json"),
 		},
 	}
 	testkit.Same(t, "the student's result", want, r)
@@ -122,7 +123,7 @@ func checkFiles(t *testing.T, out string, r result) {
 }
 
 // checkLedger checks that a ledger holds the opening of the dataset and of one
-// run, each round once and in order, and the run's end.
+// run, its roster, each round once and in order, and the run's end.
 func checkLedger(t *testing.T, path, run string, rounds int) {
 	t.Helper()
 	raw := testkit.Read(t, path)
@@ -134,13 +135,13 @@ func checkLedger(t *testing.T, path, run string, rounds int) {
 		}
 		if e.Round != nil {
 			entry += " " + e.Kind
-			if want := uint64(len(got) - 2); *e.Round != want {
+			if want := uint64(len(got) - 3); *e.Round != want {
 				t.Errorf("ledger entry %d is of round %d, want %d", e.Seq, *e.Round, want)
 			}
 		}
 		got = append(got, entry)
 	}
-	want := []string{"open", "run " + run, "release " + run + " class-counts"}
+	want := []string{"open", "run " + run, "roster " + run, "release " + run + " class-counts"}
 	for range rounds - 1 {
 		want = append(want, "release "+run+" votes")
 	}

@@ -36,6 +36,10 @@ func TestRolesWithEmbeddedEtcd(t *testing.T) {
 	}
 	checkSample(t, r.Outputs["model"])
 	checkTampering(t, r.Outputs["ledger"], r.Outputs["certificate"])
+	said, _, code := run(t, binary("conclave"), "verify", out, "--authority", filepath.Join(built.certs, "ca.crt"))
+	if code != 0 || !strings.Contains(said, `node "north"`) || !strings.Contains(said, `node "south"`) {
+		t.Errorf("conclave verify ended with %d:\n%s", code, said)
+	}
 	c.repeat(runFile, out, j)
 
 	// Under the name of the same run, another seed asks other questions.

@@ -289,6 +289,11 @@ func (v *verification) checkManifest() {
 	if v.sealed {
 		v.add(ManifestFile, Proven, "the ledger", "the run was closed with this list of files")
 	}
+	if !v.sealed && v.run.Manifest == "" {
+		v.add(ManifestFile, Stated, "the student", "the run was ended by somebody else, and without a list of "+
+			"files: only "+
+			"who signed this one stands for it")
+	}
 	whole := true
 	for _, f := range m.Files {
 		if err := f.Check(v.folder); err != nil {
@@ -349,7 +354,7 @@ func (v *verification) checkRelease() {
 			state = Missing
 		}
 		if !v.sealed {
-			says += ", and the run was closed with another list: free stages made these rows later, or somebody " +
+			says += ", and the run was not closed with this list: free stages made these rows later, or somebody " +
 				"else did"
 		}
 		v.add(SignaturesFile, state, "", says+"; ask who gave them out to sign, or take the files of the run itself")
@@ -363,7 +368,7 @@ func (v *verification) checkRelease() {
 	}
 	says := "gave out these files with this certificate"
 	if !v.sealed {
-		says += ", by stages at no cost after the run was closed with another list"
+		says += ", after the run was closed; stages at no cost may have made them"
 	}
 	if by.Name != v.certificate.Student {
 		says += fmt.Sprintf("; the run was asked for by student %q", v.certificate.Student)

@@ -95,6 +95,28 @@ func editing(name, old, now string) func(*testing.T, proof.Bundle) {
 	return func(t *testing.T, b proof.Bundle) { edit(t, b, name, old, now) }
 }
 
+// head is what signatures of the ledger's end are of.
+func (p proven) head(t *testing.T) attest.Statement {
+	t.Helper()
+	c, err := certificate.Parse(p.bundle["certificate.json"])
+	testkit.Must(t, err)
+	return attest.Head(dataset, uint64(bytes.Count(p.bundle["ledger.jsonl"], []byte("\n"))), c.LedgerHead)
+}
+
+// relist makes manifest and certificate fit altered files, as somebody without keys can.
+func relist(t *testing.T, b proof.Bundle) {
+	t.Helper()
+	m, err := proof.ParseManifest(b[proof.ManifestFile])
+	testkit.Must(t, err)
+	before := sha256.Sum256(b[proof.ManifestFile])
+	for i, f := range m.Files {
+		m.Files[i] = proof.FileOf(f.Name, b[f.Name])
+	}
+	b[proof.ManifestFile] = testkit.Value(m.Canonical())
+	after := sha256.Sum256(b[proof.ManifestFile])
+	edit(t, b, "certificate.json", hex.EncodeToString(before[:]), hex.EncodeToString(after[:]))
+}
+
 // Whoever alters a bundle is found, also where it makes digests, lists and signatures fit again. Each finding names the
 // file.
 func TestTamperingIsFound(t *testing.T) {
@@ -115,19 +137,6 @@ func TestTamperingIsFound(t *testing.T) {
 		pair, err := pemfile.LoadPair(f.Cert, f.Key)
 		testkit.Must(t, err)
 		return testkit.Value(attest.Sign(pair, s))
-	}
-	// relist makes manifest and certificate fit altered files, as somebody without keys can.
-	relist := func(t *testing.T, b proof.Bundle) {
-		t.Helper()
-		m, err := proof.ParseManifest(b[proof.ManifestFile])
-		testkit.Must(t, err)
-		before := sha256.Sum256(b[proof.ManifestFile])
-		for i, f := range m.Files {
-			m.Files[i] = proof.FileOf(f.Name, b[f.Name])
-		}
-		b[proof.ManifestFile] = testkit.Value(m.Canonical())
-		after := sha256.Sum256(b[proof.ManifestFile])
-		edit(t, b, "certificate.json", hex.EncodeToString(before[:]), hex.EncodeToString(after[:]))
 	}
 	real := testkit.Read(t, filepath.Join(p.dir, "table.csv"))
 	for name, c := range map[string]struct {
@@ -194,7 +203,7 @@ func TestTamperingIsFound(t *testing.T) {
 		"signatures of another authority": {func(t *testing.T, b proof.Bundle) {
 			c, err := certificate.Parse(b["certificate.json"])
 			testkit.Must(t, err)
-			head := attest.Head(dataset, uint64(bytes.Count(b["ledger.jsonl"], []byte("\n"))), c.LedgerHead)
+			head := p.head(t)
 			s, err := proof.ParseSignatures(b["signatures.json"])
 			testkit.Must(t, err)
 			release := resign(t, b, certs.RoleStudent, studentName, proof.ReleaseOf(c.Run, b["manifest.json"],

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Checks the output folder of a run without Conclave: verify.py DIR ca.crt
+
+Exit code 0: all of it holds. 1: something does not, and a line says what. Prices are not computed; see privacy.md.
+"""
+import base64, calendar, datetime, hashlib, json, os, sys
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+
+FIELDS = """seq day type dataset run round planned kind budget plan masked facts unit neighbouring roster events queries
+answered entries epsilon_spent release_sha256 manifest_sha256 fence previous hash""".split()
+
+
+def need(holds, what):
+    if not holds:
+        sys.exit("does not hold: " + what)
+
+
+def sha(raw):
+    return hashlib.sha256(raw).hexdigest()
+
+
+def once(pairs):  # readers of JSON disagree about keys that are repeated
+    need(len(dict(pairs)) == len(pairs), "a key stands twice in a file of JSON")
+    return dict(pairs)
+
+
+def read(name):
+    with open(os.path.join(sys.argv[1], *name.split("/")), "rb") as f:
+        return f.read()
+
+
+def check(key, value, text, digest=None):  # raises where value is no signature of text by key
+    if isinstance(key, rsa.RSAPublicKey):
+        key.verify(value, text, padding.PKCS1v15(), digest or hashes.SHA256())
+    elif isinstance(key, ec.EllipticCurvePublicKey):
+        key.verify(value, text, ec.ECDSA(digest or hashes.SHA256()))
+    else:
+        key.verify(value, text)  # Ed25519
+
+
+def moments(cert):  # when it begins and ends, in seconds
+    ends = [getattr(cert, n + "_utc", None) or getattr(cert, n) for n in ("not_valid_before", "not_valid_after")]
+    return [calendar.timegm(t.timetuple()) for t in ends]
+
+
+def extension(cert, kind):
+    return cert.extensions.get_extension_for_class(kind).value
+
+
+def issued(cert, issuer, below):  # by an authority that may stand above so many others
+    if cert.issuer != issuer.subject:
+        return False
+    try:
+        check(issuer.public_key(), cert.signature, cert.tbs_certificate_bytes, cert.signature_hash_algorithm)
+    except InvalidSignature:
+        return False
+    basic = extension(issuer, x509.BasicConstraints)
+    return (basic.ca and extension(issuer, x509.KeyUsage).key_cert_sign and
+            (basic.path_length is None or basic.path_length >= below))
+
+
+def believe(chain, roots, day):  # the chain was valid at one moment of the day, up to one of the roots
+    path = [chain[0]]
+    while path[-1] not in roots:
+        above = [c for c in [*roots, *chain[1:]] if c not in path and issued(path[-1], c, len(path) - 1)]
+        need(above, f"{path[-1].subject.rfc4514_string()} was not issued under the authority")
+        path.append(above[0])
+    begin = calendar.timegm(datetime.date.fromisoformat(day).timetuple())
+    first, last = max(moments(c)[0] for c in path), min(moments(c)[1] for c in path)
+    need(max(first, begin) <= min(last, begin + 86399), f"a certificate was not valid on {day}")
+
+
+def signer(g, text, roots, day):  # whose signature it is: role, name, fingerprint
+    chain = [x509.load_der_x509_certificate(base64.b64decode(c, validate=True)) for c in g["chain"]]
+    try:
+        check(chain[0].public_key(), base64.b64decode(g["signature"], validate=True), text.encode())
+    except InvalidSignature:
+        need(False, f"{chain[0].subject.rfc4514_string()} did not sign this {text[9:text.index(' 1')]}")
+    believe(chain, roots, day)
+    uris = extension(chain[0], x509.SubjectAlternativeName).get_values_for_type(x509.UniformResourceIdentifier)
+    names = [u.removeprefix("conclave://") for u in uris if u.startswith("conclave://")]
+    need(len(names) == 1 and names[0].count("/") == 1, "a certificate has no name of the form conclave://ROLE/NAME")
+    public = chain[0].public_key().public_bytes(serialization.Encoding.DER,
+                                                serialization.PublicFormat.SubjectPublicKeyInfo)
+    return (*names[0].split("/"), sha(public))
+
+
+def main():
+    with open(sys.argv[2], "rb") as f:
+        pem = f.read().split(b"-----BEGIN CERTIFICATE-----")[1:]
+    roots = [x509.load_pem_x509_certificate(b"-----BEGIN CERTIFICATE-----" + c) for c in pem]
+    manifest, certificate, signatures = (json.loads(read(n + ".json"), object_pairs_hook=once)
+                                         for n in ("manifest", "certificate", "signatures"))
+
+    # The chain of the ledger.
+    entries, previous = [], ""
+    for line in read("ledger.jsonl").decode().removesuffix("\n").split("\n"):
+        e = json.loads(line, object_pairs_hook=once)
+        body = line[:line.rindex('"hash":')] + '"hash":""}'
+        need([k for k in FIELDS if k in e] == list(e) and line == body[:-3] + json.dumps(e["hash"]) + "}",
+             f"line {len(entries) + 1} of the ledger is not in its form")
+        need(e["seq"] == len(entries) + 1 and e["previous"] == previous and e["hash"] == sha(body.encode()),
+             f"line {len(entries) + 1} of the ledger was altered")
+        entries, previous = entries + [e], e["hash"]
+
+    # The certificate, beside the entries of its run.
+    own = [e for e in entries if e.get("run") == certificate["run"]]
+    run = {e["type"]: e for e in own}
+    once_each = [e["type"] for e in own if e["type"] not in ("release", "abandoned")]
+    need(once_each in (["run", "close"], ["run", "roster", "close"]) and own[-1]["type"] == "close" and
+         entries[0]["type"] == "open", "the ledger does not have the run from its opening to its end")
+    facts, roster, day = run["run"]["facts"], run.get("roster", {}).get("roster", []), run["close"]["day"]
+    need(roster or "release" not in run, "the run has releases and no roster")
+    budget = (entries[0] if facts.get("earlier") else run["run"])["budget"]
+    for said, known in [
+            *((certificate.get(k), facts.get(k)) for k in
+              ("student", "pipeline", "schema_sha256", "teachers", "purpose", "earlier")),
+            (certificate.get("votes"), "coin" if facts.get("coin") else None), (certificate["roster"], roster),
+            *((certificate[k], budget[k]) for k in ("epsilon", "delta")),
+            *((certificate[k], entries[0][k]) for k in ("unit", "neighbouring"))]:
+        need(said == known, f"the certificate says {said!r} and the ledger {known!r}")
+    need(certificate["ledger_head"] in [e["hash"] for e in entries[run["close"]["seq"] - 1:]],
+         "the certificate's ledger_head is no entry of the ledger after the run's end")
+
+    # The files.
+    need(sha(read("manifest.json")) == certificate["manifest_sha256"], "manifest.json is not the certificate's")
+    sealed = certificate["manifest_sha256"] == run["close"].get("manifest_sha256")
+    need((manifest["run"], manifest["rows"]) == (certificate["run"], certificate["rows"]),
+         "manifest.json is of another run, or of other rows")
+    for f in manifest["files"] + signatures["reports"]:
+        need(not {"", ".", ".."} & set(f["name"].split("/")) and not set("\\:\0") & set(f["name"]),
+             f"{f['name']!r} is no name of a file in the folder")
+        need(sha(read(f["name"])) == f["sha256"], f["name"] + " was altered")
+    named = {f["name"]: f["sha256"] for f in manifest["files"]}
+    need("synthetic.csv" in named and named.get("model/schema.yaml") == facts["schema_sha256"],
+         "manifest.json does not list synthetic.csv and the schema of the run")
+
+    # Who signed.
+    head = f"conclave ledger head 1\n{entries[0]['dataset']}\n{len(entries)}\n{previous}\n"
+    by = [signer(g, head, roots, day) for g in signatures["ledger"]]
+    need(all(role in ("aggregator", "node") for role, _, _ in by), "somebody signed the ledger who is no site")
+    for m in run["run"].get("masked", {}).get("members", []):
+        need(all(key == m["key"] for role, name, key in by if (role, name) == ("node", m["site"])),
+             f"site {m['site']} signed with another key than the masked run names")
+    missing = {s["site"] for s in roster} - {name for role, name, _ in by if role == "node"}
+    need(not missing, f"the ledger's end is not signed by {sorted(missing)}")
+    need("aggregator" in [role for role, _, _ in by], "the ledger's end is not signed by the aggregator")
+    need("release" in signatures, "the student did not sign manifest and certificate")
+    release = "\n".join(["conclave release 1", certificate["run"], sha(read("manifest.json")),
+                         sha(read("certificate.json")),
+                         *(f["sha256"] + " " + f["name"] for f in signatures["reports"])]) + "\n"
+    role, name, _ = signer(signatures["release"], release, roots, day)
+    need(role == "student", "manifest and certificate are not signed by a student")
+    print(f"run {certificate['run']}: files, ledger and certificate hold, signed by student {name}, the aggregator and "
+          f"{len(roster)} sites")
+    if not sealed:
+        print(f"the run was closed with another list of files: these are the word of student {name} alone")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: verify.py DIR ca.crt")
+    try:
+        main()
+    except Exception as error:  # a file that is missing or malformed, a signature that is not valid
+        sys.exit(f"does not hold: {type(error).__name__}: {error}")

@@ -1,0 +1,76 @@
+package local
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/proof"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+// python finds one with the package cryptography.
+func python(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"python3", "/usr/bin/python3"} {
+		if exec.CommandContext(t.Context(), name, "-c", "import cryptography").Run() == nil {
+			return name
+		}
+	}
+	t.Skip("no python3 with the package cryptography is here (Debian: python3-cryptography)")
+	return ""
+}
+
+// The program of docs/privacy.md, which shares nothing with this one, comes to the same.
+func TestAnotherProgramVerifies(t *testing.T) {
+	t.Parallel()
+	name := python(t)
+	for _, lines := range []string{"", "aggregation: {masked: true}\n"} {
+		p := prove(t, lines)
+		authority := filepath.Join(p.out, "state", "certs", "ca.crt")
+		for what, c := range map[string]struct {
+			alter func(t *testing.T, b proof.Bundle)
+			says  string // empty where all holds
+		}{
+			"as it was": {func(*testing.T, proof.Bundle) {}, ""},
+			"real rows": {func(t *testing.T, b proof.Bundle) {
+				b["synthetic.csv"] = testkit.Read(t, filepath.Join(p.dir, "table.csv"))
+				relist(t, b)
+			}, "CN=student-student did not sign this release"},
+			"the ledger's price": {func(t *testing.T, b proof.Bundle) {
+				edit(t, b, "ledger.jsonl", `"sigma":`, `"sigma":1`)
+			}, "line 2 of the ledger was altered"},
+			"the pipeline": {editing("certificate.json", `"embed"`, `"dpgan"`), "'dpgan' and the ledger 'embed'"},
+			"a site that did not sign": {func(t *testing.T, b proof.Bundle) {
+				s := testkit.Value(proof.ParseSignatures(b["signatures.json"]))
+				for i, g := range s.Ledger {
+					if by := testkit.Value(g.Check(p.head(t))); by.Name == "s1" {
+						s.Ledger = append(s.Ledger[:i], s.Ledger[i+1:]...)
+						break
+					}
+				}
+				b["signatures.json"] = testkit.Value(s.Canonical())
+			}, "is not signed by ['s1']"},
+		} {
+			b := maps.Clone(p.bundle)
+			c.alter(t, b)
+			folder := t.TempDir()
+			for name, text := range b {
+				path := filepath.Join(folder, filepath.FromSlash(name))
+				testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				testkit.Must(t, os.WriteFile(path, text, 0o644))
+			}
+			run := exec.CommandContext(t.Context(), name, "../../docs/verify.py", folder, authority)
+			said, err := run.CombinedOutput()
+			if code := run.ProcessState.ExitCode(); (code == 0) != (c.says == "") || code > 1 {
+				t.Errorf("%q, %s: exit code %d, %v: %s", lines, what, code, err, said)
+			}
+			if !bytes.Contains(said, []byte(c.says)) {
+				t.Errorf("%q, %s: it says %s", lines, what, said)
+			}
+		}
+	}
+}

@@ -179,7 +179,7 @@ func (m *NetworkModel) Records(classes []int, rng *rand.Rand) ([]float32, error)
 // Records draws an encoded record of each class, shape [len(classes), Width], none of which breaks a constraint of
 // the schema.
 func (g *Generator) Records(classes []int, rng *rand.Rand) ([]float32, error) {
-	return keep(g.of, classes, func(classes []int) ([]float32, error) {
+	return g.of.Keep(classes, func(classes []int) ([]float32, error) {
 		const batch = 1024
 		x := make([]float32, len(classes)*g.width)
 		for from := 0; from < len(classes); from += batch {

@@ -104,7 +104,7 @@ func (s *Session) Records(classes []int, rng *rand.Rand) ([]float32, error) {
 		return m.Records(classes, rng)
 	}
 	// A record may lose decimals as it is encoded, and break a constraint then.
-	return keep(s.Encoder, classes, func(classes []int) ([]float32, error) { return s.sampled(classes, rng) })
+	return s.Encoder.Keep(classes, func(classes []int) ([]float32, error) { return s.sampled(classes, rng) })
 }
 
 // sampled draws the records from tables of the model.

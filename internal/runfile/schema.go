@@ -48,7 +48,7 @@ func (s *Spec) LoadSchema() (*partition.Schema, error) {
 	return schema, s.CheckStages(schema)
 }
 
-// CheckStages refuses stages, and a pipeline, that the schema does not allow, before anything is spent.
+// CheckStages refuses stages that the schema does not allow, before anything is spent.
 func (s *Spec) CheckStages(schema *partition.Schema) error {
 	var errs []error
 	for _, stage := range pipelines.Stages {

@@ -80,8 +80,7 @@ func TestFewRecordsAreAskedForTheLabel(t *testing.T) {
 			}
 		}
 		if share := float64(same) / 5000; share < 0.75 {
-			t.Errorf("of %d records: the number and the label are in the same half in %.2f of the rows", c.records,
-				share)
+			t.Errorf("of %d records: number and label are in the same half in %.2f of the rows", c.records, share)
 		}
 	}
 }

@@ -1,30 +1,29 @@
-package pipeline
+package encode
 
 import (
 	"fmt"
 	"slices"
 
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/partition/encode"
 )
 
 const (
-	// patient is how often a record that breaks a constraint is drawn again before it is moved by every constraint that
-	// says where to.
+	// patient is how often a record that breaks a constraint is drawn before it is moved by every one that says where
+	// to.
 	patient = 100
 	// mostRedrawn is how often it is drawn at most.
 	mostRedrawn = 10_000
 )
 
-// keep draws a record of each class, shape [len(classes), width], none of which breaks a constraint of the schema when
-// it is decoded. A record that breaks one with `broken: move` is moved, as a node moves the rows of its site; another
-// one is drawn again, of the same class. That takes no more than the schema, so it costs no privacy.
-func keep(e *encode.Encoder, classes []int, draw func([]int) ([]float32, error)) ([]float32, error) {
+// Keep draws an encoded record of each class, shape [len(classes), width], none of which breaks a constraint of the
+// schema when it is decoded. A record that breaks one with `broken: move` is moved, as a node moves the rows of its
+// site; another one is drawn again, of the same class. That takes no more than the schema, so it costs no privacy.
+func (e *Encoder) Keep(classes []int, draw func([]int) ([]float32, error)) ([]float32, error) {
 	x, err := draw(classes)
-	if err != nil || len(e.Schema().Constraints()) == 0 {
+	if err != nil || len(e.schema.Constraints()) == 0 {
 		return x, err
 	}
-	w := e.Width()
+	w := e.width
 	left := make([]int, len(classes))
 	for i := range left {
 		left[i] = i
@@ -32,7 +31,7 @@ func keep(e *encode.Encoder, classes []int, draw func([]int) ([]float32, error))
 	for drawn := 1; ; drawn++ {
 		broken, number := left[:0], 0
 		for _, i := range left {
-			n, err := settle(e, x[i*w:(i+1)*w], classes[i], drawn > patient)
+			n, err := e.settle(x[i*w:(i+1)*w], classes[i], drawn > patient)
 			if err != nil {
 				return nil, err
 			}
@@ -44,10 +43,8 @@ func keep(e *encode.Encoder, classes []int, draw func([]int) ([]float32, error))
 			return x, nil
 		}
 		if drawn == mostRedrawn {
-			return nil, fmt.Errorf("%w: %d rows were drawn %d times each, and broke constraint %d of the schema "+
-				"or another one every time; the generator knows of no such rows: train it with a larger epsilon, or "+
-				"ask for others",
-				ErrCondition, len(left), drawn, number)
+			return nil, fmt.Errorf("%d rows were drawn %d times each, and broke constraint %d of the schema or another one "+
+				"every time; train the model with a larger epsilon, or ask for another class", len(left), drawn, number)
 		}
 		of := make([]int, len(left))
 		for j, i := range left {
@@ -65,8 +62,8 @@ func keep(e *encode.Encoder, classes []int, draw func([]int) ([]float32, error))
 
 // settle moves a record by the constraints that it breaks, and returns the number of one that it breaks all the same
 // as it is decoded; 0 for none. The class of a record was asked for and stays.
-func settle(e *encode.Encoder, record []float32, class int, always bool) (broken int, err error) {
-	schema := e.Schema()
+func (e *Encoder) settle(record []float32, class int, always bool) (broken int, err error) {
+	schema := e.schema
 	cells, err := e.Decode(record, class, "")
 	if err != nil {
 		return 0, err

@@ -163,7 +163,7 @@ func (p *Party) Begin(t *Terms, pay Pay) (*Attempt, error) {
 	defer p.mu.Unlock()
 	r := p.runs[t.Run]
 	at := t.at(p.site)
-	if r == nil || r.spec != t.Spec || at < 0 || !bytes.Equal(t.Members[at].GetExchange(), r.wire.GetExchange()) {
+	if r == nil || r.spec != t.Spec || at < 0 || !proto.Equal(t.Members[at], r.wire) {
 		return nil, fmt.Errorf("the attempt is not among those who have this node's key of run %q; ask for its key "+
 			"again",
 			t.Run)

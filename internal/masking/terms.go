@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/conclave-dp/conclave/gnmax"
+	"github.com/conclave-dp/conclave/internal/messages"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -80,6 +81,9 @@ const (
 
 // Fits refuses a run key that is larger than any can be, before it is kept.
 func Fits(k *conclavev1.RunKey) error {
+	if n := messages.Unknown(k.ProtoReflect()); n > 0 {
+		return fmt.Errorf("a run key with %d bytes that are no part of one; install matching versions", n)
+	}
 	if len(k.GetSite()) > maxSite || len(k.GetExchange()) > seedBytes || len(k.GetIdentity()) > maxIdentity ||
 		len(k.GetSignature()) > maxSignature {
 		return fmt.Errorf("a run key of %d, %d and %d bytes for a site whose name has %d; %d, %d, %d and %d are the "+

@@ -43,6 +43,34 @@ func TestWhatWaitsOfMaskedRoundsIsCounted(t *testing.T) {
 	}
 }
 
+// What comes with a run key and is no part of it, and what stands in place of the node's own, would be kept with the
+// run: so much of each member of each run that a node has no memory for it.
+func TestRunKeysAreKeptWithoutMore(t *testing.T) {
+	h := newHostile(t, 3, 1, "east", "north", "south")
+	more := func(k *conclavev1.RunKey) *conclavev1.RunKey {
+		k = proto.Clone(k).(*conclavev1.RunKey)
+		k.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 99, protowire.BytesType),
+			make([]byte, 1<<20)))
+		return k
+	}
+	signed := proto.Clone(h.keys[1]).(*conclavev1.RunKey)
+	signed.Signature = make([]byte, 1<<20)
+	for name, c := range map[string]struct {
+		at   int
+		key  *conclavev1.RunKey
+		want string
+	}{
+		"another's with more":            {0, more(h.keys[0]), "are no part of one"},
+		"its own with more":              {1, more(h.keys[1]), "not among those who have this node's key"},
+		"its own, as signed by somebody": {1, signed, "not among those who have this node's key"},
+	} {
+		keys := slices.Clone(h.keys)
+		keys[c.at] = c.key
+		h.refused(name, h.ask("north", embeddingRound("r", 0), h.terms, h.attempt(keys...)), c.want)
+	}
+	h.answers(embeddingRound("r", 0), h.attempt(h.keys...), "north")
+}
+
 // Lists that name more members than a masked run has are refused, and not kept.
 func TestListsOfTooManyMembersAreRefused(t *testing.T) {
 	h := newHostile(t, 2, 0, "east", "north")

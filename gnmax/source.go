@@ -28,8 +28,8 @@ func NewSource() *Source {
 	return s
 }
 
-// NewSourceFrom is for tests: noise from bytes that somebody else knows
-// protects nothing.
+// NewSourceFrom is for tests, and for a secret sample that is drawn once more: noise from bytes that
+// somebody else knows protects nothing.
 func NewSourceFrom(r io.Reader) *Source {
 	return &Source{draws: draws{reader: r}}
 }

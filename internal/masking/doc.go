@@ -59,6 +59,7 @@
 // keep, and that of i by its b besides. j is charged all the same. So the number of attempts has no bound, and
 // that of openings has ([Retries]).
 //
-// Not hidden: who takes part, when, and how long it takes. Not defended: a member whose answer is wrong spoils the
-// total. A later break of X25519 opens recorded traffic.
+// Not hidden: who takes part, when, and how long it takes. What takes a time that tells of x, a random sample say,
+// must not be drawn anew before it is paid for, or a choice by time is one of x. Not defended: a member whose answer
+// is wrong spoils the total. A later break of X25519 opens recorded traffic.
 package masking

@@ -22,6 +22,7 @@ import (
 // again has another run key, and nothing of before can be asked of it.
 type masks struct {
 	site, keyFile string
+	samples       question.UnpaidSamples
 
 	mu   sync.Mutex
 	made *masking.Party // nil before the first masked run: others need no key of the certificate here
@@ -100,6 +101,7 @@ func (m *masks) over(run string) {
 	if m.made != nil {
 		m.made.Over(run)
 	}
+	m.samples.Drop(run)
 }
 
 // maskedAttempt is a node's part in an attempt at a round; nil is a round without masks.
@@ -250,6 +252,7 @@ func (n *Node) opening(t task, r sitepolicy.Request) masking.Pay {
 		if err == nil {
 			var charged *sitepolicy.Entry
 			if charged, err = n.policy.charge(r); err == nil {
+				n.masks.samples.Drop(t.run) // before the seeds leave, so that no later attempt has it
 				err = n.write(auditlog.Opened, about, charged)
 			}
 		}

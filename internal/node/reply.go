@@ -155,7 +155,9 @@ func (n *Node) within(t task, attempt *maskedAttempt, pay func() error) (*concla
 	defer func() { n.site.Asked = nil }()
 	asked := *t.question
 	if attempt != nil {
-		asked.digest = attempt.name // a sample of its own, and no answer of before
+		asked.digest = attempt.name // no answer of before
+		n.site.Chance = n.masks.samples.Of(t.run)
+		defer func() { n.site.Chance = nil }()
 	}
 	return n.answer(&asked, t.spec.GetCoinVotes(), func() error {
 		if err := n.site.Wanted(); err != nil {

@@ -21,6 +21,8 @@ type Site struct {
 	// Sample draws which units are in a sample, each with the same probability. Tests may
 	// put another in its place.
 	Sample func(rate gnmax.Rate) ([]int, error)
+	// Chance is what a sample is drawn from; nil for fresh random bits.
+	Chance func() *gnmax.Source
 	// State is the folder for what a kind keeps between rounds, in files named by their run.
 	State string
 	// Asked ends when nobody waits any longer for the answer that is worked on; nil where that never
@@ -77,7 +79,11 @@ func (s *Site) Record(at Place) []float32 {
 
 // draw draws a Poisson sample of the units.
 func (s *Site) draw(rate gnmax.Rate) ([]int, error) {
-	sample, err := gnmax.NewSource().PoissonSample(nil, len(s.Units), rate)
+	chance := s.Chance
+	if chance == nil {
+		chance = gnmax.NewSource
+	}
+	sample, err := chance().PoissonSample(nil, len(s.Units), rate)
 	if err != nil {
 		return nil, errSample
 	}

@@ -61,7 +61,7 @@ func demo(ctx context.Context, pipeline string, masked bool, r *runFlags) error 
 
 var demoFiles = []string{
 	"example", "state", "model", "synthetic.csv", "ledger.jsonl", "certificate.json",
-	"report.html", "report.md", "report.json",
+	"report.html", "report.md", "report.json", "shared", "manifest.json", "signatures.json",
 }
 
 // clearDemo removes what an earlier demo left, and nothing else.

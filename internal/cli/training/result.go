@@ -22,8 +22,11 @@ var outputs = []struct{ name, what string }{
 	{"report", "what they look like, for a browser"},
 	{"report_md", "the same in short, as text"},
 	{"report_json", "the same for programs"},
+	{"shared", "the report for others, without real rows"},
 	{"certificate", "what was guaranteed; it travels with the rows"},
 	{"ledger", "every answer and its cost"},
+	{"manifest", "the SHA-256 of what is given out"},
+	{"signatures", "who stands for it"},
 	{"model", "draws more rows at no cost"},
 }
 
@@ -61,6 +64,7 @@ func show(result *results.Result, format string) error {
 	me, files := invocation(), result.Outputs
 	fmt.Println("next:")
 	fmt.Printf("  %s ledger verify --ledger %s --certificate %s\n", me, files["ledger"], files["certificate"])
+	fmt.Printf("  %s bundle --from %s --out bundle.zip\n", me, filepath.Dir(files["certificate"]))
 	fmt.Printf("  %s sample --model %s --rows 1000 --out more.csv\n", me, files["model"])
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -141,6 +142,7 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	out["shared"] = filepath.Join(r.Out, shareFolder)
 	if err := r.Sealing.sign(out["signatures"], sealed, certificate, reports); err != nil {
 		return nil, err
 	}

@@ -157,7 +157,7 @@ def main():
     print(f"run {certificate['run']}: files, ledger and certificate hold, signed by student {name}, the aggregator and "
           f"{len(roster)} sites")
     if not sealed:
-        print(f"the run was closed with another list of files: these are the word of student {name} alone")
+        print(f"the run was not closed with this list of files: it is the word of student {name} alone")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ const exitUnsigned = 3
 
 func verifyCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "verify DIR|BUNDLE.zip [--authority ca.crt] [--format text|json]",
+		Use:   "verify DIR|BUNDLE.zip [--authority ca.crt] [--rows FILE] [--format text|json]",
 		Short: "check what a run gave out: rows, model, certificate, ledger and signatures",
 		Long: `Checks the output folder of a run, or a bundle of one: rows, model, schema, certificate, ledger,
 signatures and budget. A line for each says what is proven and by whose signature, and what is only stated.
@@ -32,15 +33,19 @@ authority was named, so that whoever made the files can have made the signatures
 	}
 	authority := c.Flags().String("authority", "",
 		"the authority's certificate, a PEM `file` that you got from the sites and not with the data")
+	rows := c.Flags().String("rows", "", "`file` of rows that were drawn from the run's model later, to look at too")
 	format := cli.Format(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		roots, err := rootsOf(*authority)
 		if err != nil {
 			return err
 		}
-		found, err := verify(args[0], roots)
+		found, folder, err := verify(args[0], roots)
 		if err != nil {
 			return err
+		}
+		if *rows != "" {
+			found.CheckSample(folder, *rows)
 		}
 		return show(found, *format)
 	}
@@ -63,28 +68,30 @@ func rootsOf(path string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// verify checks a folder or a bundle.
-func verify(path string, roots *x509.CertPool) (proof.Findings, error) {
+// verify checks a folder or a bundle, and returns its files.
+func verify(path string, roots *x509.CertPool) (found proof.Findings, folder fs.FS, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return proof.Findings{}, fmt.Errorf("%w; name the output folder of a run, or a bundle of one", err)
+		return found, nil, fmt.Errorf("%w; name the output folder of a run, or a bundle of one", err)
 	}
 	if info.IsDir() {
-		return proof.Verify(os.DirFS(path), roots), nil
+		folder = os.DirFS(path)
+		return proof.Verify(folder, roots), folder, nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return proof.Findings{}, err
+		return found, nil, err
 	}
 	defer f.Close()
 	b, err := proof.ReadBundle(f, info.Size())
 	if errors.Is(err, proof.ErrBundle) {
-		return proof.Findings{Checks: []proof.Check{{What: path, State: proof.Failed, Says: err.Error()}}}, nil
+		found.Checks = []proof.Check{{What: path, State: proof.Failed, Says: err.Error()}}
+		return found, nil, nil
 	}
 	if err != nil {
-		return proof.Findings{}, err
+		return found, nil, err
 	}
-	return proof.VerifyBundle(b, roots), nil
+	return proof.VerifyBundle(b, roots), b, nil
 }
 
 // verdicts say what the worst check comes to.

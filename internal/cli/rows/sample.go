@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/proof"
 	"github.com/conclave-dp/conclave/partition/idx"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
@@ -80,6 +82,7 @@ func sample(o sampleFlags) error {
 	if err != nil {
 		return err
 	}
+	list := o.out + proof.SampleSuffix
 	if o.out == "-" {
 		return tabular.WriteCSV(os.Stdout, table)
 	}
@@ -87,13 +90,21 @@ func sample(o sampleFlags) error {
 	if err != nil {
 		return err
 	}
-	for i, path := range paths {
+	if err := o.free(list); err != nil {
+		return err
+	}
+	text, err := o.list(paths, files)
+	if err != nil {
+		return err
+	}
+	files = append(files, text)
+	for i, path := range append(paths, list) {
 		if err := os.WriteFile(path, files[i], 0o644); err != nil {
 			return fmt.Errorf("write the sample: %w", err)
 		}
 	}
 	if *o.format == "json" {
-		answer := map[string]any{"rows": o.rows, "output": o.out}
+		answer := map[string]any{"rows": o.rows, "output": o.out, "manifest": list}
 		if kind == sampleIDX {
 			answer["labels"] = paths[1]
 		}
@@ -101,6 +112,19 @@ func sample(o sampleFlags) error {
 	}
 	fmt.Printf("%d synthetic rows in %s\n", o.rows, strings.Join(paths, " and "))
 	return nil
+}
+
+// list says what the files of a sample are, and of which model.
+func (o *sampleFlags) list(paths []string, texts [][]byte) ([]byte, error) {
+	var files []proof.File
+	for i, path := range paths {
+		files = append(files, proof.FileOf(filepath.Base(path), texts[i]))
+	}
+	s, err := proof.MakeSample(o.rows, files, o.model, pipeline.ModelFiles(o.model))
+	if err != nil {
+		return nil, err
+	}
+	return s.Canonical()
 }
 
 // free refuses a file of the model, and one that exists.

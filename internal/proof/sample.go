@@ -1,0 +1,138 @@
+package proof
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// SampleSuffix is what the name of a sample's list has besides that of its file.
+const SampleSuffix = ".manifest.json"
+
+// Sample lists rows that were drawn from a model after its run, and the model's files. Nobody signs it.
+type Sample struct {
+	Rows  int    `json:"rows"`
+	Files []File `json:"files"` // what was written, by names in the folder of the list
+	Model []File `json:"model"` // as in the run's list: model/...
+	// Run and ManifestSHA256 are those of the run's list, where that lies beside the model's folder.
+	Run            string `json:"run,omitempty"`
+	ManifestSHA256 string `json:"manifest_sha256,omitempty"`
+}
+
+// MakeSample lists files that were drawn from the model that has these files in a folder.
+func MakeSample(rows int, files []File, model string, modelFiles []string) (Sample, error) {
+	s := Sample{Rows: rows, Files: files}
+	for _, path := range modelFiles {
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // not all kinds of models have all files
+		}
+		if err != nil {
+			return s, fmt.Errorf("list the model's files: %w", err)
+		}
+		s.Model = append(s.Model, FileOf(modelPrefix+filepath.Base(path), text))
+	}
+	byName := func(a, b File) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(s.Model, byName)
+	slices.SortFunc(s.Files, byName)
+	raw, err := readFile(os.DirFS(filepath.Join(model, "..")), ManifestFile, maxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, s.validate()
+	}
+	var m Manifest
+	if err == nil {
+		m, err = ParseManifest(raw)
+	}
+	if err != nil {
+		return s, fmt.Errorf("the list of files beside the model: %w", err)
+	}
+	s.Run, s.ManifestSHA256 = m.Run, sumOf(raw)
+	return s, s.validate()
+}
+
+const modelPrefix = "model/"
+
+func (s Sample) validate() error {
+	if s.Rows < 1 || len(s.Files) == 0 || len(s.Model) == 0 {
+		return errors.New("it lists no rows, no files or no model")
+	}
+	return errors.Join(validFiles(s.Files), validFiles(s.Model))
+}
+
+// Canonical is the one text of a sample's list.
+func (s Sample) Canonical() ([]byte, error) {
+	raw, err := json.MarshalIndent(s, "", "  ")
+	return append(raw, '\n'), err
+}
+
+// parseSample reads the text of a sample's list, and no other text that would mean the same.
+func parseSample(raw []byte) (s Sample, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err = d.Decode(&s); err == nil {
+		err = s.validate()
+	}
+	if err == nil {
+		var canonical []byte
+		if canonical, err = s.Canonical(); err == nil && !bytes.Equal(raw, canonical) {
+			err = errors.New("it is not as it was written")
+		}
+	}
+	return s, err
+}
+
+// CheckSample adds to the findings of a run's folder, which has a certificate, what can be said of rows in a file that
+// were drawn later: that they and the model are those of their list. That they come out of it nothing can show.
+func (f *Findings) CheckSample(folder fs.FS, path string) {
+	if f.Certificate == nil {
+		return
+	}
+	m, raw, err := ReadManifest(folder, *f.Certificate)
+	if err != nil {
+		return // the folder's check said so
+	}
+	beside := os.DirFS(filepath.Dir(path))
+	name := filepath.Base(path)
+	list, err := readFile(beside, name+SampleSuffix, maxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New("it is missing: conclave sample writes it beside the rows; ask for it, or draw rows yourself")
+	}
+	var s Sample
+	if err == nil {
+		s, err = parseSample(list)
+	}
+	if err != nil {
+		f.fail(path+SampleSuffix, err)
+		return
+	}
+	model := slices.DeleteFunc(slices.Clone(m.Files), func(of File) bool {
+		return !strings.HasPrefix(of.Name, modelPrefix)
+	})
+	switch {
+	case !slices.ContainsFunc(s.Files, func(of File) bool { return of.Name == name }):
+		err = fmt.Errorf("it does not list %s; put the list back that was written with it", name)
+	case s.ManifestSHA256 != "" && s.ManifestSHA256 != sumOf(raw):
+		err = fmt.Errorf("it is of rows of run %q with another list of files than this folder's; name the folder of "+
+			"that run", s.Run)
+	case !slices.Equal(s.Model, model):
+		err = errors.New("the rows were drawn from another model than this folder's; name the folder of that run")
+	}
+	if err != nil {
+		f.fail(path+SampleSuffix, err)
+		return
+	}
+	for _, file := range s.Files {
+		if err := file.Check(beside); err != nil {
+			f.fail(file.Name, err)
+			return
+		}
+	}
+	f.add(path, Stated, "who drew them", fmt.Sprintf("%d rows are stated to come out of this run's model: they are "+
+		"those of their list, and nothing proves that they were drawn", s.Rows))
+}

@@ -286,7 +286,7 @@ func TestARunOfImages(t *testing.T) {
 	check(t, spec, result, out, map[string]int{"class-counts": 1, "gradient-sums": 5})
 	if got := strings.Join(slices.Sorted(maps.Keys(result.Outputs)),
 		" "); got != "certificate images labels ledger manifest model report report_json "+
-		"report_md samples signatures synthetic" {
+		"report_md samples shared signatures synthetic" {
 		t.Errorf("outputs %s", got)
 	}
 	for name, want := range map[string]string{"images": "synthetic-images-idx3-ubyte.gz",

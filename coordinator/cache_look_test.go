@@ -75,7 +75,7 @@ func TestWhoLooksSeesWhatEtcdHas(t *testing.T) {
 			return nil
 		}, "first", 2, 0},
 		{"a run closed", func() error {
-			_, _, err := store.CloseRun(testkit.Within(t), c.lead, "second", "")
+			_, _, err := store.CloseRun(testkit.Within(t), c.lead, "second", "", "")
 			return err
 		},
 			"first", 2, 2},

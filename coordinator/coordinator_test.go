@@ -128,7 +128,7 @@ func mustOpen(t testing.TB, s *Store, lead *Leadership, r Run) {
 
 func mustClose(t testing.TB, s *Store, lead *Leadership, run string) {
 	t.Helper()
-	_, _, err := s.CloseRun(testkit.Within(t), lead, run, "")
+	_, _, err := s.CloseRun(testkit.Within(t), lead, run, "", "")
 	testkit.Must(t, err)
 }
 

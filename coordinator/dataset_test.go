@@ -137,17 +137,17 @@ func TestRuns(t *testing.T) {
 	if _, err := c.store.Run(ctx, "second"); !errors.Is(err, ErrNoRun) {
 		t.Errorf("no run: %v", err)
 	}
-	if _, _, err := c.store.CloseRun(ctx, c.lead, "second", ""); !errors.Is(err, ErrNoRun) {
+	if _, _, err := c.store.CloseRun(ctx, c.lead, "second", "", ""); !errors.Is(err, ErrNoRun) {
 		t.Errorf("close no run: %v", err)
 	}
 
 	_, entry, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "answer"))
 	testkit.Must(t, err)
-	head, _, err := c.store.CloseRun(ctx, c.lead, "first", "")
+	head, _, err := c.store.CloseRun(ctx, c.lead, "first", "", "")
 	testkit.Must(t, err)
 	mustOpen(t, c.store, c.lead, testRun("second"))
 	before := everything(t, c.store)
-	if again, _, err := c.store.CloseRun(ctx, c.lead, "first", ""); err != nil || again != head {
+	if again, _, err := c.store.CloseRun(ctx, c.lead, "first", "", ""); err != nil || again != head {
 		t.Errorf("closed again: %s, %v; want %s", again, err, head)
 	}
 	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 1, "more")); !errors.Is(err, ErrRunClosed) {

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func (s *Store) commitEnd(ctx context.Context, op string, lead *Leadership, name
 	case l.run.Closed:
 		return s.commit(ctx, op, lead, conditions, puts...)
 	}
-	closing, err := s.closing(lead, l, "")
+	closing, err := s.closing(lead, l, "", "")
 	if err != nil {
 		return false, fmt.Errorf("%s %q: %w", op, name, err)
 	}
@@ -82,14 +83,18 @@ func (s *Store) commitEnd(ctx context.Context, op string, lead *Leadership, name
 }
 
 // closing closes l's run with an entry in the ledger, and returns the puts of that. A question
-// that was asked and not released is charged before. manifest is the SHA-256 of the list of its files, if any.
-func (s *Store) closing(lead *Leadership, l *loaded, manifest string) ([]clientv3.Op, error) {
+// that was asked and not released is charged before. manifest is the SHA-256 of the list of its files, if any, and
+// by the student that gives them out.
+func (s *Store) closing(lead *Leadership, l *loaded, manifest, by string) ([]clientv3.Op, error) {
 	entries, err := s.abandoning(lead, l, 0, "")
 	if err != nil {
 		return nil, err
 	}
 	entry := s.newEntry(lead, ledger.EntryClose, l.run.Dataset)
 	entry.Run, entry.EpsilonSpent, entry.Manifest = l.run.Name, l.run.EpsilonSpent, manifest
+	if manifest != "" && by != cmp.Or(l.run.Student, l.run.By) {
+		entry.By = by
+	}
 	puts, err := s.appendEntries(&l.dataset, append(entries, entry)...)
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func TestFencedOffLeaderWritesNothing(t *testing.T) {
 			_, err := c.store.OpenRun(ctx, l, testRun("second"))
 			return err
 		},
-		"close run":  func(l *Leadership) error { _, _, err := c.store.CloseRun(ctx, l, "first", ""); return err },
+		"close run":  func(l *Leadership) error { _, _, err := c.store.CloseRun(ctx, l, "first", "", ""); return err },
 		"admit node": func(l *Leadership) error { return c.store.AdmitNode(ctx, l, testNode()) },
 	} {
 		for who, l := range map[string]*Leadership{"deposed": c.lead, "nobody": nil} {

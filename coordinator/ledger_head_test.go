@@ -101,7 +101,7 @@ func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
 				err := c.store.OpenRun(testkit.Within(t), c.lead, testRun("second"))
 			return err
 		},
-		"close": func() error { _, _, err := c.store.CloseRun(testkit.Within(t), c.lead, "first", ""); return err },
+		"close": func() error { _, _, err := c.store.CloseRun(testkit.Within(t), c.lead, "first", "", ""); return err },
 		"look":  func() error { _, err := c.store.CheckHead(testkit.Within(t), "flchain", LedgerHead{}); return err },
 	} {
 		if err := do(); !errors.Is(err, ErrRollback) {

@@ -97,7 +97,7 @@ func runHistory(t *testing.T, rt *rapid.T, s *Store) {
 			next = noFault
 			takeOver()
 		case 1:
-			if _, _, err := s.CloseRun(ctx, l, run, ""); err != nil && !errors.Is(err, ErrUnavailable) &&
+			if _, _, err := s.CloseRun(ctx, l, run, "", ""); err != nil && !errors.Is(err, ErrUnavailable) &&
 				!errors.Is(err, ErrNotLeader) {
 				rt.Fatal(err)
 			}

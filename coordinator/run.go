@@ -150,9 +150,10 @@ func (s *Store) datasetOf(ctx context.Context, op, run string) (string, error) {
 }
 
 // CloseRun ends a run with an entry in the ledger, which has the SHA-256 of the list of the files that it gives out,
-// or nothing where that is empty. It returns the entry's hash, and that of the list. Closing again returns those
+// or nothing where that is empty, and the name of the student that does where it is not the one that wanted the run.
+// It returns the entry's hash, and that of the list. Closing again returns those
 // of the first time and writes nothing.
-func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name, manifest string) (head, sealed string,
+func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name, manifest, by string) (head, sealed string,
 	err error) {
 	const op = "close run"
 	err = update(func() (bool, error) {
@@ -164,7 +165,7 @@ func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name, manifest s
 			head, sealed = l.run.Head, l.run.Manifest
 			return true, nil
 		}
-		puts, err := s.closing(lead, l, manifest)
+		puts, err := s.closing(lead, l, manifest, by)
 		if err != nil {
 			return false, fmt.Errorf("%s %q: %w", op, name, err)
 		}

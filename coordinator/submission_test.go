@@ -256,7 +256,7 @@ func TestTheEndClosesTheLedger(t *testing.T) {
 	if _, _, err := c.store.Charge(ctx, c.lead, testCharge("a", 1, "answer")); !errors.Is(err, ErrRunClosed) {
 		t.Errorf("a charge after the end: %v", err)
 	}
-	if head, _, err := c.store.CloseRun(ctx, c.lead, "a", ""); err != nil || head != stored.Head {
+	if head, _, err := c.store.CloseRun(ctx, c.lead, "a", "", ""); err != nil || head != stored.Head {
 		t.Errorf("closed again: %q, %v", head, err)
 	}
 	_, v := ledgerOf(t, c.store)

@@ -47,7 +47,7 @@ func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 //	roster   dataset, run, roster
 //	release  dataset, run, round, planned, kind, events, queries, answered, entries, epsilon_spent, release_sha256
 //	abandoned  dataset, run, round, planned, kind, events, queries, answered, epsilon_spent
-//	close    dataset, run, epsilon_spent, manifest_sha256 where files were given out
+//	close    dataset, run, epsilon_spent; where files were given out manifest_sha256, and by if a worker made them
 //
 // Fence belongs to all of them, day to all but those of questions: how long an answer took can
 // depend on the records that it is about, and its noise does not cover that.
@@ -67,6 +67,8 @@ type Entry struct {
 	Charge
 	// Manifest is the SHA-256, in hex, of the list of the files that a run gives out.
 	Manifest string `json:"manifest_sha256,omitempty"`
+	// By is the student that closed a run with that list, where it is not the one that wanted the run: a worker.
+	By       string `json:"by,omitempty"`
 	Fence    int64  `json:"fence"`    // of the leadership that wrote it; never falls
 	Previous string `json:"previous"` // hash of the entry before, empty for the first
 	Hash     string `json:"hash"`     // hex SHA-256 of the canonical form with an empty hash
@@ -246,6 +248,9 @@ func (e Entry) validate() error {
 	if e.Manifest != "" && (e.Type != EntryClose || !isSHA256(e.Manifest)) {
 		return privacy.FieldErrorf("manifest_sha256", "must be a SHA-256 in lower-case hex, in an entry of type %s",
 			EntryClose)
+	}
+	if e.By != "" && (e.Manifest == "" || !utf8.ValidString(e.By)) {
+		return privacy.FieldErrorf("by", "must be a name in UTF-8, in an entry with manifest_sha256")
 	}
 	for i, event := range e.Events {
 		if err := event.Validate(); err != nil {

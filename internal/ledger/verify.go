@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,7 @@ type RunTotal struct {
 	Opened, Ended     string          // the days of its entries; Ended is empty while it is not closed
 	Roster            []Site          // nil before its first question
 	Manifest          string          // SHA-256 of the list of its files; empty where it gave out none
+	GaveOut           string          // the student that stands for them: who wanted the run, or its worker
 	Masked            *masking.Group  // among whom its sums were masked; nil where they were not
 	PlanPrice         *privacy.Price  // of the whole plan, at the run's delta; nil where the filter is not pld
 	Used              []int64         // uses of each entry of the plan
@@ -212,6 +214,7 @@ func (a *verifier) meaning(e Entry) error {
 		}
 	default:
 		run.Closed, run.Manifest, run.Ended = true, e.Manifest, e.Day
+		run.GaveOut = cmp.Or(e.By, run.Facts.Student)
 	}
 	spent, err := run.spending().EpsilonSpent()
 	if err != nil {

@@ -366,6 +366,11 @@ func (v *verification) checkRelease() {
 		v.fail(SignaturesFile, fmt.Errorf("the signature of manifest and certificate: %w", err))
 		return
 	}
+	if by.Name != v.run.GaveOut && by.Name != v.certificate.Student {
+		v.fail(SignaturesFile, fmt.Errorf("manifest and certificate are signed by %v, and the run is student %q's; "+
+			"take the files of the run itself", by.Identity, v.certificate.Student))
+		return
+	}
 	says := "gave out these files with this certificate"
 	if !v.sealed {
 		says += ", after the run was closed; stages at no cost may have made them"

@@ -243,7 +243,7 @@ func (q *Queue) cancelDirect(ctx context.Context, by *peer.Session, run string, 
 	if err != nil {
 		return nil, err
 	}
-	head, _, err := q.Store.CloseRun(q.Lifetime.Leading(), q.Lead, run, "")
+	head, _, err := q.Store.CloseRun(q.Lifetime.Leading(), q.Lead, run, "", "")
 	closed(err == nil)
 	if err != nil {
 		return nil, err

@@ -214,7 +214,7 @@ func (rs *Rounds) Close(ctx context.Context, by *peer.Session, claim, name, mani
 	if err := r.settle(ctx); err != nil {
 		return "", "", err
 	}
-	if head, sealed, err = rs.Store.CloseRun(ctx, rs.Lead, name, manifest); err != nil {
+	if head, sealed, err = rs.Store.CloseRun(ctx, rs.Lead, name, manifest, by.Identity.Name); err != nil {
 		return "", "", err
 	}
 	rs.closed(r)

@@ -1,21 +1,26 @@
 package local
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/attest"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/proof"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
@@ -91,6 +96,92 @@ func TestAnotherStudentDoesNotSignForTheRun(t *testing.T) {
 				!holds && !failsOn(found, "signatures.json") {
 				t.Errorf("%s, signed by %s: %s, %+v", name, student, found.Worst(), found.Checks)
 			}
+		}
+	}
+}
+
+// reseal makes a ledger of the run's own entries, changed by alter, with a certificate of it that the aggregator and
+// the student sign, and no site.
+func (p proven) reseal(t *testing.T, run string, alter func([]ledger.Entry) []ledger.Entry) proof.Bundle {
+	t.Helper()
+	b := maps.Clone(p.bundle)
+	c, err := certificate.Parse(b["certificate.json"])
+	testkit.Must(t, err)
+	s, err := proof.ParseSignatures(b["signatures.json"])
+	testkit.Must(t, err)
+	m, err := proof.ParseManifest(b[proof.ManifestFile])
+	testkit.Must(t, err)
+	m.Run = run
+	b[proof.ManifestFile] = testkit.Value(m.Canonical())
+	sum := sha256.Sum256(b[proof.ManifestFile])
+	var entries []ledger.Entry
+	for line := range bytes.Lines(b["ledger.jsonl"]) {
+		var e ledger.Entry
+		testkit.Must(t, json.Unmarshal(line, &e))
+		entries = append(entries, e)
+	}
+	entries = alter(entries)
+	entries[len(entries)-1].Manifest = hex.EncodeToString(sum[:])
+	var text []byte
+	var last *ledger.Entry
+	for _, e := range entries {
+		testkit.Must(t, e.Seal(last))
+		text = append(append(text, testkit.Value(e.Canonical())...), '\n')
+		last = &e
+	}
+	b["ledger.jsonl"] = text
+	verified, err := ledger.VerifyStrict(bytes.NewReader(text))
+	testkit.Must(t, err)
+	created, err := time.Parse(time.DateOnly, c.Created)
+	testkit.Must(t, err)
+	forged, err := certificate.New(certificate.Facts{
+		Run: run, Guarantee: c.Guarantee, Rows: c.Rows, TeachersLeast: c.Teachers,
+		Manifest: hex.EncodeToString(sum[:]), Created: created, Software: c.Software,
+	}, verified)
+	testkit.Must(t, err)
+	b["certificate.json"] = testkit.Value(forged.Canonical())
+	s.Ledger = []attest.Signature{p.signs(t, certs.RoleAggregator, "local",
+		attest.Head(verified.Dataset, uint64(verified.Entries), verified.Head))}
+	b["signatures.json"] = testkit.Value(s.Canonical())
+	p.release(t, b, studentName)
+	return b
+}
+
+// An aggregator and a student without any site prove nothing: not by a run in which nothing was asked, and not by
+// one that went on from another and asked nothing itself.
+func TestALedgerThatNoSiteSignedProvesNothing(t *testing.T) {
+	t.Parallel()
+	p := prove(t, "")
+	first := map[string]ledger.Entry{}
+	only := func(types ...string) func([]ledger.Entry) []ledger.Entry {
+		return func(all []ledger.Entry) (kept []ledger.Entry) {
+			for _, e := range all {
+				first[e.Type] = e
+				if slices.Contains(types, e.Type) {
+					e.EpsilonSpent = 0
+					kept = append(kept, e)
+				}
+			}
+			return kept
+		}
+	}
+	everything := only()
+	for what, b := range map[string]proof.Bundle{
+		"nothing asked": p.reseal(t, "small", only(ledger.EntryOpen, ledger.EntryRun, ledger.EntryClose)),
+		"after another": p.reseal(t, "small.more", func(all []ledger.Entry) []ledger.Entry {
+			everything(all)
+			all[0].Budget.Epsilon *= 2
+			open, end := first[ledger.EntryRun], first[ledger.EntryClose]
+			facts := *open.Facts
+			facts.Earlier = []string{open.Run}
+			open.Run, open.Facts = "small.more", &facts
+			end.Run, end.EpsilonSpent = "small.more", 0
+			return append(all, open, end)
+		}),
+	} {
+		found := proof.Verify(b, p.authorities)
+		if found.Worst() != proof.Missing || !failsOn(found, "signatures.json") {
+			t.Errorf("%s: %s, %+v", what, found.Worst(), found.Checks)
 		}
 	}
 }

@@ -216,12 +216,35 @@ func (v *verification) state(believed bool) State {
 	return Unsigned
 }
 
+// witnesses are the sites that must sign the ledger's end: those of the run's roster or, where nothing was asked in it,
+// of the runs that it went on from. An aggregator alone must not be able to write a ledger that is believed.
+func (v *verification) witnesses() (sites []string) {
+	after := []string{v.certificate.Run}
+	for i := 0; i < len(after); i++ {
+		run := v.ledger.Runs[after[i]]
+		for _, s := range run.Roster {
+			if !slices.Contains(sites, s.Site) {
+				sites = append(sites, s.Site)
+			}
+		}
+		if i == 0 && len(sites) > 0 {
+			return sites
+		}
+		for _, name := range run.Facts.Earlier {
+			if !slices.Contains(after, name) {
+				after = append(after, name)
+			}
+		}
+	}
+	return sites
+}
+
 // checkLedgerSignatures checks that the aggregator and every site of the roster signed the ledger's end.
 func (v *verification) checkLedgerSignatures() {
 	head := attest.Head(v.ledger.Dataset, uint64(v.ledger.Entries), v.ledger.Head)
-	missing := map[string]bool{}
-	for _, s := range v.certificate.Roster {
-		missing[s.Site] = true
+	witnesses, missing := v.witnesses(), map[string]bool{}
+	for _, site := range witnesses {
+		missing[site] = true
 	}
 	aggregator := false
 	for i, g := range v.signatures.Ledger {
@@ -252,16 +275,21 @@ func (v *verification) checkLedgerSignatures() {
 			"nobody "+
 			"stands for it; ask for the files again")
 	}
-	for _, s := range v.certificate.Roster {
-		if missing[s.Site] {
+	for _, site := range witnesses {
+		if missing[site] {
 			v.add(SignaturesFile, Missing, "", fmt.Sprintf("site %q did not sign the ledger's end: it may have "+
 				"been shown "+
 				"another ledger, or was not there at the run's end; run the student again when it is "+
-				"connected", s.Site))
+				"connected", site))
 		}
 	}
-	if len(v.certificate.Roster) == 0 && v.run.Releases > 0 {
-		v.add(ledgerFile, Failed, "", "the run has releases and no roster, so that no site can stand for the ledger")
+	switch {
+	case len(v.run.Roster) == 0 && v.run.Releases+v.run.Abandoned > 0:
+		v.add(ledgerFile, Failed, "", "the run has questions and no roster, so that no site can stand for the ledger; "+
+			"ask for the files again")
+	case len(witnesses) == 0:
+		v.add(SignaturesFile, Missing, "", "no site was asked, so that none stands for the ledger: its aggregator can "+
+			"have written any; take the files of a run that asked sites")
 	}
 }
 

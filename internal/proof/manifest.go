@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 )
@@ -111,7 +113,7 @@ func (m Manifest) validate() error {
 func validFiles(files []File) error {
 	for i, f := range files {
 		switch raw, err := hex.DecodeString(f.SHA256); {
-		case !fs.ValidPath(f.Name) || strings.ContainsAny(f.Name, "\\:\x00") || f.Name == ".":
+		case !fs.ValidPath(f.Name) || strings.ContainsAny(f.Name, "\\:") || f.Name == "." || !printable(f.Name):
 			return fmt.Errorf("%q is no name of a file in a folder", f.Name)
 		case i > 0 && files[i-1].Name >= f.Name:
 			return fmt.Errorf("%q stands there twice, or not in the order of names", f.Name)
@@ -120,6 +122,11 @@ func validFiles(files []File) error {
 		}
 	}
 	return nil
+}
+
+// printable says whether a name is one line, and the line that a reader sees.
+func printable(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // ReadManifest reads the manifest of a folder, which must be the one that the certificate names. The files are not

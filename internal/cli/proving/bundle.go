@@ -2,7 +2,6 @@ package proving
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -33,7 +32,12 @@ same run gives the same bytes.`,
 }
 
 func bundle(from, out, format string) error {
-	b, found, err := proof.Pack(os.DirFS(from))
+	folder, err := proof.OpenFolder(from)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	b, found, err := proof.Pack(folder)
 	if err != nil {
 		return err
 	}

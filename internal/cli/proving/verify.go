@@ -75,8 +75,15 @@ func verify(path string, roots *x509.CertPool) (found proof.Findings, folder fs.
 		return found, nil, fmt.Errorf("%w; name the output folder of a run, or a bundle of one", err)
 	}
 	if info.IsDir() {
-		folder = os.DirFS(path)
+		folder, err := proof.OpenFolder(path) // as long as the program runs
+		if err != nil {
+			return found, nil, err
+		}
 		return proof.Verify(folder, roots), folder, nil
+	}
+	if !info.Mode().IsRegular() {
+		return found, nil, fmt.Errorf("%s is neither a folder nor a file; name the output folder of a run, or a "+
+			"bundle of one", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -119,7 +119,12 @@ func ReadFinished(dir string) (*Finished, error) {
 	if err := certificate.Verify(bytes.NewReader(ledger)); err != nil {
 		return nil, fmt.Errorf("%s does not verify against %s: %w", files["certificate"], files["ledger"], err)
 	}
-	if err := proof.CheckFiles(os.DirFS(dir), certificate); err != nil {
+	folder, err := proof.OpenFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	if err := proof.CheckFiles(folder, certificate); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	schemaPath := filepath.Join(files["model"], "schema.yaml")

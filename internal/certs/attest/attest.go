@@ -49,9 +49,11 @@ type Signature struct {
 }
 
 // maxChain bounds the certificates of a signature, and maxBytes the bytes of each: a chain has one or two of 1 KiB.
+// maxRSA bounds the bits of an RSA key, as TLS does: checking takes time as their square.
 const (
 	maxChain = 4
 	maxBytes = 8 << 10
+	maxRSA   = 8192
 )
 
 // What errors.Is finds in the errors of this package.
@@ -102,6 +104,9 @@ func (g Signature) Check(s Statement) (Signer, error) {
 		c, err := x509.ParseCertificate(der)
 		if err != nil {
 			return fail(err)
+		}
+		if key, ok := c.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSA {
+			return fail(fmt.Errorf("a certificate has a key of %d bits; %d are the most", key.N.BitLen(), maxRSA))
 		}
 		by.chain = append(by.chain, c)
 	}

@@ -20,7 +20,7 @@ const hour = time.Hour
 var statement = attest.Head("cohort", 7, strings.Repeat("ab", 32))
 
 // signed has a node of a new authority sign the statement.
-func signed(t *testing.T, validity time.Duration) (attest.Signature, *x509.CertPool) {
+func signed(t testing.TB, validity time.Duration) (attest.Signature, *x509.CertPool) {
 	t.Helper()
 	dir := t.TempDir()
 	testkit.Must(t, authority.Create(dir))

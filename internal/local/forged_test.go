@@ -185,3 +185,21 @@ func TestALedgerThatNoSiteSignedProvesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A report that is not the listed one is found also where nobody signed and no authority is named.
+func TestAReportIsCheckedWithoutSignature(t *testing.T) {
+	t.Parallel()
+	p := prove(t, "")
+	b := maps.Clone(p.bundle)
+	s, err := proof.ParseSignatures(b["signatures.json"])
+	testkit.Must(t, err)
+	s.Release = nil
+	b["signatures.json"] = testkit.Value(s.Canonical())
+	if worst := proof.VerifyBundle(b, nil).Worst(); worst != proof.Unsigned {
+		t.Fatalf("nobody signed: %s", worst)
+	}
+	edit(t, b, "shared/report.md", "epsilon", "Epsilon")
+	if found := proof.VerifyBundle(b, nil); found.Worst() != proof.Failed || !failsOn(found, "shared/report.md") {
+		t.Errorf("%s, %+v", found.Worst(), found.Checks)
+	}
+}

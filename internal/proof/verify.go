@@ -375,6 +375,13 @@ func (v *verification) checkRelease() {
 	if v.manifestRaw == nil {
 		return
 	}
+	whole := true
+	for _, f := range v.signatures.Reports {
+		if err := f.Check(v.folder); err != nil {
+			v.fail(f.Name, fmt.Errorf("%w: put back the one that was listed", err))
+			whole = false
+		}
+	}
 	g := v.signatures.Release
 	if g == nil {
 		state, says := Unsigned, "nobody signed manifest and certificate"
@@ -407,11 +414,10 @@ func (v *verification) checkRelease() {
 		says += fmt.Sprintf("; the run was asked for by student %q", v.certificate.Student)
 	}
 	v.add("manifest and certificate", v.state(believed), by.Identity.String(), says)
+	if !whole {
+		return
+	}
 	for _, f := range v.signatures.Reports {
-		if err := f.Check(v.folder); err != nil {
-			v.fail(f.Name, fmt.Errorf("%w: put back the one that was signed", err))
-			continue
-		}
 		v.add(f.Name, v.state(believed), by.Identity.String(), "is the report that it signed")
 	}
 }

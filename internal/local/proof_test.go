@@ -31,12 +31,19 @@ type proven struct {
 	packed      []byte
 }
 
+// authorities is the run's own.
+func authorities(t *testing.T, out string) *x509.CertPool {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(testkit.Read(t, filepath.Join(out, "state", "certs", "ca.crt")))
+	return pool
+}
+
 func prove(t *testing.T, lines string) proven {
 	t.Helper()
 	spec, dir, out := begin(t, runOn("table.csv", embedding+lines))
 	testkit.Value(Run(t.Context(), spec, Options{Out: out}))
-	p := proven{out: out, dir: dir, authorities: x509.NewCertPool()}
-	p.authorities.AppendCertsFromPEM(testkit.Read(t, filepath.Join(out, "state", "certs", "ca.crt")))
+	p := proven{out: out, dir: dir, authorities: authorities(t, out)}
 	b, _, err := proof.Pack(os.DirFS(out))
 	testkit.Must(t, err)
 	var packed bytes.Buffer

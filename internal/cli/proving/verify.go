@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -110,6 +112,16 @@ var verdicts = map[proof.State]string{
 	proof.Failed:  "NOT GENUINE: something does not hold",
 }
 
+// visible makes words out of the files fit for a terminal: they could move its cursor over a line that fails.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
 func show(found proof.Findings, format string) error {
 	worst := found.Worst()
 	if format == "json" {
@@ -126,7 +138,7 @@ func show(found proof.Findings, format string) error {
 			if c.By != "" {
 				by = " (" + c.By + ")"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s%s\n", c.State, c.What, c.Says, by)
+			fmt.Fprintf(w, "%s\t%s\t%s%s\n", c.State, visible(c.What), visible(c.Says), visible(by))
 		}
 		if err := w.Flush(); err != nil {
 			return err

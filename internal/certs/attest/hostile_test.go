@@ -36,7 +36,8 @@ func TestAHugeKeyIsNotUsed(t *testing.T) {
 		"the signer's":   {Chain: [][]byte{der}, Value: make([]byte, 7501)},
 		"an authority's": {Chain: [][]byte{g.Chain[0], der}, Value: g.Value},
 	} {
-		if _, err := g.Check(statement); !errors.Is(err, attest.ErrSignature) || !strings.Contains(err.Error(), "bits") {
+		_, err := g.Check(statement)
+		if !errors.Is(err, attest.ErrSignature) || !strings.Contains(err.Error(), "bits") {
 			t.Errorf("%s: %v, want ErrSignature for its bits", name, err)
 		}
 	}

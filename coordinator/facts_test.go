@@ -59,7 +59,7 @@ func TestARunHasOneRosterAndOneList(t *testing.T) {
 	ask("b", north, ledger.Site{Site: "south", Nodes: 1, Teachers: 4})
 	list, other := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
 	for _, manifest := range []string{list, other, ""} {
-		if _, sealed, err := c.store.CloseRun(ctx, c.lead, "first", manifest); err != nil || sealed != list {
+		if _, sealed, err := c.store.CloseRun(ctx, c.lead, "first", manifest, ""); err != nil || sealed != list {
 			t.Errorf("closed with %.4q: %.4q, %v", manifest, sealed, err)
 		}
 	}

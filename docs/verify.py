@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 FIELDS = """seq day type dataset run round planned kind budget plan masked facts unit neighbouring roster events queries
-answered entries epsilon_spent release_sha256 manifest_sha256 fence previous hash""".split()
+answered entries epsilon_spent release_sha256 manifest_sha256 by fence previous hash""".split()
 
 
 def need(holds, what):
@@ -128,6 +128,7 @@ def main():
     # The files.
     need(sha(read("manifest.json")) == certificate["manifest_sha256"], "manifest.json is not the certificate's")
     sealed = certificate["manifest_sha256"] == run["close"].get("manifest_sha256")
+    need(sealed or "manifest_sha256" not in run["close"], "manifest.json is not what the run was closed with")
     need((manifest["run"], manifest["rows"]) == (certificate["run"], certificate["rows"]),
          "manifest.json is of another run, or of other rows")
     for f in manifest["files"] + signatures["reports"]:
@@ -145,7 +146,10 @@ def main():
     for m in run["run"].get("masked", {}).get("members", []):
         need(all(key == m["key"] for role, name, key in by if (role, name) == ("node", m["site"])),
              f"site {m['site']} signed with another key than the masked run names")
-    missing = {s["site"] for s in roster} - {name for role, name, _ in by if role == "node"}
+    witnesses = {s["site"] for s in roster} if roster else {  # of the runs that it went on from
+        s["site"] for e in entries if e["type"] == "roster" and e["run"] in facts.get("earlier", []) for s in e["roster"]}
+    need(witnesses, "no site was asked, and none stands for the ledger")
+    missing = witnesses - {name for role, name, _ in by if role == "node"}
     need(not missing, f"the ledger's end is not signed by {sorted(missing)}")
     need("aggregator" in [role for role, _, _ in by], "the ledger's end is not signed by the aggregator")
     need("release" in signatures, "the student did not sign manifest and certificate")
@@ -153,11 +157,12 @@ def main():
                          sha(read("certificate.json")),
                          *(f["sha256"] + " " + f["name"] for f in signatures["reports"])]) + "\n"
     role, name, _ = signer(signatures["release"], release, roots, day)
-    need(role == "student", "manifest and certificate are not signed by a student")
+    need(role == "student" and name in (facts["student"], run["close"].get("by")),
+         "manifest and certificate are not signed by the run's student, or the worker that closed it")
     print(f"run {certificate['run']}: files, ledger and certificate hold, signed by student {name}, the aggregator and "
-          f"{len(roster)} sites")
+          f"{len(witnesses)} sites")
     if not sealed:
-        print(f"the run was not closed with this list of files: it is the word of student {name} alone")
+        print(f"somebody else ended the run, without a list of files: this one is the word of {name} alone")
 
 
 if __name__ == "__main__":

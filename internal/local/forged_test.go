@@ -203,3 +203,18 @@ func TestAReportIsCheckedWithoutSignature(t *testing.T) {
 		t.Errorf("%s, %+v", found.Worst(), found.Checks)
 	}
 }
+
+// Not even the run's own student signs for another list than the one that the run was closed with.
+func TestAListIsSignedOnceARunIsClosed(t *testing.T) {
+	t.Parallel()
+	p := prove(t, "")
+	b := maps.Clone(p.bundle)
+	rows := strings.SplitAfter(string(b["synthetic.csv"]), "\n")
+	rows[1] = rows[2]
+	b["synthetic.csv"] = []byte(strings.Join(rows, ""))
+	relist(t, b)
+	p.release(t, b, studentName)
+	if found := proof.Verify(b, p.authorities); found.Worst() != proof.Failed || !failsOn(found, "manifest.json") {
+		t.Errorf("%s, %+v", found.Worst(), found.Checks)
+	}
+}

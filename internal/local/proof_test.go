@@ -110,20 +110,6 @@ func (p proven) head(t *testing.T) attest.Statement {
 	return attest.Head(dataset, uint64(bytes.Count(p.bundle["ledger.jsonl"], []byte("\n"))), c.LedgerHead)
 }
 
-// relist makes manifest and certificate fit altered files, as somebody without keys can.
-func relist(t *testing.T, b proof.Bundle) {
-	t.Helper()
-	m, err := proof.ParseManifest(b[proof.ManifestFile])
-	testkit.Must(t, err)
-	before := sha256.Sum256(b[proof.ManifestFile])
-	for i, f := range m.Files {
-		m.Files[i] = proof.FileOf(f.Name, b[f.Name])
-	}
-	b[proof.ManifestFile] = testkit.Value(m.Canonical())
-	after := sha256.Sum256(b[proof.ManifestFile])
-	edit(t, b, "certificate.json", hex.EncodeToString(before[:]), hex.EncodeToString(after[:]))
-}
-
 // Whoever alters a bundle is found, also where it makes digests, lists and signatures fit again. Each finding names the
 // file.
 func TestTamperingIsFound(t *testing.T) {

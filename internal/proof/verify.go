@@ -407,10 +407,12 @@ func (v *verification) checkRelease() {
 			"take the files of the run itself", by.Identity, v.certificate.Student))
 		return
 	}
-	says := "gave out these files with this certificate"
-	if !v.sealed {
-		says += ", after the run was closed; stages at no cost may have made them"
+	if !v.sealed && v.run.Manifest != "" {
+		v.fail(ManifestFile, fmt.Errorf("%v signed it after the run was closed with another list of files; take the "+
+			"files that the run was closed with", by.Identity))
+		return
 	}
+	says := "gave out these files with this certificate"
 	if by.Name != v.certificate.Student {
 		says += fmt.Sprintf("; the run was asked for by student %q", v.certificate.Student)
 	}

@@ -97,7 +97,9 @@ def main():
 
     # The chain of the ledger.
     entries, previous = [], ""
-    for line in read("ledger.jsonl").decode().removesuffix("\n").split("\n"):
+    text = read("ledger.jsonl").decode()
+    need(text.endswith("\n"), "the ledger was cut off")
+    for line in text.removesuffix("\n").split("\n"):
         e = json.loads(line, object_pairs_hook=once)
         body = line[:line.rindex('"hash":')] + '"hash":""}'
         need([k for k in FIELDS if k in e] == list(e) and line == body[:-3] + json.dumps(e["hash"]) + "}",

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -208,12 +209,12 @@ func rechain(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), out.Bytes(), 0o644))
 }
 
-// relist makes the list of files of a run's folder fit files that were altered, and the certificate name that list, as
-// somebody would who hopes that nobody asks who signed.
+// relist makes the list of files of a run's folder fit files that were altered, and certificate and ledger name that
+// list, as somebody would who hopes that nobody asks who signed.
 func relist(ts *testscript.TestScript, _ bool, args []string) {
 	sum := func(text string) string { return proof.FileOf("", []byte(text)).SHA256 }
-	list, name := args[0]+"/"+proof.ManifestFile, args[0]+"/certificate.json"
-	before, c := ts.ReadFile(list), ts.ReadFile(name)
+	list := args[0] + "/" + proof.ManifestFile
+	before := ts.ReadFile(list)
 	m, err := proof.ParseManifest([]byte(before))
 	ts.Check(err)
 	for i, f := range m.Files {
@@ -222,8 +223,22 @@ func relist(ts *testscript.TestScript, _ bool, args []string) {
 	after, err := m.Canonical()
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(list), after, 0o644))
-	c = strings.Replace(c, sum(before), sum(string(after)), 1)
-	ts.Check(os.WriteFile(ts.MkAbs(name), []byte(c), 0o644))
+	lines := strings.Replace(ts.ReadFile(args[0]+"/ledger.jsonl"), sum(before), sum(string(after)), 1)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+"/ledger.jsonl"), []byte(lines), 0o644))
+	rechain(ts, false, []string{args[0] + "/ledger.jsonl"})
+	lines = strings.TrimSuffix(ts.ReadFile(args[0]+"/ledger.jsonl"), "\n")
+	var last ledger.Entry
+	ts.Check(json.Unmarshal([]byte(lines[strings.LastIndexByte(lines, '\n')+1:]), &last))
+	for _, name := range []string{"certificate.json", "report.json"} {
+		text, err := os.ReadFile(ts.MkAbs(args[0] + "/" + name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		ts.Check(err)
+		c := strings.Replace(string(text), sum(before), sum(string(after)), 1)
+		c = regexp.MustCompile(`"ledger_head": "[0-9a-f]*"`).ReplaceAllString(c, `"ledger_head": "`+last.Hash+`"`)
+		ts.Check(os.WriteFile(ts.MkAbs(args[0]+"/"+name), []byte(c), 0o644))
+	}
 }
 
 // fields fails unless the last line of a file is a JSON object with exactly the

@@ -39,7 +39,7 @@ func TestAnotherProgramVerifies(t *testing.T) {
 			"real rows": {func(t *testing.T, b proof.Bundle) {
 				b["synthetic.csv"] = testkit.Read(t, filepath.Join(p.dir, "table.csv"))
 				relist(t, b)
-			}, "CN=student-student did not sign this release"},
+			}, "not what the run was closed with"},
 			"the ledger's price": {func(t *testing.T, b proof.Bundle) {
 				edit(t, b, "ledger.jsonl", `"sigma":`, `"sigma":1`)
 			}, "line 2 of the ledger was altered"},

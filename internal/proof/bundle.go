@@ -58,8 +58,9 @@ func ReadBundle(r io.ReaderAt, size int64) (Bundle, error) {
 	left := size // files are packed as they are: no more than the zip file has
 	for _, f := range z.File {
 		if b[f.Name] != nil || !fs.ValidPath(f.Name) || f.Method != zip.Store {
-			return nil, fmt.Errorf("%w: %q stands there twice, is packed otherwise, or is no name of a file", ErrBundle,
-				f.Name)
+			return nil, fmt.Errorf("%w: %q stands there twice, or another program packed it: unpack it, and verify "+
+				"the "+
+				"folder", ErrBundle, f.Name)
 		}
 		content, err := readAll(f, left)
 		if err != nil {

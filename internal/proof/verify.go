@@ -318,6 +318,11 @@ func (v *verification) checkManifest() {
 	if v.sealed {
 		v.add(ManifestFile, Proven, "the ledger", "the run was closed with this list of files")
 	}
+	if !v.sealed && v.run.Manifest != "" {
+		v.fail(ManifestFile, errors.New("it is not the list that the run was closed with: stages at no cost made "+
+			"other "+
+			"rows later, or somebody exchanged synthetic.csv or another file; take the files of the run itself"))
+	}
 	if !v.sealed && v.run.Manifest == "" {
 		v.add(ManifestFile, Stated, "the student", "the run was ended by somebody else, and without a list of "+
 			"files: only who signed this one stands for it")
@@ -385,31 +390,22 @@ func (v *verification) checkRelease() {
 	}
 	g := v.signatures.Release
 	if g == nil {
-		state, says := Unsigned, "nobody signed manifest and certificate"
-		if v.authorities != nil {
-			state = Missing
-		}
-		if !v.sealed {
-			says += ", and the run was not closed with this list: free stages made these rows later, or somebody " +
-				"else did"
-		}
-		v.add(SignaturesFile, state, "", says+"; ask who gave them out to sign, or take the files of the run itself")
+		v.add(SignaturesFile, Missing, "", "nobody signed manifest.json, certificate.json and the reports; ask who "+
+			"gave "+
+			"them out to sign, or take the files of the run itself")
 		return
 	}
 	released := ReleaseOf(v.certificate.Run, v.manifestRaw, v.certificateRaw, v.signatures.Reports)
 	by, believed, err := v.believe(*g, released, certs.RoleStudent, v.run.Ended)
 	if err != nil {
-		v.fail(SignaturesFile, fmt.Errorf("the signature of manifest and certificate: %w", err))
+		v.fail(SignaturesFile, fmt.Errorf("its signature is not of this certificate.json and manifest.json, with "+
+			"these "+
+			"digests of reports: one of the three was altered, or exchanged: %w", err))
 		return
 	}
 	if by.Name != v.run.GaveOut && by.Name != v.certificate.Student {
 		v.fail(SignaturesFile, fmt.Errorf("manifest and certificate are signed by %v, and the run is student %q's; "+
 			"take the files of the run itself", by.Identity, v.certificate.Student))
-		return
-	}
-	if !v.sealed && v.run.Manifest != "" {
-		v.fail(ManifestFile, fmt.Errorf("%v signed it after the run was closed with another list of files; take the "+
-			"files that the run was closed with", by.Identity))
 		return
 	}
 	says := "gave out these files with this certificate"
@@ -436,6 +432,8 @@ func (v *verification) stated() {
 		"signature can show that; a student that lies can give out other rows")
 	v.add("what sites hold", Stated, "the sites", "that records are real, and that "+unitWords(c.Unit)+
 		" lies in one partition of one site")
+	v.add("other files", Stated, "nobody", "what else lies in the folder was not looked at, report.html beside "+
+		"synthetic.csv among it")
 	fields := slices.DeleteFunc(slices.Clone(certificate.Stated), func(s string) bool {
 		return s == "rows" || s == "manifest_sha256"
 	})

@@ -1,7 +1,10 @@
 package proving
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -40,6 +43,9 @@ func bundle(from, out, format string) error {
 	b, found, err := proof.Pack(folder)
 	if err != nil {
 		return err
+	}
+	if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--out: %s exists; remove it, or name another file", out)
 	}
 	f, err := renameio.NewPendingFile(out, renameio.WithPermissions(0o644))
 	if err != nil {

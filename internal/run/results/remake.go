@@ -3,6 +3,7 @@ package results
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/proof"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/partition"
@@ -71,7 +73,7 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	page := report.Page{
 		Certificate: f.Certificate, Rounds: f.rounds, Config: f.Earlier.Config, Notes: f.Earlier.Notes,
 		Figures: f.Earlier.Figures,
-		About:   f.Earlier.About,
+		About:   f.about(),
 	}
 	if err := fillPage(ctx, &page, f.synthetic, real); err != nil {
 		return nil, err
@@ -127,6 +129,9 @@ func ReadFinished(dir string) (*Finished, error) {
 	if err := proof.CheckFiles(folder, certificate); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
+	if err := checkSealed(dir, LedgerLines(ledger), certificate); err != nil {
+		return nil, err
+	}
 	schemaPath := filepath.Join(files["model"], "schema.yaml")
 	schema, err := partition.LoadSchema(schemaPath)
 	if err != nil {
@@ -153,6 +158,34 @@ func ReadFinished(dir string) (*Finished, error) {
 	lines := LedgerLines(ledger)
 	f.rounds = roundsOf(ReleasesOf(lines, certificate.Run), planOf(lines, certificate.Run), earlierShares(f.Earlier))
 	return f, nil
+}
+
+// checkSealed refuses files that are not those which the run was closed with, but for those of stages at no cost,
+// which the folder's state names.
+func checkSealed(dir string, lines [][]byte, c certificate.Certificate) error {
+	for _, line := range lines {
+		var e ledger.Entry
+		if json.Unmarshal(line, &e) != nil || e.Type != ledger.EntryClose || e.Run != c.Run || e.Manifest == "" ||
+			e.Manifest == c.ManifestSHA256 {
+			continue
+		}
+		if r, err := ReadRecord(dir); err != nil || r.Name == c.Run {
+			return fmt.Errorf("%s: synthetic.csv or another file was exchanged: %s is not the list that run %q was "+
+				"closed "+
+				"with; copy the folder again", dir, proof.ManifestFile, c.Run)
+		}
+	}
+	return nil
+}
+
+// about is what the earlier report said of the run, but for what certificate and ledger say.
+func (f *Finished) about() report.About {
+	a := f.Earlier.About
+	a.Purpose, a.Sites = f.Certificate.Purpose, nil
+	for _, s := range f.Certificate.Roster {
+		a.Sites = append(a.Sites, s.Site)
+	}
+	return a
 }
 
 func LedgerLines(ledger []byte) [][]byte {

@@ -23,8 +23,8 @@ func WriteMarkdown(w io.Writer, p Page) error {
 	}
 	m := &markdown{words: words}
 	m.head(p)
-	m.figures(p)
 	m.verdict(p)
+	m.figures(p)
 	m.guarantee(p)
 	m.rounds(p)
 	m.quality(p)

@@ -44,7 +44,7 @@ func show(result *results.Result, format string) error {
 	}
 	if result.HeldOut > 0 {
 		fmt.Printf("%g%% of the units were held out of the training, to compare with; the report is NOT PRIVATE: it "+
-			"stays on this machine, and conclave report makes one that may travel\n", 100*result.HeldOut)
+			"stays on this machine, and the one in shared may travel\n", 100*result.HeldOut)
 	}
 	showUtility(result.Utility)
 	fmt.Println("files:")

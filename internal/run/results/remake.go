@@ -61,6 +61,10 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	if o.Out == "" {
 		o.Out = o.From
 	}
+	if filepath.Clean(o.Out) == filepath.Join(o.From, shareFolder) {
+		return nil, fmt.Errorf("%s holds the report for others, which was signed; name another folder with "+
+			"--out", o.Out)
+	}
 	f, err := ReadFinished(o.From)
 	if err != nil {
 		return nil, err

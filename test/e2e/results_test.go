@@ -55,6 +55,7 @@ func finish(t *testing.T, student *process, out string, j job) result {
 			"report": filepath.Join(out, "report.html"), "report_md": filepath.Join(out, "report.md"),
 			"report_json": filepath.Join(out, "report.json"),
 			"manifest":    filepath.Join(out, "manifest.json"), "signatures": filepath.Join(out, "signatures.json"),
+			"shared": filepath.Join(out, "shared"),
 		},
 	}
 	testkit.Same(t, "the student's result", want, r)

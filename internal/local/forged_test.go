@@ -19,7 +19,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/attest"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
-	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/proof"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -33,9 +32,7 @@ func (p proven) signs(t *testing.T, role certs.Role, name string, s attest.State
 	if _, err := os.Stat(f.Cert); errors.Is(err, fs.ErrNotExist) {
 		testkit.Must(t, authority.Issue(dir, role, name, nil, validity))
 	}
-	pair, err := pemfile.LoadPair(f.Cert, f.Key)
-	testkit.Must(t, err)
-	return testkit.Value(attest.Sign(pair, s))
+	return testkit.Value(attest.SignBy(f, s))
 }
 
 // release signs manifest, certificate and reports of a bundle by a student.

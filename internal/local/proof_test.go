@@ -17,7 +17,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/attest"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
-	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/proof"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -110,8 +109,8 @@ func (p proven) head(t *testing.T) attest.Statement {
 	return attest.Head(dataset, uint64(bytes.Count(p.bundle["ledger.jsonl"], []byte("\n"))), c.LedgerHead)
 }
 
-// Whoever alters a bundle is found, also where it makes digests, lists and signatures fit again. Each finding names the
-// file.
+// A change of a bundle is found, also where somebody makes digests, lists and signatures fit again. Each finding
+// names the file.
 func TestTamperingIsFound(t *testing.T) {
 	t.Parallel()
 	p := prove(t, "")
@@ -127,9 +126,7 @@ func TestTamperingIsFound(t *testing.T) {
 			}
 			testkit.Must(t, authority.Issue(foreign, role, name, hosts, validity))
 		}
-		pair, err := pemfile.LoadPair(f.Cert, f.Key)
-		testkit.Must(t, err)
-		return testkit.Value(attest.Sign(pair, s))
+		return testkit.Value(attest.SignBy(f, s))
 	}
 	real := testkit.Read(t, filepath.Join(p.dir, "table.csv"))
 	for name, c := range map[string]struct {

@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/certs/attest"
-	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -21,7 +20,7 @@ func (n *Node) countersign(t task) *conclavev1.WorkRequest {
 	signed := &conclavev1.SignedHead{Head: t.sign}
 	signature, err := n.signHead(t)
 	if err == nil {
-		signed.Signature = &conclavev1.Signature{Chain: signature.Chain, Value: signature.Value}
+		signed.Signature = signature.Wire()
 	} else {
 		n.log.Warn("the ledger's end is not countersigned", zap.Uint64("entry", t.sign.GetSeq()), zap.Error(err))
 	}
@@ -32,9 +31,6 @@ func (n *Node) signHead(t task) (attest.Signature, error) {
 	if t.refusal != nil {
 		return attest.Signature{}, t.refusal
 	}
-	pair, err := pemfile.LoadPair(n.cfg.TLS.Cert, n.cfg.TLS.Key) // it may have been renewed
-	if err != nil {
-		return attest.Signature{}, err
-	}
-	return attest.Sign(pair, attest.Head(n.cfg.Dataset, t.sign.GetSeq(), hex.EncodeToString(t.sign.GetHash())))
+	head := attest.Head(n.cfg.Dataset, t.sign.GetSeq(), hex.EncodeToString(t.sign.GetHash()))
+	return attest.SignBy(n.cfg.TLS, head)
 }

@@ -35,8 +35,7 @@ func TestANodeSignsTheLedgersEnd(t *testing.T) {
 	}
 	check := func(e ledger.Entry, m *conclavev1.SignedHead) {
 		t.Helper()
-		g := attest.Signature{Chain: m.GetSignature().GetChain(), Value: m.GetSignature().GetValue()}
-		by, err := g.Check(attest.Head(c.Dataset, e.Seq, e.Hash))
+		by, err := attest.FromWire(m.GetSignature()).Check(attest.Head(c.Dataset, e.Seq, e.Hash))
 		testkit.Must(t, err)
 		if by.Identity != (certs.Identity{Role: certs.RoleNode, Name: c.Site}) {
 			t.Errorf("signed by %v", by.Identity)

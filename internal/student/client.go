@@ -14,7 +14,6 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/attest"
-	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/dial"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -108,11 +107,7 @@ func (c *Client) CloseRun(ctx context.Context, run string, manifest []byte) (sea
 
 // Sign signs a statement by the student's certificate.
 func (c *Client) Sign(s attest.Statement) (attest.Signature, error) {
-	pair, err := pemfile.LoadPair(c.cfg.TLS.Cert, c.cfg.TLS.Key)
-	if err != nil {
-		return attest.Signature{}, err
-	}
-	return attest.Sign(pair, s)
+	return attest.SignBy(c.cfg.TLS, s)
 }
 
 // Ledger returns the canonical lines of the ledger of the run's dataset.
@@ -136,7 +131,7 @@ func (c *Client) readLedger(ctx context.Context, q *conclavev1.ReadLedgerRequest
 		}
 		return each(stream, func(m *conclavev1.ReadLedgerResponse) {
 			if g := m.GetSignature(); g != nil {
-				signatures = append(signatures, attest.Signature{Chain: g.GetChain(), Value: g.GetValue()})
+				signatures = append(signatures, attest.FromWire(g))
 			} else {
 				lines = append(lines, m.Entry)
 			}

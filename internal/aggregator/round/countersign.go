@@ -2,7 +2,6 @@ package round
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -66,8 +65,7 @@ func (rs *Rounds) Countersigned(ctx context.Context, d *Dataset) (coordinator.Le
 	}
 	d.signing.mu.Lock()
 	defer d.signing.mu.Unlock()
-	all := slices.Collect(maps.Values(c.bySite))
-	return c.head, append(all, &conclavev1.Signature{Chain: own.Chain, Value: own.Value}), nil
+	return c.head, append(slices.Collect(maps.Values(c.bySite)), own.Wire()), nil
 }
 
 // askToSign asks the sites that are connected, and have not yet, to sign the entry that all of them were told of
@@ -79,19 +77,11 @@ func (rs *Rounds) askToSign(ctx context.Context, d *Dataset) (*countersigning, e
 	if err != nil {
 		return nil, err
 	}
-	if head.Seq != d.feed.told { // an entry is on its way to the nodes
-		last, err := rs.TellAll(ctx, d, d.feed.told, head.Seq, d.feed.broadcast)
-		d.feed.told = last
-		if err != nil {
-			return nil, err
-		}
-	}
-	hash, err := hex.DecodeString(head.Hash)
-	if err != nil {
+	if err := rs.tellRest(ctx, d, head.Seq); err != nil { // of an entry that is on its way to the nodes
 		return nil, err
 	}
 	message, err := peer.Encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Sign{
-		Sign: &conclavev1.LedgerHead{Seq: head.Seq, Hash: hash},
+		Sign: HeadOf(head), // not the first entry, which no run has
 	}})
 	if err != nil {
 		return nil, err
@@ -150,8 +140,7 @@ func (d *Dataset) Signed(n *peer.Node, m *conclavev1.SignedHead) error {
 	}
 	var wrong error
 	if m.GetSignature() != nil {
-		g := attest.Signature{Chain: m.GetSignature().GetChain(), Value: m.GetSignature().GetValue()}
-		by, err := g.Check(attest.Head(d.Record.Name, c.head.Seq, c.head.Hash))
+		by, err := attest.FromWire(m.GetSignature()).Check(attest.Head(d.Record.Name, c.head.Seq, c.head.Hash))
 		if err == nil && by.Identity != (certs.Identity{Role: certs.RoleNode, Name: site}) {
 			err = fmt.Errorf("it is by %v", by.Identity)
 		}
@@ -165,7 +154,7 @@ func (d *Dataset) Signed(n *peer.Node, m *conclavev1.SignedHead) error {
 		delete(c.due, site)
 	}
 	if len(c.due) == 0 {
-		close(c.done) // no site is due any more, so that this is reached once
+		close(c.done) // no site is due from now on, so that this is reached once
 	}
 	return wrong
 }

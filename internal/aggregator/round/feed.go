@@ -101,12 +101,17 @@ func (rs *Rounds) tell(ctx context.Context, d *Dataset, newest *ledger.Entry) er
 			}
 		}
 	}
-	last, err := rs.TellAll(ctx, d, d.feed.told, math.MaxUint64, d.feed.broadcast)
-	d.feed.told = last
-	if err == nil && newest != nil && last < newest.Seq {
+	err := rs.tellRest(ctx, d, math.MaxUint64)
+	if err == nil && newest != nil && d.feed.told < newest.Seq {
 		err = fmt.Errorf("%w: the ledger of dataset %q ends with entry %d; restore etcd from a backup",
-			coordinator.ErrCorrupt, d.Record.Name, last)
+			coordinator.ErrCorrupt, d.Record.Name, d.feed.told)
 	}
+	return err
+}
+
+// tellRest tells the followers of all entries up to one that they were not told of. Callers hold the feed's lock.
+func (rs *Rounds) tellRest(ctx context.Context, d *Dataset, upTo uint64) (err error) {
+	d.feed.told, err = rs.TellAll(ctx, d, d.feed.told, upTo, d.feed.broadcast)
 	return err
 }
 

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // Statement is what is signed.
@@ -80,6 +82,25 @@ func Sign(pair tls.Certificate, s Statement) (Signature, error) {
 		return Signature{}, fmt.Errorf("sign: %w", err)
 	}
 	return Signature{Chain: pair.Certificate, Value: value}, nil
+}
+
+// SignBy is Sign by the certificate in files, as they are now: it may have been renewed.
+func SignBy(f certs.Files, s Statement) (Signature, error) {
+	pair, err := pemfile.LoadPair(f.Cert, f.Key)
+	if err != nil {
+		return Signature{}, err
+	}
+	return Sign(pair, s)
+}
+
+// FromWire is a signature as it was received, and Wire as it is sent.
+func FromWire(m *conclavev1.Signature) Signature {
+	return Signature{Chain: m.GetChain(), Value: m.GetValue()}
+}
+
+// Wire is for sending; see [FromWire].
+func (g Signature) Wire() *conclavev1.Signature {
+	return &conclavev1.Signature{Chain: g.Chain, Value: g.Value}
 }
 
 // Signer is who made a signature, as its certificate says. Whether that is to be believed [Signer.Under] tells.

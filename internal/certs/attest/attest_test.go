@@ -11,7 +11,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/attest"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
-	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -26,9 +25,7 @@ func signed(t testing.TB, validity time.Duration) (attest.Signature, *x509.CertP
 	testkit.Must(t, authority.Create(dir))
 	testkit.Must(t, authority.Issue(dir, certs.RoleNode, "north", nil, validity))
 	f := certs.IssuedFiles(dir, certs.RoleNode, "north")
-	pair, err := pemfile.LoadPair(f.Cert, f.Key)
-	testkit.Must(t, err)
-	g, err := attest.Sign(pair, statement)
+	g, err := attest.SignBy(f, statement)
 	testkit.Must(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(testkit.Read(t, f.CA))

@@ -129,7 +129,7 @@ func (a *adversary) single(at asked, h *heard) (float64, error) {
 	return closest, nil
 }
 
-// aside is how far a count lies from the middle of the two worlds, of which the other has one unit less; in units.
+// aside is how far a count lies from the middle of the two worlds, in units; the other world has one unit less.
 func aside(count, units int64) float64 {
 	return float64(count-units*countScale+countScale/2) / countScale
 }

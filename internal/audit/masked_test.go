@@ -1,16 +1,14 @@
 package audit
 
 import (
-	"encoding/json"
 	"flag"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/internal/testkit/mutant"
 )
 
 // alone is the masked case where all sites but one collude, though the runs withstand none: of four shares of the
@@ -56,12 +54,14 @@ var tryMutants = flag.Bool("mutants", false, "build the program with mistakes in
 
 // mutants are mistakes in what nodes do, each one change of one file, and the view which shows it.
 var mutants = map[string]struct {
-	file, right, wrong string
-	shows              View
+	mutant.Mistake
+	shows View
 }{
-	"half the noise share": {"gnmax/share.go", "SetInt64(int64(honest))", "SetInt64(int64(4*honest))", ViewColluders},
-	"no masks of pairs": {"internal/masking/party.go", "\t\tif m.GetSite() != a.party.site {\n\t\t\tmasks = append(",
-		"\t\tif false {\n\t\t\tmasks = append(", ViewAnswers},
+	"half the noise share": {mutant.Mistake{File: "../../gnmax/share.go", Right: "SetInt64(int64(honest))",
+		Wrong: "SetInt64(int64(4*honest))"}, ViewColluders},
+	"no masks of pairs": {mutant.Mistake{File: "../masking/party.go",
+		Right: "\t\tif m.GetSite() != a.party.site {\n\t\t\tmasks = append(",
+		Wrong: "\t\tif false {\n\t\t\tmasks = append("}, ViewAnswers},
 }
 
 // The command finds each mistake; half of the noise it overlooks once in 200 times.
@@ -70,27 +70,15 @@ var mutants = map[string]struct {
 //
 // The mistakes are made in copies of the files, which take their places in a build by -overlay.
 func TestMutants(t *testing.T) {
-	root := testkit.Value(filepath.Abs("../.."))
 	for name, m := range mutants {
 		t.Run(name, func(t *testing.T) {
-			whole := filepath.Join(root, m.file)
-			raw := string(testkit.Read(t, whole))
-			if strings.Count(raw, m.right) != 1 {
-				t.Fatalf("%s has %d times %q; name what is to be wrong now", m.file, strings.Count(raw, m.right),
-					m.right)
-			}
+			m.Check(t)
 			if !*tryMutants {
 				return
 			}
-			dir := t.TempDir()
-			mutant, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
-			testkit.Must(t, os.WriteFile(mutant, []byte(strings.Replace(raw, m.right, m.wrong, 1)), 0o600))
-			testkit.Must(t, os.WriteFile(overlay, testkit.Value(json.Marshal(
-				map[string]map[string]string{"Replace": {whole: mutant}})), 0o600))
-			program := filepath.Join(dir, "conclave")
-			build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", program,
-				"./cmd/conclave")
-			build.Dir = root
+			program := filepath.Join(t.TempDir(), "conclave")
+			build := exec.CommandContext(t.Context(), "go", "build", "-overlay", m.Overlay(t), "-o", program,
+				"../../cmd/conclave")
 			if said, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, said)
 			}

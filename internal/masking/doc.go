@@ -47,7 +47,7 @@
 //
 // What an honest member has sent in it is x + e + PRG(b) + masks, and tags where it agreed. Its b is never
 // revealed: not in this attempt, and in no other, since it is drawn for one; nor by another process, since it is
-// in the memory of one. So to whoever has all else (all seeds of pairs, and the b of all others) PRG(b) is as
+// in the memory of one. So to anyone who has all else (all seeds of pairs, and the b of all others) PRG(b) is as
 // good as uniform, and with it the answer, whatever x and e are. Tags are made of terms, U and keys of pairs: x
 // and e are not in them. So all of it could be drawn without x, and tells nothing.
 //

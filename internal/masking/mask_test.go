@@ -29,7 +29,7 @@ func TestMasksAreTheSameOnAllProcessors(t *testing.T) {
 	}
 }
 
-// While an answer is made its party does whatever else it is asked; the answer is made once, whoever asks, and is
+// While an answer is made its party does whatever else it is asked; the answer is made once for all who ask, and is
 // neither agreed to nor opened before it is there.
 func TestAPartyDoesNotWaitForItsMasks(t *testing.T) {
 	const entries = 1 << 18

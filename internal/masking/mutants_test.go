@@ -1,15 +1,13 @@
 package masking
 
 import (
-	"encoding/json"
 	"flag"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/internal/testkit/mutant"
 )
 
 var tryMutants = flag.Bool("mutants", false, "build the package with each of the mistakes that its tests must find")
@@ -51,22 +49,13 @@ var mutants = map[string]struct{ file, right, wrong string }{
 func TestMutants(t *testing.T) {
 	for name, m := range mutants {
 		t.Run(name, func(t *testing.T) {
-			raw := string(testkit.Read(t, m.file))
-			if strings.Count(raw, m.right) != 1 {
-				t.Fatalf("%s has %d times %q; name what is to be wrong now", m.file, strings.Count(raw, m.right),
-					m.right)
-			}
+			mistake := mutant.Mistake{File: m.file, Right: m.right, Wrong: m.wrong}
+			mistake.Check(t)
 			if !*tryMutants {
 				return
 			}
-			dir := t.TempDir()
-			mutant := filepath.Join(dir, m.file)
-			testkit.Must(t, os.WriteFile(mutant, []byte(strings.Replace(raw, m.right, m.wrong, 1)), 0o600))
-			overlay := filepath.Join(dir, "overlay.json")
-			whole := testkit.Value(filepath.Abs(m.file))
-			testkit.Must(t, os.WriteFile(overlay, testkit.Value(json.Marshal(
-				map[string]map[string]string{"Replace": {whole: mutant}})), 0o600))
-			c := exec.CommandContext(testkit.Within(t), "go", "test", "-overlay", overlay, "-skip", "Mutants", ".")
+			c := exec.CommandContext(testkit.Within(t), "go", "test", "-overlay", mistake.Overlay(t), "-skip",
+				"Mutants", ".")
 			said, err := c.CombinedOutput()
 			if err == nil || !strings.Contains(string(said), "--- FAIL") {
 				t.Errorf("no test fails: %v\n%s", err, said)

@@ -21,7 +21,7 @@ func (a *account) pay(opening Digest) error {
 	return a.broken
 }
 
-// begin has all parties answer an attempt at a round, of which the first one pays.
+// begin has all parties answer an attempt at a round. The first one pays.
 func (r *run) begin(round uint64, pay Pay) *Terms {
 	r.t.Helper()
 	terms := r.terms(round, 4, 0, 1, 2)

@@ -18,7 +18,7 @@ func (r *run) doubts(name string, i int, tags [][]byte, from ...string) {
 	}
 }
 
-// Two lists of survivors of one attempt never open, whoever colludes: a colluder makes right tags for both, and
+// Two lists of survivors of one attempt never open, no matter who colludes: a colluder makes right tags for both, and
 // those of no honest member.
 func TestOneListOpens(t *testing.T) {
 	r := newRun(t, 5, 4, 1) // the fifth colludes

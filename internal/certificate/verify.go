@@ -47,19 +47,25 @@ const spentTolerance = 1e-9
 // does not hold is returned, as one of the errors above or one of
 // ledger.VerifyStrict. The fields in Stated are only checked for what they may be.
 func (c Certificate) Verify(lines io.Reader) error {
-	if err := c.Validate(); err != nil {
-		return err
-	}
 	raw, err := io.ReadAll(lines)
 	if err != nil {
 		return fmt.Errorf("read ledger: %w", err)
 	}
+	_, err = c.Proven(raw)
+	return err
+}
+
+// Proven is Verify for the text of a ledger. It returns what the ledger says of the run.
+func (c Certificate) Proven(raw []byte) (run ledger.RunTotal, err error) {
+	if err := c.Validate(); err != nil {
+		return run, err
+	}
 	// A later run on the same dataset may still be open; this one may not.
 	verified, err := ledger.VerifyStrict(bytes.NewReader(raw))
 	if err != nil && !errors.Is(err, ledger.ErrUnclosed) {
-		return fmt.Errorf("ledger: %w", err)
+		return run, fmt.Errorf("ledger: %w", err)
 	}
-	return c.Against(verified, raw)
+	return verified.Runs[c.Run], c.Against(verified, raw)
 }
 
 // Against is Verify for a ledger that was verified strictly, with its text.
@@ -150,16 +156,10 @@ func covered(verified ledger.Verification, run string) (ledger.RunTotal, error) 
 	if err != nil || len(total.Facts.Earlier) == 0 {
 		return total, err
 	}
-	earlier := slices.Clone(total.Facts.Earlier)
-	for i := 0; i < len(earlier); i++ { // and those that these went on from
-		before, err := closedRun(verified, earlier[i])
+	for _, name := range verified.Before(run) {
+		before, err := closedRun(verified, name)
 		if err != nil {
 			return total, err
-		}
-		for _, name := range before.Facts.Earlier {
-			if !slices.Contains(earlier, name) {
-				earlier = append(earlier, name)
-			}
 		}
 		total.Events = privacy.Merge(append(slices.Clone(total.Events), before.Events...))
 		if !maskedOf(before.Masked).equal(maskedOf(total.Masked)) {

@@ -66,7 +66,7 @@ func TestComparePairsByHand(t *testing.T) {
 	close(t, "Cramér's V, synthetic", &v.Synthetic, 0.5)
 	if xd := pairOf(t, pairs, "x", "d").Association; xd == nil || xd.Measure != CorrelationRatio {
 		t.Fatalf("the association of a number and a category is %+v", xd)
-	} else { // numbers 0, 10 and 20, of which 20 has its own category: means 5 and 20 about 10, 150 of 200
+	} else { // numbers 0, 10 and 20, where 20 has its own category: means 5 and 20 about 10, 150 of 200
 		close(t, "correlation ratio, real", &xd.Real, math.Sqrt(0.75))
 	}
 	// Real cells aa00: (a,0) twice, (b,1), (empty,1): 1/2, 1/4, 1/4. Synthetic: (a,1), (b,0), (b,1).

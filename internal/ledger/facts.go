@@ -81,6 +81,19 @@ func (e Entry) validateRoster() error {
 	return nil
 }
 
+// Before are the runs that a run went on from, and those that these went on from.
+func (v Verification) Before(run string) []string {
+	runs := []string{run}
+	for i := 0; i < len(runs); i++ {
+		for _, name := range v.Runs[runs[i]].Facts.Earlier {
+			if !slices.Contains(runs, name) {
+				runs = append(runs, name)
+			}
+		}
+	}
+	return runs[1:]
+}
+
 // opens checks a run's facts against what stands in the ledger before.
 func (a *verifier) opens(e Entry) error {
 	for _, name := range e.Facts.Earlier {

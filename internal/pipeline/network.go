@@ -176,8 +176,7 @@ func (m *NetworkModel) Records(classes []int, rng *rand.Rand) ([]float32, error)
 	return m.Generator.Records(classes, rng)
 }
 
-// Records draws an encoded record of each class, shape [len(classes), Width], none of which breaks a constraint of
-// the schema.
+// Records draws an encoded record of each class, shape [len(classes), Width]. None breaks a constraint of the schema.
 func (g *Generator) Records(classes []int, rng *rand.Rand) ([]float32, error) {
 	return g.of.Keep(classes, func(classes []int) ([]float32, error) {
 		const batch = 1024

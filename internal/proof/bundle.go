@@ -19,7 +19,7 @@ const maxBundle = 4 << 30
 // ErrBundle is what errors.Is finds where a file is no bundle as [Bundle.Write] writes it.
 var ErrBundle = errors.New("not a bundle as it was written")
 
-// Write writes a bundle as a zip file. The same files make the same bytes, whoever packs them and when: files stand in
+// Write writes a bundle as a zip file. The same files always make the same bytes: files stand in
 // the order of their names, as they are, without times, owners or comments. So a bundle with anything else in it is
 // found by packing its files again.
 func (b Bundle) Write(w io.Writer) error {
@@ -59,8 +59,7 @@ func ReadBundle(r io.ReaderAt, size int64) (Bundle, error) {
 	for _, f := range z.File {
 		if b[f.Name] != nil || !fs.ValidPath(f.Name) || f.Method != zip.Store {
 			return nil, fmt.Errorf("%w: %q stands there twice, or another program packed it: unpack it, and verify "+
-				"the "+
-				"folder", ErrBundle, f.Name)
+				"the folder", ErrBundle, f.Name)
 		}
 		content, err := readAll(f, left)
 		if err != nil {

@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -55,17 +54,23 @@ func MakeManifest(run string, rows int, folder string, names []string) (Manifest
 	names = slices.Clone(names)
 	slices.Sort(names)
 	for _, name := range names {
-		f, err := os.Open(filepath.Join(folder, filepath.FromSlash(name)))
+		f, err := listed(name, filepath.Join(folder, filepath.FromSlash(name)))
 		if err != nil {
 			return m, fmt.Errorf("list the files of the run: %w", err)
 		}
-		sum, n, err := digest(f)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return m, fmt.Errorf("list the files of the run: %w", err)
-		}
-		m.Files = append(m.Files, File{Name: name, Bytes: n, SHA256: sum})
+		m.Files = append(m.Files, f)
 	}
 	return m, m.validate()
+}
+
+// listed is a file on the disk under its name in a list.
+func listed(name, path string) (File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return File{}, err
+	}
+	sum, n, err := digest(f)
+	return File{Name: name, Bytes: n, SHA256: sum}, errors.Join(err, f.Close())
 }
 
 func digest(r io.Reader) (sum string, n int64, err error) {
@@ -81,20 +86,10 @@ func (m Manifest) Canonical() ([]byte, error) {
 }
 
 // ParseManifest reads the text of a manifest, and no other text that would mean the same.
-func ParseManifest(raw []byte) (m Manifest, err error) {
-	fail := func(err error) (Manifest, error) {
+func ParseManifest(raw []byte) (Manifest, error) {
+	m, err := parse[Manifest](raw)
+	if err != nil {
 		return m, fmt.Errorf("%w: %s: %w; ask for the file again", ErrManifest, ManifestFile, err)
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&m); err != nil {
-		return fail(err)
-	}
-	if err := m.validate(); err != nil {
-		return fail(err)
-	}
-	if canonical, err := m.Canonical(); err != nil || !bytes.Equal(raw, canonical) {
-		return fail(errors.New("it is not as it was written"))
 	}
 	return m, nil
 }
@@ -139,9 +134,8 @@ func ReadManifest(folder fs.FS, c certificate.Certificate) (m Manifest, raw []by
 	switch {
 	case err != nil:
 	case sumOf(raw) != c.ManifestSHA256:
-		err = fmt.Errorf("%w: %s is not the one that the certificate names: files were exchanged, or one of the "+
-			"two was "+
-			"altered; ask for the folder again", ErrManifest, ManifestFile)
+		err = fmt.Errorf("%w: %s is not the one that the certificate names: files were exchanged, or one of the two "+
+			"was altered; ask for the folder again", ErrManifest, ManifestFile)
 	case m.Run != c.Run || m.Rows != c.Rows:
 		err = fmt.Errorf("%w: %d rows of run %q, and the certificate says %d of run %q", ErrManifest, m.Rows, m.Run,
 			c.Rows, c.Run)
@@ -154,6 +148,16 @@ func ReadManifest(folder fs.FS, c certificate.Certificate) (m Manifest, raw []by
 // Has says whether a file is listed.
 func (m Manifest) Has(name string) bool {
 	return slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == name })
+}
+
+// Check compares the files of a folder with the list.
+func (m Manifest) Check(folder fs.FS) error {
+	for _, f := range m.Files {
+		if err := f.Check(folder); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Check compares a file of a folder with what the manifest lists.

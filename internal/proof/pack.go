@@ -2,6 +2,7 @@ package proof
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -20,32 +21,22 @@ func Pack(folder fs.FS) (Bundle, Findings, error) {
 	if err := found.Err(); err != nil {
 		return nil, found, fmt.Errorf("the folder does not verify, and is not packed: %w", err)
 	}
-	m, _, err := ReadManifest(folder, *found.Certificate)
-	if err != nil {
-		return nil, found, err
-	}
-	raw, err := readFile(folder, SignaturesFile, maxSignatures)
-	if err != nil {
-		return nil, found, err
-	}
-	signatures, err := ParseSignatures(raw)
-	if err != nil {
-		return nil, found, err
-	}
-	b := Bundle{readmeFile: readme(m, signatures, found)}
-	for _, name := range namesOf(m, signatures) {
-		if b[name], err = readFile(folder, name, maxBundle); err != nil {
+	b := Bundle{readmeFile: readme(found)}
+	for _, name := range found.names() {
+		content, err := readFile(folder, name, maxBundle)
+		if err != nil {
 			return nil, found, fmt.Errorf("pack the run: %w", err)
 		}
+		b[name] = content
 	}
 	return b, found, nil
 }
 
-// namesOf are the files of a bundle besides its README.
-func namesOf(m Manifest, s Signatures) []string {
+// names are the files of a bundle besides its README.
+func (f Findings) names() []string {
 	names := []string{ManifestFile, SignaturesFile, certFile, ledgerFile}
-	for _, f := range slices.Concat(m.Files, s.Reports) {
-		names = append(names, f.Name)
+	for _, file := range slices.Concat(f.manifest.Files, f.signatures.Reports) {
+		names = append(names, file.Name)
 	}
 	return names
 }
@@ -53,34 +44,24 @@ func namesOf(m Manifest, s Signatures) []string {
 // VerifyBundle is Verify for a bundle, which may hold nothing but what [Pack] puts there.
 func VerifyBundle(b Bundle, authorities *x509.CertPool) Findings {
 	found := Verify(b, authorities)
-	if found.Certificate == nil || found.Err() != nil {
+	if found.Err() != nil {
 		return found
 	}
-	m, _, err := ReadManifest(b, *found.Certificate)
-	if err != nil {
-		found.fail(ManifestFile, err)
-		return found
+	if string(b[readmeFile]) != string(readme(found)) {
+		found.fail(readmeFile, errors.New("it is not the text that conclave bundle writes; do not believe it"))
 	}
-	signatures, err := ParseSignatures(b[SignaturesFile])
-	if err != nil {
-		found.fail(SignaturesFile, err)
-		return found
-	}
-	if string(b[readmeFile]) != string(readme(m, signatures, found)) {
-		found.fail(readmeFile, fmt.Errorf("it is not the text that conclave bundle writes; do not believe it"))
-	}
-	known := append(namesOf(m, signatures), readmeFile)
+	known := append(found.names(), readmeFile)
 	for _, name := range b.names() {
 		if !slices.Contains(known, name) {
-			found.fail(name, fmt.Errorf("nothing lists it, and nobody stands for it; take it out"))
+			found.fail(name, errors.New("nothing lists it, and nobody stands for it; take it out"))
 		}
 	}
 	return found
 }
 
 // readme is the text for who gets a bundle. It follows from the rest.
-func readme(m Manifest, s Signatures, found Findings) []byte {
-	c := found.Certificate
+func readme(found Findings) []byte {
+	m, c := found.manifest, found.Certificate
 	var b strings.Builder
 	fmt.Fprintf(&b, `Synthetic data of run %s
 %s
@@ -89,7 +70,7 @@ No record of the sites is in here. What that protects, and what not, the report 
 
 `, m.Run, strings.Repeat("=", len("Synthetic data of run ")+len(m.Run)), m.Rows, c.Pipeline, text.Figure(c.Epsilon),
 		text.Figure(c.Delta))
-	for _, name := range namesOf(m, s) {
+	for _, name := range found.names() {
 		fmt.Fprintf(&b, "  %-32s %s\n", name, about(name))
 	}
 	fmt.Fprintf(&b, `
@@ -115,7 +96,7 @@ func about(name string) string {
 		return words[name]
 	}
 	switch {
-	case strings.HasPrefix(name, "model/"):
+	case strings.HasPrefix(name, modelPrefix):
 		return "the model that the rows come from"
 	case strings.HasPrefix(name, "shared/"):
 		return "the report"

@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,14 +28,14 @@ type Sample struct {
 func MakeSample(rows int, files []File, model string, modelFiles []string) (Sample, error) {
 	s := Sample{Rows: rows, Files: files}
 	for _, path := range modelFiles {
-		text, err := os.ReadFile(path)
+		f, err := listed(modelPrefix+filepath.Base(path), path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // not all kinds of models have all files
 		}
 		if err != nil {
 			return s, fmt.Errorf("list the model's files: %w", err)
 		}
-		s.Model = append(s.Model, FileOf(modelPrefix+filepath.Base(path), text))
+		s.Model = append(s.Model, f)
 	}
 	byName := func(a, b File) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(s.Model, byName)
@@ -71,31 +70,11 @@ func (s Sample) Canonical() ([]byte, error) {
 	return append(raw, '\n'), err
 }
 
-// parseSample reads the text of a sample's list, and no other text that would mean the same.
-func parseSample(raw []byte) (s Sample, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err = d.Decode(&s); err == nil {
-		err = s.validate()
-	}
-	if err == nil {
-		var canonical []byte
-		if canonical, err = s.Canonical(); err == nil && !bytes.Equal(raw, canonical) {
-			err = errors.New("it is not as it was written")
-		}
-	}
-	return s, err
-}
-
-// CheckSample adds to the findings of a run's folder, which has a certificate, what can be said of rows in a file that
+// CheckSample adds to the findings of a run's folder what can be said of rows in a file that
 // were drawn later: that they and the model are those of their list. That they come out of it nothing can show.
-func (f *Findings) CheckSample(folder fs.FS, path string) {
-	if f.Certificate == nil {
-		return
-	}
-	m, raw, err := ReadManifest(folder, *f.Certificate)
-	if err != nil {
-		return // the folder's check said so
+func (f *Findings) CheckSample(path string) {
+	if f.manifestRaw == nil {
+		return // the folder's check said why
 	}
 	beside := os.DirFS(filepath.Dir(path))
 	name := filepath.Base(path)
@@ -105,19 +84,19 @@ func (f *Findings) CheckSample(folder fs.FS, path string) {
 	}
 	var s Sample
 	if err == nil {
-		s, err = parseSample(list)
+		s, err = parse[Sample](list)
 	}
 	if err != nil {
 		f.fail(path+SampleSuffix, err)
 		return
 	}
-	model := slices.DeleteFunc(slices.Clone(m.Files), func(of File) bool {
+	model := slices.DeleteFunc(slices.Clone(f.manifest.Files), func(of File) bool {
 		return !strings.HasPrefix(of.Name, modelPrefix)
 	})
 	switch {
 	case !slices.ContainsFunc(s.Files, func(of File) bool { return of.Name == name }):
 		err = fmt.Errorf("it does not list %s; put the list back that was written with it", name)
-	case s.ManifestSHA256 != "" && s.ManifestSHA256 != sumOf(raw):
+	case s.ManifestSHA256 != "" && s.ManifestSHA256 != sumOf(f.manifestRaw):
 		err = fmt.Errorf("it is of rows of run %q with another list of files than this folder's; name the folder of "+
 			"that run", s.Run)
 	case !slices.Equal(s.Model, model):

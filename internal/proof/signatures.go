@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -34,23 +33,15 @@ func (s Signatures) Canonical() ([]byte, error) {
 }
 
 // ParseSignatures reads the text of signatures, and no other text that would mean the same.
-func ParseSignatures(raw []byte) (s Signatures, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err = d.Decode(&s); err == nil {
-		err = validFiles(s.Reports)
-	}
-	if err == nil {
-		var canonical []byte
-		if canonical, err = s.Canonical(); err == nil && !bytes.Equal(raw, canonical) {
-			err = errors.New("it is not as it was written")
-		}
-	}
+func ParseSignatures(raw []byte) (Signatures, error) {
+	s, err := parse[Signatures](raw)
 	if err != nil {
 		return s, fmt.Errorf("%w: %s: %w; ask for the file again", ErrSignatures, SignaturesFile, err)
 	}
 	return s, nil
 }
+
+func (s Signatures) validate() error { return validFiles(s.Reports) }
 
 // ReleaseOf is what a student signs: the texts of manifest and certificate, and reports.
 func ReleaseOf(run string, manifest, certificate []byte, reports []File) attest.Statement {

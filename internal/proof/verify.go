@@ -49,6 +49,11 @@ type Findings struct {
 	Checks []Check `json:"checks"`
 	// Certificate is the one that was found, nil where it could not be read.
 	Certificate *certificate.Certificate `json:"-"`
+
+	// manifest and signatures are those that were read, manifestRaw is nil where there is no manifest.
+	manifest    Manifest
+	manifestRaw []byte
+	signatures  Signatures
 }
 
 // Worst is the worst state of a check; stated ones count as proven.
@@ -78,7 +83,7 @@ func (f *Findings) add(what string, state State, by, says string) {
 func (f *Findings) fail(what string, err error) { f.add(what, Failed, "", err.Error()) }
 
 // Verify checks a folder of a run: its files, its certificate, the ledger, signatures. authorities are those that
-// the reader trusts, nil for none: then nothing is proven, as whoever made the files can have made the signatures.
+// the reader trusts, nil for none: then nothing is proven, as the one who made the files can have made the signatures.
 func Verify(folder fs.FS, authorities *x509.CertPool) Findings {
 	v := &verification{folder: folder, authorities: authorities}
 	if v.readCertificate() && v.readLedger() {
@@ -95,12 +100,10 @@ func Verify(folder fs.FS, authorities *x509.CertPool) Findings {
 // CheckFiles checks the files of a folder against its manifest, and that against a certificate, which was verified.
 func CheckFiles(folder fs.FS, c certificate.Certificate) error {
 	m, _, err := ReadManifest(folder, c)
-	for _, f := range m.Files {
-		if err == nil {
-			err = f.Check(folder)
-		}
+	if err != nil {
+		return err
 	}
-	return err
+	return m.Check(folder)
 }
 
 // verification is one folder's, under way.
@@ -111,11 +114,8 @@ type verification struct {
 
 	certificate    certificate.Certificate
 	certificateRaw []byte
-	manifest       Manifest
-	manifestRaw    []byte
 	ledger         ledger.Verification
 	run            ledger.RunTotal
-	signatures     Signatures
 	sealed         bool // the manifest is the one that the run was closed with
 	whole          bool // all files are as the manifest says
 }
@@ -220,21 +220,15 @@ func (v *verification) state(believed bool) State {
 // witnesses are the sites that must sign the ledger's end: those of the run's roster or, where nothing was asked in it,
 // of the runs that it went on from. An aggregator alone must not be able to write a ledger that is believed.
 func (v *verification) witnesses() (sites []string) {
-	after := []string{v.certificate.Run}
-	for i := 0; i < len(after); i++ {
-		run := v.ledger.Runs[after[i]]
-		for _, s := range run.Roster {
-			if !slices.Contains(sites, s.Site) {
-				sites = append(sites, s.Site)
-			}
+	asked := v.run.Roster
+	if len(asked) == 0 {
+		for _, run := range v.ledger.Before(v.certificate.Run) {
+			asked = append(asked, v.ledger.Runs[run].Roster...)
 		}
-		if i == 0 && len(sites) > 0 {
-			return sites
-		}
-		for _, name := range run.Facts.Earlier {
-			if !slices.Contains(after, name) {
-				after = append(after, name)
-			}
+	}
+	for _, s := range asked {
+		if !slices.Contains(sites, s.Site) {
+			sites = append(sites, s.Site)
 		}
 	}
 	return sites
@@ -273,15 +267,13 @@ func (v *verification) checkLedgerSignatures() {
 	}
 	if !aggregator {
 		v.add(SignaturesFile, Missing, "", "the aggregator did not sign the ledger's end: whoever made the ledger, "+
-			"nobody "+
-			"stands for it; ask for the files again")
+			"nobody stands for it; ask for the files again")
 	}
 	for _, site := range witnesses {
 		if missing[site] {
-			v.add(SignaturesFile, Missing, "", fmt.Sprintf("site %q did not sign the ledger's end: it may have "+
-				"been shown "+
-				"another ledger, or was not there at the run's end; run the student again when it is "+
-				"connected", site))
+			v.add(SignaturesFile, Missing, "", fmt.Sprintf("site %q did not sign the ledger's end: it may have been "+
+				"shown another ledger, or was not there at the run's end; run the student again when it is connected",
+				site))
 		}
 	}
 	switch {
@@ -320,8 +312,7 @@ func (v *verification) checkManifest() {
 	}
 	if !v.sealed && v.run.Manifest != "" {
 		v.fail(ManifestFile, errors.New("it is not the list that the run was closed with: stages at no cost made "+
-			"other "+
-			"rows later, or somebody exchanged synthetic.csv or another file; take the files of the run itself"))
+			"other rows later, or somebody exchanged synthetic.csv or another file; take the files of the run itself"))
 	}
 	if !v.sealed && v.run.Manifest == "" {
 		v.add(ManifestFile, Stated, "the student", "the run was ended by somebody else, and without a list of "+
@@ -391,16 +382,14 @@ func (v *verification) checkRelease() {
 	g := v.signatures.Release
 	if g == nil {
 		v.add(SignaturesFile, Missing, "", "nobody signed manifest.json, certificate.json and the reports; ask who "+
-			"gave "+
-			"them out to sign, or take the files of the run itself")
+			"gave them out to sign, or take the files of the run itself")
 		return
 	}
 	released := ReleaseOf(v.certificate.Run, v.manifestRaw, v.certificateRaw, v.signatures.Reports)
 	by, believed, err := v.believe(*g, released, certs.RoleStudent, v.run.Ended)
 	if err != nil {
 		v.fail(SignaturesFile, fmt.Errorf("its signature is not of this certificate.json and manifest.json, with "+
-			"these "+
-			"digests of reports: one of the three was altered, or exchanged: %w", err))
+			"these digests of reports: one of the three was altered, or exchanged: %w", err))
 		return
 	}
 	if by.Name != v.run.GaveOut && by.Name != v.certificate.Student {
@@ -427,9 +416,8 @@ func (v *verification) stated() {
 		return
 	}
 	c := v.certificate
-	v.add("the rows come out of the model", Stated, "the student", "and the model out of the releases in the "+
-		"ledger: no "+
-		"signature can show that; a student that lies can give out other rows")
+	v.add("the rows come out of the model", Stated, "the student", "and the model out of the releases in the ledger: "+
+		"no signature can show that; a student that lies can give out other rows")
 	v.add("what sites hold", Stated, "the sites", "that records are real, and that "+unitWords(c.Unit)+
 		" lies in one partition of one site")
 	v.add("other files", Stated, "nobody", "what else lies in the folder was not looked at, report.html beside "+

@@ -157,10 +157,9 @@ func unseen(e *evaluate.Evaluation) *table {
 	t := &table{Name: "Combinations that no real row has", Words: 2, Head: []string{"columns", "values", "synthetic " +
 		"rows"},
 		Says: fmt.Sprintf("Values of two columns that occur together in synthetic rows and in none of %s that were "+
-			"given. "+
-			"%s have at least one. Some are rare and may occur elsewhere; many of them, or some that are impossible, "+
-			"say that "+
-			"rows are not to be trusted in detail. A rule of the field can stand in the schema as a constraint.",
+			"given. %s have at least one. Some are rare and may occur elsewhere; many of them, or some that are "+
+			"impossible, say that rows are not to be trusted in detail. A rule of the field can stand in the schema "+
+			"as a constraint.",
 			text.Several(u.Against, "real row"), text.Percent(u.Rows)+" of the synthetic rows")}
 	if u.Kinds > len(u.Combinations) {
 		t.Says += fmt.Sprintf(" Shown are the %d most frequent of %s.", len(u.Combinations), text.Grouped(u.Kinds))

@@ -73,8 +73,7 @@ func (p Page) verdict(w words) Verdict {
 			"was compared with real rows."
 		if len(p.Figures) > 0 {
 			v.Fit = "Fit for trying out software and for preparing an analysis: no use was measured here. How far " +
-				"the " +
-				"rows are from the real ones was, and was paid for: it stands below."
+				"the rows are from the real ones was, and was paid for: it stands below."
 		}
 		v.NotFit = "Not fit for findings before they are checked on real rows, " + never + "."
 	case len(fit) == 0:

@@ -15,8 +15,8 @@ const (
 	mostRedrawn = 10_000
 )
 
-// Keep draws an encoded record of each class, shape [len(classes), width], none of which breaks a constraint of the
-// schema when it is decoded. A record that breaks one with `broken: move` is moved, as a node moves the rows of its
+// Keep draws an encoded record of each class, shape [len(classes), width]. None breaks a constraint of the schema when
+// it is decoded. A record that breaks one with `broken: move` is moved, as a node moves the rows of its
 // site; another one is drawn again, of the same class. That takes no more than the schema, so it costs no privacy.
 func (e *Encoder) Keep(classes []int, draw func([]int) ([]float32, error)) ([]float32, error) {
 	x, err := draw(classes)

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"unicode"
@@ -42,12 +41,12 @@ authority was named, so that whoever made the files can have made the signatures
 		if err != nil {
 			return err
 		}
-		found, folder, err := verify(args[0], roots)
+		found, err := verify(args[0], roots)
 		if err != nil {
 			return err
 		}
 		if *rows != "" {
-			found.CheckSample(folder, *rows)
+			found.CheckSample(*rows)
 		}
 		return show(found, *format)
 	}
@@ -70,37 +69,38 @@ func rootsOf(path string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// verify checks a folder or a bundle, and returns its files.
-func verify(path string, roots *x509.CertPool) (found proof.Findings, folder fs.FS, err error) {
+// verify checks a folder or a bundle.
+func verify(path string, roots *x509.CertPool) (found proof.Findings, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return found, nil, fmt.Errorf("%w; name the output folder of a run, or a bundle of one", err)
+		return found, fmt.Errorf("%w; name the output folder of a run, or a bundle of one", err)
 	}
 	if info.IsDir() {
-		folder, err := proof.OpenFolder(path) // as long as the program runs
+		folder, err := proof.OpenFolder(path)
 		if err != nil {
-			return found, nil, err
+			return found, err
 		}
-		return proof.Verify(folder, roots), folder, nil
+		defer folder.Close()
+		return proof.Verify(folder, roots), nil
 	}
 	if !info.Mode().IsRegular() {
-		return found, nil, fmt.Errorf("%s is neither a folder nor a file; name the output folder of a run, or a "+
+		return found, fmt.Errorf("%s is neither a folder nor a file; name the output folder of a run, or a "+
 			"bundle of one", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return found, nil, err
+		return found, err
 	}
 	defer f.Close()
 	b, err := proof.ReadBundle(f, info.Size())
 	if errors.Is(err, proof.ErrBundle) {
 		found.Checks = []proof.Check{{What: path, State: proof.Failed, Says: err.Error()}}
-		return found, nil, nil
+		return found, nil
 	}
 	if err != nil {
-		return found, nil, err
+		return found, err
 	}
-	return proof.VerifyBundle(b, roots), b, nil
+	return proof.VerifyBundle(b, roots), nil
 }
 
 // verdicts say what the worst check comes to.

@@ -114,7 +114,7 @@ func sample(o sampleFlags) error {
 	return nil
 }
 
-// list says what the files of a sample are, and of which model.
+// list says what the files of a sample are, and whose model they come from.
 func (o *sampleFlags) list(paths []string, texts [][]byte) ([]byte, error) {
 	var files []proof.File
 	for i, path := range paths {

@@ -137,7 +137,7 @@ func Pairs(pairs []evaluate.PairTrend) *float64 {
 	return all.value()
 }
 
-// mean is that of scores, of which some are not known.
+// mean is that of the scores that are known.
 type mean struct {
 	sum float64
 	n   int

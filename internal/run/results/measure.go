@@ -93,10 +93,8 @@ func compareHeldOut(ctx context.Context, synthetic *partition.Table, real Real) 
 		}
 	}
 	e.Notes = append([]string{fmt.Sprintf("The real test rows are those of %s of the privacy units, which the run "+
-		"held out "+
-		"by itself: a hash under a public key chose them, all rows of a unit are among them or none, and no site "+
-		"trained "+
-		"on them. evaluate.test of run.yaml names others.", text.Percent(real.HeldOut))}, e.Notes...)
+		"held out by itself: a hash under a public key chose them, all rows of a unit are among them or none, and no "+
+		"site trained on them. evaluate.test of run.yaml names others.", text.Percent(real.HeldOut))}, e.Notes...)
 	return e
 }
 

@@ -3,6 +3,7 @@ package results
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -91,7 +92,7 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	ledgerFile := append(bytes.Join(sealed.Ledger, []byte("\n")), '\n')
-	verified, err := ledger.Verify(bytes.NewReader(ledgerFile))
+	verified, err := ledger.VerifyStrict(bytes.NewReader(ledgerFile))
 	if err != nil && !errors.Is(err, ledger.ErrUnclosed) {
 		// Another run of the dataset may be open; this one is closed.
 		return nil, fmt.Errorf("the aggregator's ledger does not verify: %w; keep this folder and ask its operator",
@@ -104,7 +105,7 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 	if err := writeText(out["ledger"], ledgerFile); err != nil {
 		return nil, err
 	}
-	certificate, err := r.certify(verified, ledgerFile, sealed.manifest, synthetic.Len())
+	certificate, err := r.certify(verified, ledgerFile, sealed.sum, synthetic.Len())
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +179,7 @@ func datasetTotal(v ledger.Verification) string {
 		v.Budget.Delta, text.Several(len(v.Runs), "run"), v.Price.Epsilon, v.Price.Accountant)
 }
 
-func (r *Release) certify(verified ledger.Verification, ledgerFile, manifest []byte, rows int) (
+func (r *Release) certify(verified ledger.Verification, ledgerFile, manifestSum []byte, rows int) (
 	c certificate.Certificate, err error) {
 	run := verified.Runs[r.Run]
 	budget := run.Budget
@@ -188,13 +189,13 @@ func (r *Release) certify(verified ledger.Verification, ledgerFile, manifest []b
 	g := meaning.Guarantee{Epsilon: budget.Epsilon, Delta: budget.Delta, Records: r.About.Records}
 	c, err = certificate.New(certificate.Facts{
 		Run: r.Run, Guarantee: r.Of.Guarantee, Rows: rows, TeachersLeast: r.Learned.TeachersLeast,
-		Manifest: hexSum(manifest), Created: time.Now(), Software: version.Software,
+		Manifest: hex.EncodeToString(manifestSum), Created: time.Now(), Software: version.Software,
 		Notes: slices.Concat(g.Warnings(), r.Notes, []string{datasetTotal(verified)}),
 	}, verified)
 	if err != nil {
 		return c, err
 	}
-	if err := c.Verify(bytes.NewReader(ledgerFile)); err != nil && !errors.Is(err, ledger.ErrUnclosed) {
+	if err := c.Against(verified, ledgerFile); err != nil {
 		return c, fmt.Errorf("the certificate does not verify: %w", err)
 	}
 	return c, nil

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,5 +52,5 @@ func WriteRecord(out string, r Record) error {
 	if err != nil {
 		return err
 	}
-	return WriteFile(recordPath(out), func(b *bytes.Buffer) error { _, err := b.Write(append(raw, '\n')); return err })
+	return writeText(recordPath(out), append(raw, '\n'))
 }

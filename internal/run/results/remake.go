@@ -3,7 +3,6 @@ package results
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
-	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/proof"
 	"github.com/conclave-dp/conclave/internal/report"
 	"github.com/conclave-dp/conclave/partition"
@@ -118,11 +116,12 @@ func ReadFinished(dir string) (*Finished, error) {
 	if err != nil {
 		return nil, err
 	}
-	ledger, err := os.ReadFile(files["ledger"])
+	text, err := os.ReadFile(files["ledger"])
 	if err != nil {
 		return nil, fmt.Errorf("read the ledger: %w; put ledger.jsonl beside certificate.json", err)
 	}
-	if err := certificate.Verify(bytes.NewReader(ledger)); err != nil {
+	total, err := certificate.Proven(text)
+	if err != nil {
 		return nil, fmt.Errorf("%s does not verify against %s: %w", files["certificate"], files["ledger"], err)
 	}
 	folder, err := proof.OpenFolder(dir)
@@ -133,7 +132,7 @@ func ReadFinished(dir string) (*Finished, error) {
 	if err := proof.CheckFiles(folder, certificate); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	if err := checkSealed(dir, LedgerLines(ledger), certificate); err != nil {
+	if err := checkSealed(dir, total.Manifest, certificate); err != nil {
 		return nil, err
 	}
 	schemaPath := filepath.Join(files["model"], "schema.yaml")
@@ -159,27 +158,22 @@ func ReadFinished(dir string) (*Finished, error) {
 	if f.Earlier, err = readEarlier(files["report_json"], certificate); err != nil {
 		return nil, err
 	}
-	lines := LedgerLines(ledger)
-	f.rounds = roundsOf(ReleasesOf(lines, certificate.Run), planOf(lines, certificate.Run), earlierShares(f.Earlier))
+	f.rounds = roundsOf(ReleasesOf(LedgerLines(text), certificate.Run), total.Plan, earlierShares(f.Earlier))
 	return f, nil
 }
 
 // checkSealed refuses files that are not those which the run was closed with, but for those of stages at no cost,
 // which the folder's state names.
-func checkSealed(dir string, lines [][]byte, c certificate.Certificate) error {
-	for _, line := range lines {
-		var e ledger.Entry
-		if json.Unmarshal(line, &e) != nil || e.Type != ledger.EntryClose || e.Run != c.Run || e.Manifest == "" ||
-			e.Manifest == c.ManifestSHA256 {
-			continue
-		}
-		if r, err := ReadRecord(dir); err != nil || r.Name == c.Run {
-			return fmt.Errorf("%s: synthetic.csv or another file was exchanged: %s is not the list that run %q was "+
-				"closed "+
-				"with; copy the folder again", dir, proof.ManifestFile, c.Run)
-		}
+func checkSealed(dir, closedWith string, c certificate.Certificate) error {
+	if closedWith == "" || closedWith == c.ManifestSHA256 {
+		return nil
 	}
-	return nil
+	if r, err := ReadRecord(dir); err == nil && r.Name != c.Run {
+		return nil
+	}
+	return fmt.Errorf("%s: synthetic.csv or another file was exchanged: %s is not the list that run %q was closed "+
+		"with; "+
+		"copy the folder again", dir, proof.ManifestFile, c.Run)
 }
 
 // about is what the earlier report said of the run, but for what certificate and ledger say.

@@ -23,17 +23,6 @@ func ReleasesOf(lines [][]byte, run string) []ledger.Entry {
 	return releases
 }
 
-// planOf picks a run's plan from the lines of its ledger, which was verified.
-func planOf(lines [][]byte, run string) privacy.Plan {
-	for _, line := range lines {
-		var e ledger.Entry
-		if json.Unmarshal(line, &e) == nil && e.Run == run && e.Type == ledger.EntryRun {
-			return e.Plan
-		}
-	}
-	return nil
-}
-
 // roundsOf tells the report the budget after each of a run's releases, which follow the
 // run's plan in a verified ledger, and how
 // the answers of those rounds are spread of which that is known.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,6 +43,7 @@ type Ended struct {
 type sealed struct {
 	Ended
 	manifest []byte // the list
+	sum      []byte // its SHA-256
 }
 
 // seal writes rows and model, lists them, and closes the run with the list. Where the run was closed with a list before
@@ -54,7 +54,7 @@ func (r *Release) seal(ctx context.Context, out map[string]string, synthetic *pa
 	if r.Sealing.Closed != nil {
 		if kept, manifest := r.kept(out); kept != nil {
 			ended, err := r.Sealing.Close(ctx, r.Sealing.Closed)
-			return sealed{ended, manifest}, kept, err
+			return sealed{ended, manifest, r.Sealing.Closed}, kept, err
 		}
 	}
 	if err := r.writeRows(out, synthetic); err != nil {
@@ -78,7 +78,7 @@ func (r *Release) seal(ctx context.Context, out map[string]string, synthetic *pa
 			"again as they were; put back synthetic.csv, model and %s of the first "+
 			"time", r.Run, r.Out, proof.ManifestFile)
 	}
-	return sealed{ended, manifest}, synthetic, err
+	return sealed{ended, manifest, sum[:]}, synthetic, err
 }
 
 // kept are the rows in the folder, with the list of its files, if that is the one that the run was closed with and all
@@ -89,13 +89,8 @@ func (r *Release) kept(out map[string]string) (*partition.Table, []byte) {
 		return nil, nil
 	}
 	m, err := proof.ParseManifest(raw)
-	if err != nil {
+	if err != nil || m.Check(os.DirFS(r.Out)) != nil {
 		return nil, nil
-	}
-	for _, f := range m.Files {
-		if f.Check(os.DirFS(r.Out)) != nil {
-			return nil, nil
-		}
 	}
 	table, err := tabular.Read(r.Schema, out["synthetic"], tabular.Options{Weights: true})
 	if err != nil {
@@ -138,11 +133,6 @@ func (s Sealing) sign(path string, of sealed, c certificate.Certificate, reports
 		return err
 	}
 	return writeText(path, text)
-}
-
-func hexSum(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }
 
 // EndedIn is the end of the run whose results lie in a folder.

@@ -1,0 +1,29 @@
+package proof
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+)
+
+// document is a file of a proof, which has one text.
+type document interface {
+	validate() error
+	Canonical() ([]byte, error)
+}
+
+// parse reads the text of a document, and no other text that would mean the same.
+func parse[D document](raw []byte) (d D, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err = decoder.Decode(&d); err == nil {
+		err = d.validate()
+	}
+	if err != nil {
+		return d, err
+	}
+	if canonical, err := d.Canonical(); err != nil || !bytes.Equal(raw, canonical) {
+		return d, errors.New("it is not as it was written")
+	}
+	return d, nil
+}

@@ -43,8 +43,8 @@ type Config struct {
 	TLS certs.Files `yaml:"tls"`
 	// Etcd says where the ledger is kept.
 	Etcd EtcdConfig `yaml:"etcd"`
-	// HTTP says where probes, metrics and the log's level are served, on a port of
-	// their own. Default: nowhere.
+	// HTTP says where probes and metrics are served, and where the log's level can be
+	// changed, on ports of their own. Default: nowhere.
 	HTTP monitor.Config `yaml:"http"`
 	// AuditLog is the path of a file that gets a line for every join, run, release and
 	// refusal. Default: none. While it cannot be written nothing new is released.
@@ -114,31 +114,6 @@ type DatasetConfig struct {
 	Workers []string `yaml:"workers"`
 }
 
-// EtcdConfig says which etcd holds the ledger.
-type EtcdConfig struct {
-	// Embedded runs an etcd in this process. Default false. Simple, with one
-	// copy of the ledger on one disk and no standby; use an external cluster
-	// where the aggregator must survive its machine.
-	Embedded bool `yaml:"embedded"`
-	// Dir is the folder of the embedded etcd. No default. Losing it loses
-	// the ledger, and with it the right to release anything more.
-	Dir string `yaml:"dir"`
-	// Endpoints lists the URLs of an external etcd.
-	Endpoints []string `yaml:"endpoints"`
-	// CA, Cert and Key are PEM files for TLS to an external etcd. Default
-	// none: plain TCP, which only a loopback or a tunnel excuses.
-	CA   string `yaml:"ca"`
-	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
-	// Prefix starts every key. Default: the coordinator's own. Set it where
-	// several clusters share one etcd.
-	Prefix string `yaml:"prefix"`
-	// LeaseTTL is how long leadership outlives a dead leader. Default 10s. A
-	// standby takes over sooner with less; a short pause of etcd or of the
-	// machine ends leadership with too little.
-	LeaseTTL time.Duration `yaml:"lease_ttl"`
-}
-
 // maxDrain bounds how long a leader that stops may hold up the next one.
 const maxDrain = 10 * time.Minute
 
@@ -175,7 +150,8 @@ func LoadConfig(path string, overrides ...func(*Config)) (Config, error) {
 		c.Datasets[i].Schema = config.Resolve(path, c.Datasets[i].Schema)
 	}
 	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.Etcd.Dir, &c.Etcd.CA,
-		&c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog, &c.Traces.CA} {
+		&c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog, &c.Traces.CA,
+		&c.HTTP.Control.TokenFile} {
 		*p = config.Resolve(path, *p)
 	}
 	for _, override := range overrides {
@@ -311,20 +287,4 @@ func (d DatasetConfig) record() (coordinator.Dataset, error) {
 		sum = hex.EncodeToString(hash[:])
 	}
 	return coordinator.Dataset{Name: d.Name, Budget: d.Budget, SchemaSHA256: sum, Unit: d.Unit}, nil
-}
-
-func (c EtcdConfig) validate() error {
-	switch {
-	case c.Embedded && len(c.Endpoints) > 0:
-		return errors.New("etcd: set either embedded or endpoints")
-	case c.Embedded && c.Dir == "":
-		return errors.New("etcd: embedded needs dir, a folder that outlives restarts")
-	case !c.Embedded && len(c.Endpoints) == 0:
-		return errors.New("etcd: set endpoints, or embedded: true with dir")
-	case (c.Cert == "") != (c.Key == ""):
-		return errors.New("etcd: set cert and key together")
-	case c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute:
-		return fmt.Errorf("etcd: lease_ttl %v must be 1s to 10m", c.LeaseTTL)
-	}
-	return nil
 }

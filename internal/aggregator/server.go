@@ -41,7 +41,7 @@ var ErrLeadershipLost = fault.ErrLeadershipLost
 type Options struct {
 	// Logger receives the server's log; nil logs nothing.
 	Logger *zap.Logger
-	// Level is that of Logger, for the listener of Config.HTTP to change; nil leaves
+	// Level is that of Logger, for the control port of Config.HTTP to change; nil leaves
 	// it as it is.
 	Level *zap.AtomicLevel
 	// AllowCoin lets runs be opened as baselines, whose nodes answer by chance. Only local

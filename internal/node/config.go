@@ -42,8 +42,8 @@ type Config struct {
 	// Reconnect bounds the pause between attempts to reach the aggregator.
 	// Default: 5s. Longer is kinder to a large cluster, shorter recovers faster.
 	Reconnect time.Duration `yaml:"reconnect"`
-	// HTTP says where probes, metrics and the log's level are served, on a port of
-	// their own. Default: nowhere. Its times and memory tell roughly how many records
+	// HTTP says where probes and metrics are served, and where the log's level can be
+	// changed, on ports of their own. Default: nowhere. Its times and memory tell roughly how many records
 	// there are: keep it within the site.
 	HTTP monitor.Config `yaml:"http"`
 	// AuditLog is the path of a file that gets a line for every join, answer and
@@ -130,7 +130,7 @@ func ReadConfig(path string) (Config, error) {
 	}
 	for _, p := range []*string{
 		&c.Schema, &c.Data, &c.SQL.DSNFile, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked,
-		&c.AuditLog, &c.Policy, &c.Traces.CA,
+		&c.AuditLog, &c.Policy, &c.Traces.CA, &c.HTTP.Control.TokenFile,
 	} {
 		*p = config.Resolve(path, *p)
 	}

@@ -166,75 +166,41 @@ func LoadConfig(path string, overrides ...func(*Config)) (Config, error) {
 // Validate checks everything that can be checked without opening a file. It
 // reports all problems at once.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if err := spec.CheckName("name", c.Name); err != nil {
-		errs = append(errs, err)
-	}
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		bad("listen %q: %w; write host:port, or :port for every interface", c.Listen, err)
-	}
+	var errs config.Problems
+	need := errs.Need
+	_, _, err := net.SplitHostPort(c.Listen)
+	need(err == nil, "listen %q: %w; write host:port, or :port for every interface", c.Listen, err)
 	if c.Advertise != "" {
 		if host, port, err := net.SplitHostPort(c.Advertise); err != nil || host == "" || port == "" || port == "0" {
-			bad("advertise: %q is not an address that standbys can reach; write host:port", c.Advertise)
+			need(false, "advertise: %q is not an address that standbys can reach; write host:port", c.Advertise)
 		}
 	}
-	if len(c.Datasets) == 0 {
-		bad("datasets: name at least one dataset with its schema and budget")
-	}
+	need(len(c.Datasets) > 0, "datasets: name at least one dataset with its schema and budget")
 	seen := map[string]bool{}
 	for i, d := range c.Datasets {
-		if seen[d.Name] {
-			bad("datasets[%d]: %q is listed twice", i, d.Name)
-		}
+		need(!seen[d.Name], "datasets[%d]: %q is listed twice", i, d.Name)
 		seen[d.Name] = true
-		if err := d.validate(); err != nil {
-			bad("datasets[%d]: %w", i, err)
-		}
+		err := d.validate()
+		need(err == nil, "datasets[%d]: %w", i, err)
 	}
-	if c.TLS.CA == "" || c.TLS.Cert == "" || c.TLS.Key == "" {
-		bad("tls: set ca, cert and key; `conclave certs` makes them")
+	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "",
+		"tls: set ca, cert and key; `conclave certs` makes them")
+	need(0 <= c.Drain && c.Drain <= maxDrain, "drain %v must be 0s to %v", c.Drain, maxDrain)
+	need(time.Second <= c.WorkerGrace && c.WorkerGrace <= maxDrain, "worker_grace %v must be 1s to %v", c.WorkerGrace,
+		maxDrain)
+	need(time.Second <= c.QuorumPatience && c.QuorumPatience <= 24*time.Hour, "quorum_patience %v must be 1s to 24h",
+		c.QuorumPatience)
+	for _, most := range []struct {
+		field string
+		value int
+	}{{"max_connections", c.MaxConnections}, {"max_open_runs", c.MaxOpenRuns}, {"max_runs", c.MaxRuns},
+		{"max_plan_entries", c.MaxPlanEntries}, {"max_questions", c.MaxQuestions}} {
+		need(most.value >= 1, "%s %d must be at least 1", most.field, most.value)
 	}
-	if err := c.Etcd.validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := c.HTTP.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := c.Traces.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if c.Drain < 0 || c.Drain > maxDrain {
-		bad("drain %v must be 0s to %v", c.Drain, maxDrain)
-	}
-	if c.WorkerGrace < time.Second || c.WorkerGrace > maxDrain {
-		bad("worker_grace %v must be 1s to %v", c.WorkerGrace, maxDrain)
-	}
-	if c.QuorumPatience < time.Second || c.QuorumPatience > 24*time.Hour {
-		bad("quorum_patience %v must be 1s to 24h", c.QuorumPatience)
-	}
-	if c.MaxConnections < 1 {
-		bad("max_connections %d must be at least 1", c.MaxConnections)
-	}
-	if c.MaxOpenRuns < 1 {
-		bad("max_open_runs %d must be at least 1", c.MaxOpenRuns)
-	}
-	if c.MaxRuns < 1 {
-		bad("max_runs %d must be at least 1", c.MaxRuns)
-	}
-	if c.MaxPlanEntries < 1 {
-		bad("max_plan_entries %d must be at least 1", c.MaxPlanEntries)
-	}
-	if c.MaxQuestions < 1 {
-		bad("max_questions %d must be at least 1", c.MaxQuestions)
-	}
-	if c.LeastDeadline < 0 || c.LeastDeadline > 24*time.Hour {
-		bad("least_deadline %v must be 0s to 24h", c.LeastDeadline)
-	}
-	if err := c.Log.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	need(0 <= c.LeastDeadline && c.LeastDeadline <= 24*time.Hour, "least_deadline %v must be 0s to 24h",
+		c.LeastDeadline)
+	return errors.Join(append(errs, spec.CheckName("name", c.Name), c.Etcd.validate(), c.HTTP.Validate(),
+		c.Traces.Validate(), c.Log.Validate())...)
 }
 
 // advertised is where standbys look whether this process listens; empty where nothing says.

@@ -152,12 +152,8 @@ func checkAddress(aggregator string) error {
 
 // validateSite reports the fields that are needed before an aggregator is.
 func (c Config) validateSite() error {
-	var errs []error
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var errs config.Problems
+	need := errs.Need
 	for _, n := range []struct{ field, value string }{{"dataset", c.Dataset}, {"site", c.Site}, {"node", c.Node}} {
 		err := config.CheckName(n.value)
 		need(err == nil, "%s: %w", n.field, err)

@@ -136,7 +136,7 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	result.Utility, result.HeldOut = utilityOf(page.Evaluation), r.Real.HeldOut
-	if err := writeReports(out, page); err != nil {
+	if err := writeReports(out, page, private); err != nil {
 		return nil, err
 	}
 	reports, err := r.share(ctx, page, synthetic)

@@ -207,6 +207,9 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 		if err != nil {
 			return fmt.Errorf("open dataset %q: %w", record.Name, err)
 		}
+		if err := s.auditFound(ctx, record.Name, last.Seq); err != nil {
+			return fmt.Errorf("open dataset %q: %w", record.Name, err)
+		}
 		d := round.NewDataset(record, last.Seq)
 		d.Students, d.Workers = c.Students, c.Workers
 		if len(c.Workers) == 0 {

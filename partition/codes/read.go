@@ -17,8 +17,8 @@ const (
 	maxCode  = 64 // bytes
 )
 
-// Read reads a list of codes: the first column of a CSV file in UTF-8 with commas, semicolons or tabs, or a code a line. A
-// first code "code", in any case, is a header. Errors say what is wrong and in which line.
+// Read reads a list of codes: the first column of a CSV file in UTF-8 with commas, semicolons or tabs, or a code a
+// line. A first code "code", in any case, is a header. Errors say what is wrong and in which line.
 func Read(r io.Reader) ([]string, error) {
 	limited := &io.LimitedReader{R: r, N: maxBytes + 1}
 	text := bufio.NewReaderSize(limited, 1<<16)
@@ -47,8 +47,8 @@ func Read(r io.Reader) ([]string, error) {
 		case !utf8.ValidString(code):
 			return nil, fmt.Errorf("line %d is not UTF-8; save the file as UTF-8", line)
 		case len(code) > maxCode || strings.ContainsAny(code, "\r\n"):
-			return nil, fmt.Errorf("line %d does not begin with a code of at most %d bytes; put the codes in the first "+
-				"column", line, maxCode)
+			return nil, fmt.Errorf("line %d does not begin with a code of at most %d bytes; put the codes in the "+
+				"first column", line, maxCode)
 		case len(all) == maxCodes:
 			return nil, fmt.Errorf("there are more than %d codes; keep those of the schema's prefixes", maxCodes)
 		}

@@ -36,7 +36,7 @@ type Builder struct {
 }
 
 const (
-	toNowhere = -1 // of an ignored unit column
+	toNowhere = -1 // of an ignored unit column, and of identifiers
 	toWeights = -2
 )
 
@@ -59,8 +59,10 @@ func newBuilder(s *partition.Schema, name string, from Source, columns []SourceC
 	*partition.InputError) {
 	b := &Builder{schema: s, name: name, source: from, options: o, table: partition.NewTable(s),
 		cells: make([]float64, len(s.Columns))}
-	if s.UnitColumn() >= 0 {
-		b.cells[s.UnitColumn()] = math.NaN()
+	for i := range s.Columns {
+		if !s.Columns[i].HasCell() {
+			b.cells[i] = math.NaN()
+		}
 	}
 	if bad := b.match(columns); bad != nil {
 		return nil, bad

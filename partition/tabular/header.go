@@ -35,7 +35,7 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 		taken[at] = true
 		known++
 		b.target[i] = at
-		if at == b.schema.UnitColumn() && b.options.IgnoreUnit {
+		if at >= 0 && !b.schema.Columns[at].HasCell() && (at != b.schema.UnitColumn() || b.options.IgnoreUnit) {
 			b.target[i] = toNowhere
 		}
 	}
@@ -50,12 +50,18 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 		return b.unknownColumn(header, unknown, known)
 	}
 	for i := range b.schema.Columns {
-		if !taken[i] && !(i == b.schema.UnitColumn() && b.options.IgnoreUnit) {
+		if !taken[i] && !b.nobody(i) {
 			return b.fail(b.schema.Columns[i].Name, "the column is missing from the "+b.source.place,
 				"add it to the "+b.source.thing+" or remove it from the schema")
 		}
 	}
 	return b.checkKinds(header)
+}
+
+// nobody tells whether a column may be missing from a generated table, whose rows belong to nobody: one of units or of
+// identifiers.
+func (b *Builder) nobody(column int) bool {
+	return b.options.IgnoreUnit && !b.schema.Columns[column].HasCell()
 }
 
 // unknownColumn names the column only if the line is surely a header: most of

@@ -110,12 +110,13 @@ func TestParquetIsTheSameAsCSV(tb *testing.T) {
 		for i := range s.Columns {
 			c := &s.Columns[i]
 			ways := []parquetColumn{asInt32, asInt64, asDouble, asDecimal, asText}
-			switch c.Kind {
+			switch c.Declared() {
 			case partition.Continuous:
 				ways = []parquetColumn{asDouble, asText}
 			case partition.Binary:
 				ways = append(ways, asBool, asFloat)
-			case partition.Categorical, partition.Text:
+			case partition.Categorical, partition.Text, partition.Date, partition.Datetime, partition.Code,
+				partition.Identifier:
 				ways = []parquetColumn{asText}
 			}
 			columns[c.Name] = rapid.SampledFrom(ways).Draw(t, "type of "+c.Name)

@@ -43,8 +43,8 @@ type suite struct {
 	small string
 }
 
-// tableSchema is of the table that runs of the suite learn. It has all kinds of columns. Its constraints are of all sorts that rows are drawn by:
-// some say where to move a row, some do not.
+// tableSchema is of the table that runs of the suite learn. It has all kinds of columns. Its constraints are of all
+// sorts that rows are drawn by: some say where to move a row, some do not.
 const tableSchema = `name: suite
 label: label
 columns:

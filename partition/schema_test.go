@@ -366,7 +366,8 @@ func FuzzParseSchema(f *testing.F) {
 	f.Add(visits + "constraints:\n  - {at_most: [visit, month], broken: move}\n" +
 		"  - {never: {icd: J, seen: '<2016-01-01'}}\n")
 	f.Add("columns:\n  - {name: a, kind: datetime, lower: 2015-01-01, upper: 2016-01-01, clip: [2015-01-02," +
-		" 2015-01-03], resolution: second, format: 'D.M.YYYY hh:mm:ss'}\n  - {name: b, kind: identifier, pattern: '#'}\n")
+		" 2015-01-03], resolution: second, format: 'D.M.YYYY hh:mm:ss'}\n" +
+		"  - {name: b, kind: identifier, pattern: '#'}\n")
 	f.Add(households + "  - {never: {age: [<18, '>=100'], kin: ''}}\n  - {at_most: [low, high], broken: move}\n" +
 		"  - {column: card, follows: kin, as: {wife: 1, '': 0}}\n  - {if: {sex: F}, then: {kin: none}}\n")
 	f.Fuzz(func(t *testing.T, text string) {

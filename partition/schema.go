@@ -73,7 +73,7 @@ type Schema struct {
 type Column struct {
 	Name         string
 	Kind         ColumnKind  // that cells are computed with
-	Lower, Upper float64     // of a number; 0 and 1 for binary
+	Lower, Upper float64     // of a number; 0 and 1 for binary, 0 and the last unit for a date
 	Categories   []string    // of a categorical column, in the order of their cells
 	Names        []string    // words for the categories, nil when they speak for themselves
 	Clip         *[2]float64 // nil: numbers beyond the bounds are errors

@@ -35,6 +35,7 @@
 //	scale       linear (the default) or log, see below
 //	repeat      n: stands for n columns name_0 .. name_(n-1), as the pixels of images
 //	doc         a remark
+//	source      where bounds or categories come from: dictionary, built-in, rows; see Source
 //
 // A column of role unit may leave out its kind; its cells are then any
 // non-empty text.

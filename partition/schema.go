@@ -81,6 +81,7 @@ type Column struct {
 	Role         Role
 	Scale        Scale // Linear or Log for numbers, empty otherwise
 	Doc          string
+	Source       Source // where bounds or categories come from
 	// Points are numbers that the schema names, rising: spikes, and those in constraints. Tables of
 	// cells have one for each, and a feature of one decodes to exactly it.
 	Points []float64

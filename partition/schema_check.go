@@ -109,6 +109,9 @@ func buildColumn(in *columnFile) (Column, *schemaProblem) {
 	}
 	wrong := misplaced(c.Kind, in)
 	if wrong == nil {
+		c.Source, wrong = sourceOf(in.Source)
+	}
+	if wrong == nil {
 		wrong = build(&c, in)
 	}
 	if wrong == nil && c.spelled != nil && c.Role != RoleNone {

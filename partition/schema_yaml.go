@@ -53,6 +53,7 @@ type columnFile struct {
 	Spikes     []float64 `yaml:"spikes"`
 	Repeat     *int      `yaml:"repeat"`
 	Doc        string    `yaml:"doc"`
+	Source     string    `yaml:"source"`
 }
 
 // bound is a number, or a date of a column of dates.
@@ -106,6 +107,9 @@ func decodeSchemaFile(raw []byte, name string) (file *schemaFile, err error) {
 	}()
 	if err := config.CheckYAML(raw, maxSchemaBytes); err != nil {
 		return nil, &InputError{File: name, Problem: err.Error(), Fix: "write the columns as plain lists and fields"}
+	}
+	if wrong := checkFinished(raw); wrong != nil {
+		return nil, &InputError{File: name, Line: lineOf(raw, wrong.path), Problem: wrong.problem, Fix: wrong.fix}
 	}
 	file = new(schemaFile)
 	decoder := yaml.NewDecoder(bytes.NewReader(raw), yaml.DisallowUnknownField())

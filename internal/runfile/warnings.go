@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -20,6 +21,9 @@ func (s *Spec) Warnings(schema *partition.Schema) []string {
 	if columns := schema.WithoutCodes(); len(columns) > 0 {
 		warnings = append(warnings, fmt.Sprintf("The list of codes of %s is not beside the schema: the synthetic rows "+
 			"hold prefixes in place of codes. Put the list there to have codes.", strings.Join(columns, ", ")))
+	}
+	if columns := schema.ColumnsFromRows(); len(columns) > 0 {
+		warnings = append(warnings, certificate.OutsideGuarantee(columns))
 	}
 	return warnings
 }

@@ -29,16 +29,19 @@ var (
 // beds do.
 const manyCodes = 20
 
-// codesOf tells the public prefixes of a column's codes; nil where the cells are none.
-func (p *profile) codesOf() (prefixes []string, name string) {
+// codesOf tells the public prefixes of a column's codes; nil where the cells are none. Not sure are those that other
+// things, such as beds and samples, are written like.
+func (p *profile) codesOf() (prefixes []string, sure bool) {
 	switch {
 	case p.cells == 0:
 	case p.atc == p.cells:
-		return atcGroups, "ATC"
-	case p.icd == p.cells && (p.dotted > 0 || icdName.MatchString(p.name) || len(p.values) >= manyCodes):
-		return icdChapters, "ICD-10"
+		return atcGroups, true
+	case p.icd == p.cells && (p.dotted > 0 || icdName.MatchString(p.name)):
+		return icdChapters, true
+	case p.icd == p.cells && len(p.values) >= manyCodes:
+		return icdChapters, false
 	}
-	return nil, ""
+	return nil, false
 }
 
 const (

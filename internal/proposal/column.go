@@ -12,15 +12,15 @@ import (
 
 // The kinds of proposed columns, in the words of a schema. Free text is none of a schema's: such columns are ignored.
 const (
-	kindInteger     = "integer"
-	kindContinuous  = "continuous"
-	kindCategorical = "categorical"
-	kindBinary      = "binary"
-	kindDate        = "date"
-	kindDatetime    = "datetime"
-	kindCode        = "code"
-	kindIdentifier  = "identifier"
-	freeText        = "text"
+	kindInteger     = string(partition.Integer)
+	kindContinuous  = string(partition.Continuous)
+	kindCategorical = string(partition.Categorical)
+	kindBinary      = string(partition.Binary)
+	kindDate        = string(partition.Date)
+	kindDatetime    = string(partition.Datetime)
+	kindCode        = string(partition.Code)
+	kindIdentifier  = string(partition.Identifier)
+	freeText        = string(partition.Text)
 )
 
 // mostClasses is how many different whole numbers make a label one of classes.
@@ -38,7 +38,7 @@ type Column struct {
 	Format       string
 	Resolution   string
 	Prefixes     []string // as Categories
-	Codes        string   // the list's path from the schema
+	Codes        string   // the list, beside the schema
 	Pattern      string
 	Source       partition.Source // partition.Todo where something is left to do
 	Doc          string
@@ -123,6 +123,9 @@ func (m *maker) number(c *Column, p *profile, e entry) {
 				*bound.out = bound.in
 			}
 		}
+		if open := c.Unfinished(); len(open) > 0 {
+			c.remark("write %s from documentation or knowledge of the field", open[0])
+		}
 	case common && known.unit != nil && !known.variable.Date:
 		c.Source, c.Lower, c.Upper = partition.SourceBuiltIn, known.unit.Lower, known.unit.Upper
 		if known.variable.Log {
@@ -204,21 +207,20 @@ func (m *maker) code(c *Column, p *profile, e entry) error {
 		if c.Prefixes, err = prefixesOf(e.codes, m.most); err != nil {
 			return err
 		}
-		if c.Codes, err = filepath.Rel(m.folder, e.codes); err != nil {
-			c.Codes = e.codes
+		c.Codes, c.Source = filepath.Base(e.codes), partition.SourceDictionary
+		if filepath.Clean(filepath.Dir(e.codes)) != filepath.Clean(m.folder) {
+			c.remark("copy the list of codes beside the schema")
 		}
-		c.Codes = filepath.ToSlash(c.Codes)
-		c.Source = partition.SourceDictionary
 		return nil
 	}
-	prefixes, name := p.codesOf()
+	prefixes, _ := p.codesOf()
 	if prefixes == nil {
 		c.remark("list the prefixes of the codes under prefixes, from their classification")
 		return nil
 	}
 	c.Prefixes, c.Source = slices.Clone(prefixes), partition.SourceBuiltIn
 	if c.Doc == "" {
-		c.Doc = name + ", by first letter"
+		c.Doc = "by first letter"
 	}
 	c.remark("finer prefixes keep more; a list of codes in the dictionary (codes) gives them")
 	return nil

@@ -39,41 +39,46 @@ type source struct {
 }
 
 // open reads the header of a CSV file, plain or gzipped, in UTF-8, UTF-16 or a superset of Latin-1.
-func open(path string) (s *source, err error) {
-	s = &source{name: path}
+func open(path string) (*source, error) {
+	s := &source{name: path}
+	var err error
 	if s.file, err = os.Open(path); err != nil {
 		return nil, s.fail("cannot read the table", "check path and permissions", partition.WithoutPath(err))
 	}
-	defer func() {
-		if err != nil {
-			s.file.Close()
-		}
-	}()
-	plain, err := partition.OpenPlain(s.file, path)
-	if err != nil {
+	if err := s.begin(); err != nil {
+		s.close()
 		return nil, err
+	}
+	return s, nil
+}
+
+// begin finds out how the file is written, and reads its header.
+func (s *source) begin() error {
+	plain, err := partition.OpenPlain(s.file, s.name)
+	if err != nil {
+		return err
 	}
 	start, _ := plain.Peek(4)
 	if bytes.HasPrefix(start, []byte("PAR1")) || bytes.HasPrefix(start, []byte("PK\x03\x04")) {
-		return nil, s.fail("the file is not CSV", "export the table as CSV for the proposal", nil)
+		return s.fail("the file is not CSV", "export the table as CSV for the proposal", nil)
 	}
 	text := bufio.NewReaderSize(fromUTF16(plain, start), sampleBytes)
 	sample, err := text.Peek(sampleBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, s.readError(err)
+		return s.readError(err)
 	}
 	s.delimiter = delimiterOf(sample)
 	s.csv = csv.NewReader(text)
 	s.csv.Comma, s.csv.ReuseRecord = s.delimiter, true
 	header, err := s.csv.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, s.fail("the file is empty", "it needs a header line with the names of the columns, and rows", nil)
+		return s.fail("the file is empty", "it needs a header line with the names of the columns, and rows", nil)
 	}
 	if err != nil {
-		return nil, s.readError(err)
+		return s.readError(err)
 	}
 	s.header = append(s.header, header...)
-	return s, nil
+	return nil
 }
 
 // fromUTF16 decodes text with the byte order mark of UTF-16.

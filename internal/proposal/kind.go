@@ -86,10 +86,10 @@ func (p *profile) cellKind() string {
 	case common && known.variable.Categories != nil:
 		return kindCategorical
 	}
-	if prefixes, _ := p.codesOf(); prefixes != nil {
-		return kindCode
-	}
+	prefixes, sure := p.codesOf()
 	switch {
+	case prefixes != nil && (sure || !p.isIdentifier()):
+		return kindCode
 	case p.isIdentifier():
 		return kindIdentifier
 	case p.isText():

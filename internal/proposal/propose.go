@@ -1,6 +1,7 @@
 package proposal
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ type Proposal struct {
 // Ignored is a column that stays at the site, and why.
 type Ignored struct{ Name, Why string }
 
-// Propose reads the files once. Errors are *partition.InputError.
+// Propose reads the files once. Errors about files are *partition.InputError, without a cell.
 func Propose(o Options) (*Proposal, error) {
 	m := maker{folder: o.Folder}
 	var err error
@@ -49,7 +50,7 @@ func Propose(o Options) (*Proposal, error) {
 	}
 	m.most = MostPrefixes(o.Rows, len(m.table.profiles), o.Epsilon)
 	base, _, _ := strings.Cut(filepath.Base(o.Files[0]), ".")
-	proposed := &Proposal{Name: base, CSV: m.table.csv, Label: o.Label}
+	proposed := &Proposal{Name: base, CSV: m.table.csv}
 	for _, p := range m.table.profiles {
 		c, err := m.column(p, p.name == o.Label)
 		switch {
@@ -61,30 +62,24 @@ func Propose(o Options) (*Proposal, error) {
 			proposed.Columns = append(proposed.Columns, c)
 		}
 	}
-	return proposed, proposed.checkLabel(o.Files[0])
+	return proposed, proposed.SetLabel(o.Label)
 }
 
-// CanBeLabel tells whether a column can be what rows are generated for.
-func (c *Column) CanBeLabel() bool { return !c.Nullable && c.Kind != kindIdentifier }
-
-func (p *Proposal) checkLabel(file string) error {
-	if p.Label == "" {
-		return nil
-	}
-	wrong := func(problem, fix string) error {
-		return &partition.InputError{File: file, Column: p.Label, Problem: problem, Fix: fix}
-	}
-	i := slices.IndexFunc(p.Columns, func(c Column) bool { return c.Name == p.Label })
+// SetLabel names the column that rows are generated for; empty for none. It fails where that cannot be a label.
+func (p *Proposal) SetLabel(name string) error {
+	i := slices.IndexFunc(p.Columns, func(c Column) bool { return c.Name == name })
 	switch {
-	case i < 0 && slices.ContainsFunc(p.Ignored, func(c Ignored) bool { return c.Name == p.Label }):
-		return wrong("the label is free text or empty", "name another column with --label")
+	case name == "":
+	case i < 0 && slices.ContainsFunc(p.Ignored, func(c Ignored) bool { return c.Name == name }):
+		return fmt.Errorf("the label %q is free text or empty; name another column", name)
 	case i < 0:
-		return wrong("the label is not a column of the file", "name one of its columns with --label")
+		return fmt.Errorf("the label %q is not a column of the file; name one of its columns", name)
 	case p.Columns[i].Nullable:
-		return wrong("the label has empty cells", "remove their rows, or name another column with --label")
-	case !p.Columns[i].CanBeLabel():
-		return wrong("the label is an identifier", "name another column with --label")
+		return fmt.Errorf("the label %q has empty cells; remove their rows, or name another column", name)
+	case p.Columns[i].Kind == kindIdentifier:
+		return fmt.Errorf("the label %q is an identifier; name another column", name)
 	}
+	p.Label = name
 	return nil
 }
 

@@ -104,7 +104,7 @@ func (f *fields) list(name string, values []string, needed bool) {
 func (f fields) String() string { return strings.Join(f, ", ") }
 
 // plainWord has what YAML reads as the same text without quotes.
-var plainWord = regexp.MustCompile(`^\p{L}[\p{L}0-9_.-]*$`)
+var plainWord = regexp.MustCompile(`^\p{L}[\p{L}0-9_./-]*$`)
 
 // otherWords are what YAML reads as something else.
 var otherWords = map[string]bool{"true": true, "false": true, "null": true, "yes": true, "no": true, "on": true,

@@ -1,0 +1,11 @@
+// Package schema has the commands about schemas: schema propose.
+package schema
+
+import "github.com/spf13/cobra"
+
+// Commands are the commands of this package.
+func Commands() []*cobra.Command {
+	c := &cobra.Command{Use: "schema COMMAND", Short: "propose a schema for a table"}
+	c.AddCommand(proposeCommand())
+	return []*cobra.Command{c}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // write puts a text into a file of a new folder.
@@ -199,6 +200,20 @@ func TestHospital(t *testing.T) {
 	testkit.Same(t, "from the rows without a dictionary", []string{"klinik", "aufnahmeart", "station"}, p.FromRows())
 	testkit.Same(t, "a rare category", `kind: categorical, categories: [Einweisung, Notfall, Verlegung], source: rows`+
 		rowsRemark+"; add rarer values from public knowledge, or a run refuses their rows", columns["aufnahmeart"])
+}
+
+// The hospital's table is read by the schema that is proposed for it.
+func TestHospitalIsRead(t *testing.T) {
+	table := string(partitiontest.Hospital(300))
+	p, _ := proposed(t, table, partitiontest.HospitalDictionary)
+	s, err := partition.ParseSchema(p.YAML())
+	if err != nil && strings.Contains(err.Error(), `unknown field "csv"`) {
+		t.Skip("schemas have no csv yet")
+	}
+	testkit.Must(t, err)
+	read, err := tabular.ReadCSV(s, write(t, "stays.csv", table), tabular.Options{})
+	testkit.Must(t, err)
+	testkit.Same(t, "rows", 300, read.Len())
 }
 
 // What is proposed is read back as it is meant, and takes the rows that it was proposed for.

@@ -30,7 +30,7 @@ func (c *Column) Set(field, answer string) error {
 		c.Prefixes, err = split(answer)
 	}
 	if err == nil && len(c.Unfinished()) == 0 {
-		c.Source, c.Left = "", ""
+		c.Source, c.Hint = "", ""
 	}
 	return err
 }

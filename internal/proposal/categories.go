@@ -49,7 +49,7 @@ func (m *maker) frequent(c *Column, p *profile) {
 		}
 	}
 	if len(frequent) == 0 || float64(covered) < mostRare*float64(p.cells) {
-		c.remark("list all values that a cell may have, from public knowledge")
+		c.hint("list all values that a cell may have, from public knowledge")
 		return
 	}
 	slices.Sort(frequent)

@@ -42,7 +42,8 @@ type Column struct {
 	Pattern      string
 	Source       partition.Source // partition.Todo where something is left to do
 	Doc          string
-	Left         string // what a person must do or know
+	Hint         string // how to fill in what is unfinished
+	Remark       string // what else a person must do or know
 }
 
 // Unfinished are the fields of a column that a person must fill in, in the order of a schema.
@@ -69,11 +70,12 @@ type maker struct {
 	folder     string // of the schema
 }
 
-// column proposes a column; what is free text has that kind, and in Left why. A label of few numbers is one of classes.
+// column proposes a column; what is free text has that kind, and as remark why. A label of few numbers is one of
+// classes.
 func (m *maker) column(p *profile, label bool) (Column, error) {
 	e, _ := m.dictionary.of(p.name)
 	c := Column{Name: p.name, Nullable: p.empty+p.words > 0, Doc: e.doc}
-	c.Kind, c.Left = p.kind(e)
+	c.Kind, c.Remark = p.kind(e)
 	if label && c.Kind == kindInteger && p.whole == p.cells && len(p.values) <= mostClasses && e.kind == "" {
 		c.Kind = kindCategorical
 	}
@@ -100,12 +102,22 @@ func (m *maker) column(p *profile, label bool) (Column, error) {
 	return c, err
 }
 
-// remark adds to what a person must do or know.
-func (c *Column) remark(format string, args ...any) {
-	if c.Left != "" {
-		c.Left += "; "
+// hint adds to how the column is finished.
+func (c *Column) hint(format string, args ...any) {
+	c.Hint = joined(c.Hint, fmt.Sprintf(format, args...))
+}
+
+// remark adds to what a person must do or know beside that.
+func (c *Column) remark(text string) { c.Remark = joined(c.Remark, text) }
+
+// Comment is what stands behind the column in the schema.
+func (c *Column) Comment() string { return joined(c.Hint, c.Remark) }
+
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
 	}
-	c.Left += fmt.Sprintf(format, args...)
+	return a + "; " + b
 }
 
 // number takes the bounds of the dictionary, or else of the list of common variables.
@@ -124,7 +136,7 @@ func (m *maker) number(c *Column, p *profile, e entry) {
 			}
 		}
 		if open := c.Unfinished(); len(open) > 0 {
-			c.remark("write %s from documentation or knowledge of the field", open[0])
+			c.hint("write %s from documentation or knowledge of the field", open[0])
 		}
 	case common && known.unit != nil && !known.variable.Date:
 		c.Source, c.Lower, c.Upper = partition.SourceBuiltIn, known.unit.Lower, known.unit.Upper
@@ -133,11 +145,11 @@ func (m *maker) number(c *Column, p *profile, e entry) {
 		}
 		c.Doc = cmp.Or(c.Doc, known.unit.Name) + "; " + known.variable.Source
 	case common && len(known.variable.Units) > 1:
-		c.remark("%s, in which unit? %s", known.variable.Name, known.variable.choices())
+		c.hint("%s, in which unit? %s", known.variable.Name, known.variable.choices())
 	case c.Kind == kindInteger:
-		c.remark("write public bounds, or kind: categorical and the categories where the numbers are codes")
+		c.hint("write public bounds, or kind: categorical and the categories where the numbers are codes")
 	default:
-		c.remark("write public bounds, from documentation or knowledge of the field")
+		c.hint("write public bounds, from documentation or knowledge of the field")
 	}
 	if c.Kind == kindInteger {
 		c.Lower, c.Upper = roundOutward(c.Lower, c.Upper)
@@ -162,9 +174,9 @@ func (m *maker) date(c *Column, p *profile, e entry) error {
 		format = dateFormats[fit[0]]
 		c.Format = format.format
 	case len(fit) > 1:
-		c.remark("the format is %s: no cell tells which", formatNames(fit))
+		c.hint("the format is %s: no cell tells which", formatNames(fit))
 	default:
-		c.remark("write the format of the cells, such as YYYY-MM-DD; no common one fits all of them")
+		c.hint("write the format of the cells, such as YYYY-MM-DD; no common one fits all of them")
 	}
 	if len(fit) > 0 {
 		c.Kind = kindDate
@@ -195,7 +207,7 @@ func (m *maker) date(c *Column, p *profile, e entry) error {
 		*bound.out, c.Source = day, partition.SourceDictionary
 	}
 	if c.Lower == partition.Todo || c.Upper == partition.Todo {
-		c.remark("write the first and the last day that the table may have, as 2015-01-01, from its documentation")
+		c.hint("write the first and the last day that the table may have, as 2015-01-01, from its documentation")
 	}
 	return nil
 }
@@ -215,7 +227,7 @@ func (m *maker) code(c *Column, p *profile, e entry) error {
 	}
 	prefixes, _ := p.codesOf()
 	if prefixes == nil {
-		c.remark("list the prefixes of the codes under prefixes, from their classification")
+		c.hint("list the prefixes of the codes under prefixes, from their classification")
 		return nil
 	}
 	c.Prefixes, c.Source = slices.Clone(prefixes), partition.SourceBuiltIn

@@ -57,7 +57,7 @@ func Propose(o Options) (*Proposal, error) {
 		case err != nil:
 			return nil, err
 		case c.Kind == freeText:
-			proposed.Ignored = append(proposed.Ignored, Ignored{c.Name, c.Left})
+			proposed.Ignored = append(proposed.Ignored, Ignored{c.Name, c.Remark})
 		default:
 			proposed.Columns = append(proposed.Columns, c)
 		}

@@ -36,8 +36,8 @@ func proposed(t testing.TB, table, dictionary string) (p *Proposal, columns map[
 	for i := range p.Columns {
 		c := &p.Columns[i]
 		columns[c.Name] = strings.TrimPrefix(c.fields(), "name: "+word(c.Name)+", ")
-		if c.Left != "" {
-			columns[c.Name] += " # " + c.Left
+		if comment := c.Comment(); comment != "" {
+			columns[c.Name] += " # " + comment
 		}
 	}
 	for _, c := range p.Ignored {
@@ -126,9 +126,8 @@ func TestColumns(t *testing.T) {
 			"ignored: free text"},
 		{"surname", func(i int) string { return "Name" + strings.Repeat("a", i%80) }, "ignored: free text"},
 		{"unused", of(""), "ignored: no cell has a value"},
-		{"cost", of(`"1,234.50"`, "90.00"), "kind: continuous, " + bounds + " # write the numbers without " +
-			"separators of " +
-			"thousands; write public bounds, from documentation or knowledge of the field"},
+		{"cost", of(`"1,234.50"`, "90.00"), "kind: continuous, " + bounds + numberRemark +
+			"; write the numbers without separators of thousands"},
 	} {
 		_, columns := proposed(t, rows(test.name, 100, test.cell), "")
 		testkit.Same(t, test.name, test.want, columns[test.name])
@@ -267,7 +266,7 @@ func TestLabels(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	todo := partition.Todo
-	number := Column{Kind: kindInteger, Lower: todo, Upper: todo, Source: partition.Source(todo), Left: "write bounds"}
+	number := Column{Kind: kindInteger, Lower: todo, Upper: todo, Source: partition.Source(todo), Hint: "write bounds"}
 	for _, bad := range []string{"ten", "nan"} {
 		if number.Set("lower", bad) == nil {
 			t.Errorf("%q is taken as a bound", bad)

@@ -33,8 +33,8 @@ func (p *Proposal) YAML() []byte {
 	b.WriteString("columns:\n")
 	for i := range p.Columns {
 		fmt.Fprintf(&b, "  - {%s}", p.Columns[i].fields())
-		if left := p.Columns[i].Left; left != "" {
-			fmt.Fprintf(&b, " # %s", left)
+		if comment := p.Columns[i].Comment(); comment != "" {
+			fmt.Fprintf(&b, " # %s", comment)
 		}
 		b.WriteByte('\n')
 	}

@@ -30,8 +30,8 @@ func ask(p *proposal.Proposal, in io.Reader, out io.Writer) error {
 	for i := range p.Columns {
 		c := &p.Columns[i]
 		hint := ""
-		if c.Left != "" {
-			hint = " (" + c.Left + ")"
+		if c.Hint != "" {
+			hint = " (" + c.Hint + ")"
 		}
 		for _, field := range c.Unfinished() {
 			what := fmt.Sprintf("%s, %s%s", c.Name, field, hint)

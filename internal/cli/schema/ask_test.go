@@ -11,7 +11,7 @@ import (
 
 func unfinished() *proposal.Proposal {
 	return &proposal.Proposal{Columns: []proposal.Column{
-		{Name: "score", Kind: "integer", Lower: partition.Todo, Upper: partition.Todo, Left: "write bounds"},
+		{Name: "score", Kind: "integer", Lower: partition.Todo, Upper: partition.Todo, Hint: "write bounds"},
 		{Name: "ward", Kind: "categorical"},
 		{Name: "dead", Kind: "binary"},
 	}}

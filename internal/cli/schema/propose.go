@@ -115,7 +115,7 @@ func (o *proposeFlags) result(p *proposal.Proposal) proposed {
 	for i := range p.Columns {
 		c := &p.Columns[i]
 		r.Columns = append(r.Columns, proposedColumn{c.Name, c.Kind, c.Source, append([]string{}, c.Unfinished()...),
-			c.Left})
+			c.Comment()})
 	}
 	for _, c := range p.Ignored {
 		r.Ignored = append(r.Ignored, c.Name)

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -25,6 +26,8 @@ type rule interface {
 	best(column int, lo, hi float64) float64
 	// pins are conditions that rows must be able to meet.
 	pins() []part
+	// said is the rule as it is written to JSON.
+	said() said
 }
 
 // Breaks says whether a row breaks the constraint.
@@ -73,6 +76,41 @@ func brokenFault(number int) *CellFault {
 		"correct the row, or give the constraint broken: move"}
 }
 
+// MarshalJSON says what the constraint means: the columns by their places in the schema, and values as cells. null is
+// the empty cell.
+func (c Constraint) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Move bool `json:"move,omitempty"`
+		said
+	}{c.move, c.said()})
+}
+
+// said is a rule as it is written to JSON: When and, unless no row may meet those, Then; or Follows; or Order.
+type said struct {
+	When    []saidPart   `json:"when,omitempty"`
+	Then    *saidPart    `json:"then,omitempty"`
+	Follows *saidFollows `json:"follows,omitempty"`
+	Order   *saidOrder   `json:"order,omitempty"`
+}
+
+// saidPart has the sets of a [part], each from its least cell to its largest; nil is the empty cell.
+type saidPart struct {
+	Column int           `json:"column"`
+	Any    []*[2]float64 `json:"any"`
+}
+
+type saidFollows struct {
+	From   int           `json:"from"`
+	Column int           `json:"column"`
+	As     [][2]*float64 `json:"as"` // pairs of a cell of From and the one of Column
+}
+
+type saidOrder struct {
+	First  int  `json:"first"`
+	Second int  `json:"second"`
+	Strict bool `json:"strict"`
+}
+
 // values is a set of values of a column: cells from lo to hi, or the empty one, where lo is NaN.
 type values struct {
 	lo, hi float64
@@ -102,6 +140,21 @@ func (p *part) each() (all []part) {
 		all = append(all, part{p.column, []values{v}})
 	}
 	return all
+}
+
+func (p *part) said() *saidPart {
+	if p == nil {
+		return nil
+	}
+	out := &saidPart{Column: p.column}
+	for _, v := range p.any {
+		if v.empty {
+			out.Any = append(out.Any, nil)
+		} else {
+			out.Any = append(out.Any, &[2]float64{v.lo, v.hi})
+		}
+	}
+	return out
 }
 
 // implies is broken by rows that meet all of its conditions and not the one that follows; without
@@ -135,6 +188,14 @@ func (r *implies) pins() (all []part) {
 	return all
 }
 
+func (r *implies) said() said {
+	out := said{Then: r.then.said()}
+	for i := range r.when {
+		out.When = append(out.When, *r.when[i].said())
+	}
+	return out
+}
+
 // follows is broken by rows whose value of a column is listed and whose value of the other is not
 // the listed one.
 type follows struct {
@@ -159,6 +220,21 @@ func (r *follows) breaks(cells []float64) bool {
 func (r *follows) moved(cells []float64)           { cells[r.column] = r.as[key(cells[r.from])] }
 func (*follows) best(_ int, lo, _ float64) float64 { return lo }
 func (r *follows) pins() []part                    { return r.listed }
+
+func (r *follows) said() said {
+	cell := func(v float64) *float64 {
+		if math.IsNaN(v) {
+			return nil
+		}
+		return &v
+	}
+	out := &saidFollows{From: r.from, Column: r.column}
+	for _, p := range r.listed { // in the order of the schema
+		from := p.any[0].lo
+		out.As = append(out.As, [2]*float64{cell(from), cell(r.as[key(from)])})
+	}
+	return said{Follows: out}
+}
 
 // order is broken by rows whose first number is above the second or, where it is strict, not below
 // it. Rows where one of them is empty do not break it.
@@ -193,6 +269,8 @@ func (r *order) least(a float64) float64 {
 		return a
 	}
 }
+
+func (r *order) said() said { return said{Order: &saidOrder{r.first, r.second, r.strict}} }
 
 func (r *order) moved(cells []float64) {
 	if b := r.least(cells[r.first]); b <= r.most {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/resolved"
 )
 
 // Files of a model folder.
@@ -36,6 +37,8 @@ type ModelHeader struct {
 	Kind          string `json:"kind,omitempty"`
 	SchemaSHA256  string `json:"schema_sha256"`
 	WeightsSHA256 string `json:"weights_sha256"` // of the weights file's bytes, hex
+	// Schema says what schema.yaml means, for programs without a reader of YAML. This program reads the YAML.
+	Schema *resolved.Schema `json:"schema,omitempty"`
 }
 
 // SaveModel writes a model folder, model.json last. That is what fields makes of the header: a
@@ -51,6 +54,7 @@ func SaveModel(dir, kind string, schema *partition.Schema, tensors *safetensors.
 	}
 	raw, err := json.MarshalIndent(fields(ModelHeader{
 		Format: 1, Kind: kind, SchemaSHA256: schema.SHA256, WeightsSHA256: sha256Hex(weights.Bytes()),
+		Schema: resolved.Of(schema),
 	}), "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", modelFile, err)

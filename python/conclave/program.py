@@ -1,0 +1,98 @@
+"""The program `conclave`: where it is, and how it is called."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence, Union
+
+from .errors import ConclaveError
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+VARIABLE = "CONCLAVE_BINARY"
+_PATIENCE = 30  # seconds that an interrupted program has to end in order
+
+
+def find(binary: Optional[PathLike] = None) -> str:
+    """The path of the program: the argument, else that of the environment, else the one of PATH.
+
+    Raises
+    ------
+    ConclaveError
+        Where there is none.
+    """
+    for given, whose in ((binary, "binary"), (os.environ.get(VARIABLE), VARIABLE)):
+        if given:
+            found = shutil.which(os.fspath(given))
+            if found is None:
+                raise ConclaveError(f"{whose}: {os.fspath(given)} is no program; name the file `conclave`")
+            return os.path.abspath(found)
+    found = shutil.which("conclave")
+    if found is None:
+        raise ConclaveError("the program `conclave` is not found; build it with `go build ./cmd/conclave` in a clone of "
+                            f"Conclave, and name it by binary=, by {VARIABLE} or on PATH")
+    return found
+
+
+def call(program: str, arguments: Sequence[str], *, show: bool = False, accept: Sequence[int] = ()) -> str:
+    """Run the program, and return its standard output.
+
+    Parameters
+    ----------
+    show : bool
+        Whether its standard error is passed on line by line, as it comes.
+    accept : list of int
+        Exit codes that are no error where there is an answer.
+
+    Raises
+    ------
+    ConclaveError
+        With the program's own message, where it ends with another exit code.
+    """
+    process = subprocess.Popen([program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, encoding="utf-8", errors="replace", env=_environment())
+    answer: List[str] = []
+    assert process.stdout is not None and process.stderr is not None
+    reader = threading.Thread(target=lambda out: answer.append(out.read()), args=(process.stdout,), daemon=True)
+    reader.start()
+    said: List[str] = []
+    try:
+        for line in process.stderr:
+            said.append(line)
+            if show:
+                sys.stderr.write(line)
+                sys.stderr.flush()
+        code = process.wait()
+    except BaseException:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        process.stderr.close()
+        reader.join(_PATIENCE)
+        process.stdout.close()
+    if code and (code not in accept or not "".join(answer)):
+        raise ConclaveError(_message(said) or f"{Path(program).name} {arguments[0]} ended with exit code {code}")
+    return "".join(answer)
+
+
+def _environment() -> Dict[str, str]:
+    """Without settings of the program, which would change what was asked for."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("CONCLAVE_")}
+
+
+def _message(said: Sequence[str]) -> str:
+    """The error at the end of what the program said; it may have several lines."""
+    name = "conclave: "
+    at = max((i for i, line in enumerate(said) if line.startswith(name)), default=0)
+    return "".join(said[at:]).strip().replace(name, "", 1) if said else ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from .dates import Calendar
     from .schema import Column
 
 
@@ -127,31 +128,28 @@ class Order(Constraint):
     one: "Column"
     other: "Column"
 
-    def _places(self, cells: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-        """Both on one scale: the cells of numbers, the seconds of moments."""
-        a, b = cells[:, self.first], cells[:, self.second]
-        if self.one.calendar is None or self.other.calendar is None:
-            return a, b
-        return _seconds(self.one.calendar.moments(a)), _seconds(self.other.calendar.moments(b))
+    def _coarser(self) -> Optional["Calendar"]:
+        """What dates are compared by: nothing says where in its unit the coarser one is. None of numbers."""
+        one, other = self.one.calendar, self.other.calendar
+        if one is None or other is None:
+            return None
+        return other if other.coarser(one) else one
 
     def breaks(self, cells: np.ndarray) -> np.ndarray:
-        a, b = self._places(cells)
+        a, b, by = cells[:, self.first], cells[:, self.second], self._coarser()
+        if by is not None:
+            a, b = (by.cells(c.calendar.moments(v)) for c, v in ((self.one, a), (self.other, b)))
         return (a > b) | (a == b) if self.strict else a > b
 
     def apply(self, cells: np.ndarray, rows: np.ndarray) -> None:
-        a, _ = self._places(cells[rows])
-        if self.one.calendar is not None and self.other.calendar is not None:
-            moments = np.where(np.isnan(a), np.datetime64("NaT"), a.astype("datetime64[s]"))
-            least = self.other.calendar.cells(moments)
-            begun = _seconds(self.other.calendar.moments(least))
-            least = np.where((begun < a) | (self.strict & (begun == a)), least + 1, least)
+        a, by = cells[rows, self.first], self._coarser()
+        if by is not None and self.other.calendar is not None:
+            begin = by.moments(by.cells(self.one.calendar.moments(a)) + self.strict)
+            least = self.other.calendar.cells(begin)
+            least = np.maximum(np.where(self.other.calendar.moments(least) < begin, least + 1, least), 0)
         elif self.other.kind == "integer":
             least = np.floor(a) + 1 if self.strict else np.ceil(a)
         else:
             least = np.nextafter(a, np.inf) if self.strict else a
         fits = least <= self.other.range()[1]
         cells[np.flatnonzero(rows)[fits], self.second] = least[fits]
-
-
-def _seconds(moments: np.ndarray) -> np.ndarray:
-    return np.where(np.isnat(moments), np.nan, moments.astype(np.int64))

@@ -17,8 +17,8 @@ _FIELDS = {
 _LETTERS = re.compile("|".join(_FIELDS))
 _ISO = re.compile(
     r"(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})"
-    r"([T ](?P<hour>\d{2}):(?P<minute>\d{2})(:(?P<second>\d{2})(\.0*)?)?(Z|\+00(:?00)?)?)?")
-# The steps of numpy for a resolution, and how many of them a cell is.
+    r"([T ](?P<hour>\d{2}):(?P<minute>\d{2})(:(?P<second>\d{2})(\.\d*)?)?(Z|\+00(:?00)?)?)?")
+# The steps of numpy for a resolution, and how many of them a cell is; the finest first.
 _STEPS = {
     "second": ("s", 1), "minute": ("m", 1), "hour": ("h", 1), "day": ("D", 1), "week": ("D", 7), "month": ("M", 1),
     "quarter": ("M", 3), "year": ("Y", 1),
@@ -33,20 +33,19 @@ class Calendar:
     resolution: str
     format: str
 
-    def _zero(self) -> np.datetime64:
-        """The begin of the unit of cell 0."""
-        step, several = _STEPS[self.resolution]
-        zero = np.datetime64(self.start, "s").astype(f"datetime64[{step}]")
-        if self.resolution == "quarter":
-            zero -= zero.astype(int) % several
-        return zero
+    def coarser(self, other: "Calendar") -> bool:
+        """Whether its cells are longer than those of another."""
+        return list(_STEPS).index(self.resolution) > list(_STEPS).index(other.resolution)
+
+    def _zero(self, step: str) -> np.datetime64:
+        return np.datetime64(self.start, "s").astype(f"datetime64[{step}]")
 
     def moments(self, cells: np.ndarray) -> np.ndarray:
         """The begins of the units that cells stand for, as datetime64[s]; NaT of empty cells."""
         step, several = _STEPS[self.resolution]
         empty = np.isnan(cells)
         units = np.where(empty, 0, cells).astype(np.int64) * several
-        out = (self._zero() + units.astype(f"timedelta64[{step}]")).astype("datetime64[s]")
+        out = (self._zero(step) + units.astype(f"timedelta64[{step}]")).astype("datetime64[s]")
         out[empty] = np.datetime64("NaT")
         return out
 
@@ -54,7 +53,7 @@ class Calendar:
         """The cells that moments lie in; NaN of NaT."""
         step, several = _STEPS[self.resolution]
         empty = np.isnat(moments)
-        units = (np.where(empty, self._zero(), moments.astype(f"datetime64[{step}]")) - self._zero()).astype(np.int64)
+        units = np.where(empty, 0, (moments.astype(f"datetime64[{step}]") - self._zero(step)).astype(int))
         return np.where(empty, np.nan, units // several)
 
     def parse(self, text: str, column: str) -> np.datetime64:
@@ -74,8 +73,12 @@ class Calendar:
             raise ConclaveError(f'{text!r} of column "{column}" is a day that there is not; correct it') from None
 
     def cell(self, text: str, column: str) -> float:
-        """The cell of a text."""
-        return float(self.cells(np.array([self.parse(text, column)]))[0])
+        """The cell of a text, which has to be the begin of a unit."""
+        moment = np.array([self.parse(text, column)])
+        cell = self.cells(moment)
+        if self.moments(cell)[0] != moment[0]:
+            raise ConclaveError(f'column "{column}" counts by the {self.resolution}, and {text!r} is not the begin of one')
+        return float(cell[0])
 
     def text(self, moments: np.ndarray) -> np.ndarray:
         """Moments as the column writes them, "" for NaT."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Dict, List, Optional
 
@@ -72,24 +73,20 @@ def _categories(column: Column, cells: np.ndarray, folder: Path):
     codes = _codes(column, folder)
     if codes is None:
         return pd.Categorical.from_codes(places, list(column.categories))
-    texts = np.full(len(places), None, dtype=object)
-    for place, under in enumerate(codes):
-        rows = np.flatnonzero(places == place)
-        texts[rows] = np.resize(np.array(under, dtype=object), len(rows))  # the codes in turn
-    return pd.Categorical(texts)
+    # The codes of a prefix in turn, by the number of the row.
+    return pd.Categorical([None if p < 0 else codes[p][row % len(codes[p])] for row, p in enumerate(places)])
 
 
 def _codes(column: Column, folder: Path) -> Optional[List[List[str]]]:
     """The codes of each category, where their list lies in the folder."""
     if not column.codes or not (folder / column.codes).is_file():
         return None
-    lines = (folder / column.codes).read_text(encoding="utf-8-sig").splitlines()
-    codes = [line.split(",")[0].strip().strip('"') for line in lines]
-    out: List[List[str]] = [[] for _ in column.categories]
-    for code in codes[codes[:1] == ["code"] :]:
+    out: List[Dict[str, None]] = [{} for _ in column.categories]
+    for line in (folder / column.codes).read_text(encoding="utf-8-sig").splitlines():
+        code = re.split("[,;\t]", line)[0].strip(' "')
         matching = [c for c in column.categories if code.startswith(c)]
         if matching:
-            out[column.categories.index(max(matching, key=len))].append(code)
+            out[column.categories.index(max(matching, key=len))][code] = None
     if not all(out):
         raise ConclaveError(f'{folder / column.codes}: a prefix of column "{column.name}" has no code in it; add one')
-    return out
+    return [list(under) for under in out]

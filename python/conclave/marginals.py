@@ -75,8 +75,7 @@ class DrawnColumn:
             n = len(self._lo)
             lo, hi = np.maximum(self._lo, limits.lo), np.minimum(self._hi, limits.hi)
             whole = np.ceil if self.column.kind == "integer" else np.asarray
-            width = (whole(hi) - whole(lo)) / (whole(self._hi) - whole(self._lo))
-            out[:n] = np.where(hi > lo, width, 0)
+            out[:n] = np.maximum(whole(hi) - whole(lo), 0) / (whole(self._hi) - whole(self._lo))
         return out
 
     def factor(self, limits: Limits) -> np.ndarray:

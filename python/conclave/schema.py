@@ -13,6 +13,7 @@ from .constraints import Constraint
 from .dates import Calendar
 from .errors import ConclaveError
 
+_PATTERN = re.compile(r"([^#]*)(#*)([^#]*)", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -86,11 +87,6 @@ class Column:
             if self.nullable:
                 return math.nan
             raise ConclaveError(f'column "{self.name}" has no empty cells; ask for a value')
-        if self.declared == "code":
-            matching = [c for c in self.categories if text.strip().startswith(c)]
-            if not matching:
-                raise ConclaveError(f'column "{self.name}" has no code {text!r}; it has {_listed(self.categories)}')
-            return float(self.categories.index(max(matching, key=len)))
         if self.kind == "categorical":
             if text not in self.categories:
                 raise ConclaveError(f'column "{self.name}" has no value {text!r}; it has {_listed(self.categories)}')
@@ -113,10 +109,8 @@ class Column:
         """Identifiers that nobody has: running numbers as the column writes them."""
         numbers = range(first, first + count)
         if self.kind == "text":
-            digits = self.pattern.count("#")
-            if not digits:
-                return [str(i + 1) for i in numbers]
-            return [_filled(self.pattern, str(i + 1).zfill(digits)) for i in numbers]
+            before, digits, after = _PATTERN.fullmatch(self.pattern).groups()  # type: ignore[union-attr]
+            return [f"{before}{i + 1:0{len(digits)}}{after}" for i in numbers]
         lo, hi = self.range()
         if self.kind == "continuous":
             return [repr(lo + (hi - lo) * math.fmod(i / (1 << 20), 1)) for i in numbers]
@@ -126,15 +120,6 @@ class Column:
 
 def _listed(categories: Tuple[str, ...]) -> str:
     return ", ".join(categories[:20]) + (", ..." if len(categories) > 20 else "")
-
-
-def _filled(pattern: str, digits: str) -> str:
-    """Put digits into the places of a pattern; what has no place stands before the first."""
-    places = pattern.count("#")
-    rest, digits = digits[: len(digits) - places], list(digits[len(digits) - places :])
-    text = "".join(digits.pop(0) if c == "#" else c for c in pattern)
-    at = pattern.index("#")
-    return text[:at] + rest + text[at:]
 
 
 @dataclass(frozen=True)

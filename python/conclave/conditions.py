@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, List, Mapping, Sequence, Union
 
 import numpy as np
+import pandas as pd
 
 from .errors import ConclaveError
 from .schema import Schema
@@ -76,7 +77,7 @@ def cell_text(value: Any) -> str:
         return value
     if isinstance(value, (bool, np.bool_)):
         return "1" if value else "0"
-    if value is None or value != value:  # NaN and NaT are not equal to themselves
+    if value is None or value is pd.NA or value != value:  # NaN and NaT are not equal to themselves
         return ""
     if isinstance(value, (datetime.date, np.datetime64)):
         text = str(value).replace("T", " ")

@@ -1,0 +1,101 @@
+"""Model folders: what is read of them, and what is refused."""
+
+import json
+import shutil
+
+import pandas as pd
+import pytest
+
+import conclave
+from conclave import model as models
+
+
+@pytest.fixture
+def copy(trained, tmp_path):
+    """A copy of the output folder of a run that may be damaged."""
+    return shutil.copytree(trained("embed").folder.parent, tmp_path / "copy", ignore=shutil.ignore_patterns("state"))
+
+
+def test_folders_that_are_loaded(trained):
+    model = trained("marginals")
+    for folder in (model.folder, model.folder.parent, model.folder.parents[1], str(model.folder)):
+        assert conclave.Model.load(folder).folder == model.folder
+    assert model.epsilon == 1 and model.certificate["pipeline"] == "marginals"
+    assert [c.kind for c in model.schema.columns] == ["integer", "categorical", "integer", "continuous", "continuous",
+                                                      "integer", "continuous", "binary", "binary"]
+    assert model.schema.columns[6].nullable and model.schema.columns[6].range() == (0, 12)
+
+
+def test_a_model_without_its_certificate(copy, tmp_path):
+    shutil.move(str(copy / "model"), tmp_path / "alone")
+    model = conclave.Model.load(tmp_path / "alone")
+    assert model.certificate is None and model.epsilon is None and len(model.sample(3)) == 3
+
+
+def test_folders_that_are_refused(copy, tmp_path):
+    with pytest.raises(conclave.ConclaveError, match="has no model.json; name the model folder of a finished run"):
+        conclave.Model.load(tmp_path)
+    path = copy / "model" / "model.json"
+    good = path.read_text("utf-8")
+    for change, message in [
+        ({"format": 2}, "format 2 is not known to this version; update it"),
+        ({"schema": None}, "it is damaged"),
+        ({"class_shares": "x"}, "it is damaged"),
+        ({"weights_sha256": "00"}, "generator.safetensors: the file was changed since the model was trained"),
+        ({"schema_sha256": "00"}, "schema.yaml: the file was changed since the model was trained"),
+    ]:
+        path.write_text(json.dumps({**json.loads(good), **change}))
+        with pytest.raises(conclave.ConclaveError, match=message):
+            conclave.Model.load(copy)
+    path.write_text(json.dumps({k: v for k, v in json.loads(good).items() if k != "schema"}))
+    with pytest.raises(conclave.ConclaveError, match="is of an earlier version"):
+        conclave.Model.load(copy)
+    path.write_text(good[:-9])
+    with pytest.raises(conclave.ConclaveError, match="it is damaged"):
+        conclave.Model.load(copy)
+
+
+def test_other_models_are_drawn_by_the_program(copy, program, monkeypatch, trained):
+    """A kind that is not known here is left to the program, whose rows have the same types."""
+    monkeypatch.setattr(models, "_drawn_here", lambda fields: None)
+    monkeypatch.delenv("CONCLAVE_BINARY", raising=False)
+    monkeypatch.setenv("PATH", str(copy))
+    with pytest.raises(conclave.ConclaveError, match="a model of kind dense is drawn by the program alone: the program"):
+        conclave.Model.load(copy).sample(5)
+    model = conclave.Model.load(copy, binary=program)
+    rows = model.sample(300, where="label=1", seed=0)
+    assert (rows.label == 1).all() and list(rows.dtypes) == list(trained("embed").sample(5).dtypes)
+    assert rows.creatinine.isna().any()
+    pd.testing.assert_frame_equal(rows, model.sample(300, where="label=1", seed=0))
+    with pytest.raises(conclave.ConclaveError, match="no such class"):
+        model.sample(5, where="age=70")
+
+
+@pytest.mark.parametrize("fields, drawn", [
+    ({"kind": "tree"}, True), ({"kind": "network", "generator": {"kind": "dense"}}, True), ({"generator": {}}, True),
+    ({"kind": "network", "generator": {"kind": "convolution"}}, False), ({"generator": {"warp": 1}}, False),
+    ({"kind": "histograms"}, False),
+])
+def test_what_is_drawn_here(fields, drawn):
+    assert (models._drawn_here(fields) is not None) == drawn
+
+
+def test_numbers_of_rows(trained):
+    for n in (0, -1, 10_000_001):
+        with pytest.raises(conclave.ConclaveError, match="ask for 1 to 10,000,000"):
+            trained("marginals").sample(n)
+
+
+def test_verification(copy, trained, program):
+    whole = conclave.verify(trained("embed").folder.parents[1], binary=program)
+    assert whole.holds and bool(whole) and whole.verdict == "unsigned" and whole.run == "fit"
+    assert any(c.what == "ledger.jsonl" and c.state == "proven" for c in whole.checks)
+    assert "proven    ledger.jsonl: " in str(whole)
+    authority = trained("embed").folder.parent / "state" / "certs" / "ca.crt"
+    assert conclave.verify(copy, authority=authority, binary=program).verdict == "proven"
+    with open(copy / "synthetic.csv", "a", encoding="utf-8") as f:
+        f.write("70,F,1996,1,1,1,1,0,0\n")
+    changed = conclave.verify(copy, binary=program)
+    assert not changed and changed.verdict == "failed"
+    with pytest.raises(conclave.ConclaveError, match="name the output folder of a run"):
+        conclave.verify(copy / "nothing", binary=program)

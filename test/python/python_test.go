@@ -1,0 +1,42 @@
+// Package python runs the tests of the package for Python with a program that is built for them.
+package python
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+// interpreter finds one with what the tests need.
+func interpreter(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"python3", "/usr/bin/python3"} {
+		if exec.CommandContext(t.Context(), name, "-c", "import numpy, pandas, pytest").Run() == nil {
+			return name
+		}
+	}
+	t.Skip("no python3 with numpy, pandas and pytest is here (Debian: python3-pandas, python3-pytest)")
+	return ""
+}
+
+func TestThePackageForPython(t *testing.T) {
+	name, bin := interpreter(t), t.TempDir()
+	testkit.Must(t, testkit.Programs(bin, []string{"conclave"}))
+	folder, err := filepath.Abs(filepath.Join("..", "..", "python"))
+	testkit.Must(t, err)
+	c := exec.CommandContext(t.Context(), name, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error",
+		filepath.Join(folder, "tests"))
+	c.Env = append(os.Environ(), "PYTHONPATH="+folder, "PYTHONDONTWRITEBYTECODE=1",
+		"CONCLAVE_BINARY="+filepath.Join(bin, "conclave"))
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if lines := strings.Split(strings.TrimSpace(string(out)), "\n"); strings.Contains(lines[len(lines)-1], "skipped") {
+		t.Errorf("tests were skipped:\n%s", out)
+	}
+}

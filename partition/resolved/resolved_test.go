@@ -33,12 +33,13 @@ constraints:
   - {never: {age: 70, job: clerk}}
   - {less: [a, b]}
   - {column: age, follows: job, as: {clerk: 40, "": 3}}
-`, `{"task":"none","columns":[{"name":"age","kind":"integer","lower":0,"upper":99,"scale":"linear","points":` +
-			`[3,16,40,70]},{"name":"job","kind":"categorical","categories":["none","clerk"],"nullable":true},{"name":"a",` +
-			`"kind":"continuous","lower":0,"upper":9,"scale":"linear"},{"name":"b","kind":"continuous","lower":0,"upper":9,` +
-			`"scale":"linear"}],"constraints":[{"move":true,"when":[{"column":0,"any":[[0,15]]}],"then":{"column":1,"any":` +
-			`[null,[0,0]]}},{"when":[{"column":0,"any":[[70,70]]},{"column":1,"any":[[1,1]]}]},{"order":{"first":2,` +
-			`"second":3,"strict":true}},{"follows":{"from":1,"column":0,"as":[[1,40],[null,3]]}}]}`},
+`, `{"task":"none","columns":[{"name":"age","kind":"integer","lower":0,"upper":99,"scale":"linear","` +
+			`points":[3,16,40,70]},{"name":"job","kind":"categorical","categories":["none","clerk"],"nullable` +
+			`":true},{"name":"a","kind":"continuous","lower":0,"upper":9,"scale":"linear"},{"name":"b","kind"` +
+			`:"continuous","lower":0,"upper":9,"scale":"linear"}],"constraints":[{"move":true,"when":[{"colum` +
+			`n":0,"any":[[0,15]]}],"then":{"column":1,"any":[null,[0,0]]}},{"when":[{"column":0,"any":[[70,70` +
+			`]]},{"column":1,"any":[[1,1]]}]},{"order":{"first":2,"second":3,"strict":true}},{"follows":{"fro` +
+			`m":1,"column":0,"as":[[1,40],[null,3]]}}]}`},
 		"repeats": {`columns:
   - {name: p, kind: binary, repeat: 3}
   - {name: q_0, kind: binary}

@@ -77,7 +77,7 @@ class Calendar:
         moment = np.array([self.parse(text, column)])
         cell = self.cells(moment)
         if self.moments(cell)[0] != moment[0]:
-            raise ConclaveError(f'column "{column}" counts by the {self.resolution}, and {text!r} is not the begin of one')
+            raise ConclaveError(f'column "{column}" counts by the {self.resolution}, and {text!r} does not begin one')
         return float(cell[0])
 
     def text(self, moments: np.ndarray) -> np.ndarray:

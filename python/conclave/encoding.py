@@ -29,7 +29,7 @@ class Scaler:
         return ((np.log1p(values) if self._log else values) - self._start) / self._span
 
     def decode(self, features: np.ndarray) -> np.ndarray:
-        """Values of places; those beyond 0 and 1 are at the edges. They have no decimals that a float32 cannot carry."""
+        """Values of places, without decimals that a float32 cannot carry; places beyond 0 and 1 are at the edges."""
         value = self._start + np.clip(features.astype(float), 0, 1) * self._span
         slope = np.full(len(value), self._span)
         if self._log:
@@ -87,7 +87,7 @@ class Encoder:
     def choose(self, raw: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Records of a network's outputs: sigmoids of numbers, draws of choices."""
         if not np.isfinite(raw).all():
-            raise ConclaveError("the model makes numbers that are not finite: its training has diverged; train it again")
+            raise ConclaveError("the model makes numbers that are not finite: its training diverged; train it again")
         out = np.zeros_like(raw)
         for _, kind, offset, width in self._heads:
             x = raw[:, offset : offset + width]

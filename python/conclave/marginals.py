@@ -113,10 +113,10 @@ class DrawnColumn:
         possible = possible[np.argsort(self._cell_of[possible], kind="stable")]
         of = self._cell_of[possible]
         upper = np.cumsum(weights[possible] / sums[of])
-        begin, end = np.searchsorted(of, cells, "left"), np.searchsorted(of, cells, "right")
+        begin = np.searchsorted(of, np.arange(self.size + 1))  # of the fine cells of each coarse one
         base = np.concatenate([[0], upper])[begin]
-        at = np.searchsorted(upper, base + rng.random(len(cells)), "right")
-        at = np.clip(at, begin, np.maximum(end - 1, begin))
+        at = np.searchsorted(upper, base[cells] + rng.random(len(cells)), "right")
+        at = np.clip(at, begin[cells], np.maximum(begin[cells + 1] - 1, begin[cells]))
         return np.where(sums[cells] > 0, possible[np.minimum(at, len(possible) - 1)], first[cells])
 
     def _rounded(self, values: np.ndarray) -> np.ndarray:
@@ -133,13 +133,15 @@ class Marginals:
     """Draws rows of a model of kind `tree`."""
 
     def __init__(self, schema: Schema, fields: Mapping[str, Any], tensors: Mapping[str, np.ndarray]):
-        self._schema, self._fields = schema, fields
+        self._schema = schema
         self._places = [schema.index(c["name"]) for c in fields["columns"]]
         self._columns = [
             DrawnColumn(schema.columns[at], c["cells"], c.get("from", []), tensors[f"shares{i}"])
             for i, (at, c) in enumerate(zip(self._places, fields["columns"]))
         ]
-        self._tables = [tensors[f"clique{i}"].astype(float) for i in range(len(fields["cliques"]))]
+        tables = [tensors[f"clique{i}"].astype(float) for i in range(len(fields["cliques"]))]
+        sizes = [c.size for c in self._columns] + ([fields["hidden"]] if "hidden" in fields else [])
+        self._tree = Tree(sizes, fields["cliques"], tables)
 
     def draw(self, rows: int, where: Sequence[Condition], rng: np.random.Generator) -> np.ndarray:
         """Draw cells, shape [rows, columns of the schema].
@@ -147,10 +149,8 @@ class Marginals:
         Rows meet all conditions, and break no constraint: those that do are drawn again.
         """
         limits = self._limits(where)
-        hidden = self._fields.get("hidden", 0)
-        tree = Tree([c.size for c in self._columns] + [hidden] * (hidden > 0), self._fields["cliques"], self._tables)
-        factors = {i: self._columns[i].factor(of) for i, of in limits.items()}
-        if factors and not tree.given(factors):
+        tree = self._tree.given({i: self._columns[i].factor(of) for i, of in limits.items()}) if limits else self._tree
+        if tree is None:
             raise ConclaveError(f"the model has no rows with {', '.join(map(str, where))}; ask for others")
         found: List[np.ndarray] = []
         have = tried = since = 0

@@ -64,8 +64,8 @@ class Model:
             if fields["format"] != 1:
                 raise ConclaveError(f"{name}: format {fields['format']} is not known to this version; update it")
             if "schema" not in fields:
-                raise ConclaveError(f"{name} is of an earlier version and does not say what its schema means; train the "
-                                    "model again, or draw with `conclave sample`")
+                raise ConclaveError(f"{name} is of an earlier version and does not say what its schema means; "
+                                    "train the model again, or draw with `conclave sample`")
             schema = Schema.from_json(fields["schema"])
             _digest(at / "schema.yaml", fields["schema_sha256"])
             weights = _digest(at / "generator.safetensors", fields["weights_sha256"])

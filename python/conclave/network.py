@@ -48,9 +48,9 @@ class Network:
             left = left[broken != 0]
             if not len(left):
                 return out
-        raise ConclaveError(f"{len(left)} rows were drawn {_MOST_DRAWN} times each, and broke constraint {broken[-1]} of "
-                            "the schema or another one every time; train the model with a larger epsilon, or ask for "
-                            "another class")
+        raise ConclaveError(f"{len(left)} rows were drawn {_MOST_DRAWN} times each, and broke constraint {broken[-1]} "
+                            "of the schema or another one every time; train the model with a larger epsilon, or ask "
+                            "for another class")
 
     def _class(self, where: Sequence[Condition]) -> Optional[int]:
         asked = None

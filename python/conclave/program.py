@@ -35,8 +35,8 @@ def find(binary: Optional[PathLike] = None) -> str:
             return os.path.abspath(found)
     found = shutil.which("conclave")
     if found is None:
-        raise ConclaveError("the program `conclave` is not found; build it with `go build ./cmd/conclave` in a clone of "
-                            f"Conclave, and name it by binary=, by {VARIABLE} or on PATH")
+        raise ConclaveError("the program `conclave` is not found; build it with `go build ./cmd/conclave` in a clone "
+                            f"of Conclave, and name it by binary=, by {VARIABLE} or on PATH")
     return found
 
 

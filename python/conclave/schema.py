@@ -102,7 +102,7 @@ class Column:
         if self.clip is not None:
             return min(max(value, self.clip[0]), self.clip[1])
         if not self.lower <= value <= self.upper:
-            raise ConclaveError(f'{text} is outside the bounds of column "{self.name}"; ask for a value that it may have')
+            raise ConclaveError(f'{text} is outside the bounds of column "{self.name}"; ask for a value within them')
         return value
 
     def made_up(self, first: int, count: int) -> List[str]:

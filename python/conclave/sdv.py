@@ -79,8 +79,8 @@ def _column(name: str, of: Mapping[str, Any]) -> Dict[str, Any]:
         pattern = re.sub(r"(\[0-9\]|\\d)(\{(\d+)\})?", lambda m: "#" * int(m.group(3) or 1), of.get("regex_format", ""))
         plain = "#" in pattern and re.fullmatch(r"[\w #:/-]+", pattern)
         return {"kind": "identifier", **({"pattern": pattern} if plain else {})}
-    raise ConclaveError(f'column "{name}" is of type {sdtype}, which a schema has not; mark it pii to keep it at home, or '
-                        "choose numerical, categorical, boolean, datetime or id")
+    raise ConclaveError(f'column "{name}" is of type {sdtype}, which a schema has not; mark it pii to keep it at home, '
+                        "or choose numerical, categorical, boolean, datetime or id")
 
 
 def _format(name: str, form: str) -> str:

@@ -128,8 +128,8 @@ def _write_rows(table: pd.DataFrame, path: Path) -> None:
     for place, name in enumerate(table.columns):
         of = table.iloc[:, place]
         if isinstance(of.dtype, pd.DatetimeTZDtype):
-            raise ConclaveError(f'column "{name}" has a time zone, which a schema does not know; use .dt.tz_convert(...) '
-                                "and .dt.tz_localize(None)")
+            raise ConclaveError(f'column "{name}" has a time zone, which a schema does not know; use '
+                                ".dt.tz_convert(...) and .dt.tz_localize(None)")
         codes, distinct = pd.factorize(of)
         columns.append(np.array([*map(cell_text, distinct), ""], dtype=object)[codes])  # -1 of what is missing
     text = io.StringIO(newline="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import List, Mapping, Optional, Sequence
 
@@ -66,19 +67,19 @@ class Tree:
             up = _index(sizes, above, separator) if parent >= 0 else np.zeros(0, int)
             self._cliques.append(_Clique(columns, parent, separator, log, own, up, cells))
         self._weights = self._propagated([c.log.copy() for c in self._cliques])
+        if self._weights is None:
+            raise ValueError("no row is possible")
 
-    def given(self, factors: Mapping[int, np.ndarray]) -> bool:
-        """Multiply the probability of each cell of some columns; false, and nothing is changed, where none is left."""
+    def given(self, factors: Mapping[int, np.ndarray]) -> Optional["Tree"]:
+        """The tree with the probability of each cell of some columns multiplied; None where nothing is left."""
         logs = [c.log.copy() for c in self._cliques]
         for column, factor in factors.items():
             at = min((i for i, c in enumerate(self._cliques) if column in c.columns), key=lambda i: len(logs[i]))
             with np.errstate(divide="ignore"):
                 logs[at] += np.log(factor)[_index(self._sizes, self._cliques[at].columns, [column])]
-        weights = self._propagated(logs)
-        if weights is None:
-            return False
-        self._weights = weights
-        return True
+        given = copy.copy(self)
+        given._weights = self._propagated(logs)
+        return None if given._weights is None else given
 
     def _propagated(self, logs: List[np.ndarray]) -> Optional[List[np.ndarray]]:
         """Weights of each clique's cells, given the separator's, when messages went from the leaves to the roots."""
@@ -91,7 +92,8 @@ class Tree:
             if not np.isfinite(top).any():
                 return None
             possible = np.isfinite(log)
-            weights[i] = np.where(possible, np.exp(np.where(possible, log - np.where(possible, top[clique.own], 0), 0)), 0)
+            weights[i] = np.zeros(len(log))
+            weights[i][possible] = np.exp(log[possible] - top[clique.own[possible]])
             if clique.parent >= 0:
                 with np.errstate(divide="ignore"):
                     message = top + np.log(np.bincount(clique.own, weights[i], clique.cells))
@@ -105,6 +107,7 @@ class Tree:
         to have, and chance decides about the fractions alone.
         """
         cells: List[np.ndarray] = [np.zeros(0, int)] * len(self._sizes)
+        assert self._weights is not None
         for clique, weights in zip(self._cliques, self._weights):
             group = np.zeros(rows, int)
             for column in clique.separator:
@@ -125,7 +128,7 @@ def _shared(group: np.ndarray, weights: np.ndarray, clique: _Clique, rng: np.ran
     weights = np.where(total[clique.own] > 0, weights, 1)
     choices = np.flatnonzero((weights > 0) & (size[clique.own] > 0))
     # In any order: those with fractions in neighbouring places are never rounded up together.
-    choices = choices[np.lexsort((rng.random(len(choices)), clique.own[choices]))]
+    choices = choices[_by_group(clique.own[choices], rng)]
     of, by = clique.own[choices], weights[choices]
     first = np.ones(len(of), bool)
     first[1:] = of[1:] != of[:-1]
@@ -139,5 +142,12 @@ def _shared(group: np.ndarray, weights: np.ndarray, clique: _Clique, rng: np.ran
     counts = np.diff(up_to, prepend=0)
     counts[first] = up_to[first]
     out = np.empty(len(group), int)
-    out[np.lexsort((rng.random(len(group)), group))] = np.repeat(choices, counts)
+    out[_by_group(group, rng)] = np.repeat(choices, counts)
     return out
+
+
+def _by_group(group: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The places of all, group by group, and in any order within one."""
+    any_order = rng.permutation(len(group))
+    small = group.max(initial=0) < 1 << 16  # which numpy sorts in linear time
+    return any_order[np.argsort(group[any_order].astype(np.uint16 if small else np.int64), kind="stable")]

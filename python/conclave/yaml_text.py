@@ -39,8 +39,8 @@ def _scalar(value: Any) -> str:
     if isinstance(value, str) and value.isidentifier() and value.lower() not in _WORDS:
         return value
     if not isinstance(value, (str, bool, int, float)) or value != value or value in (float("inf"), -float("inf")):
-        raise ConclaveError(f"a {type(value).__name__} has no place in YAML; use texts, finite numbers, dates, lists and "
-                            "dicts")
+        raise ConclaveError(f"a {type(value).__name__} has no place in YAML; use texts, finite numbers, dates, lists "
+                            "and dicts")
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -18,7 +18,7 @@ CHANCE = 1e-6  # of a false alarm, of all tests of a comparison together
 
 
 def places(column, bins):
-    """Whole numbers for the values of a column of both samples: equal parts of a number's values, and the empty ones."""
+    """Whole numbers for the values of a column of both samples: equal parts of a number's values, 0 for empty ones."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.codes.to_numpy() + 1
     values = column.to_numpy(dtype=float, na_value=np.nan)
@@ -30,8 +30,7 @@ def places(column, bins):
 def chi_squared(of_row, first, chance):
     """Whether two samples, the first so many rows and the rest, have cells of one distribution.
 
-    The bound on the tail is that of Laurent and Massart (2000), lemma 1: it holds without tables. Cells with few rows are
-    one.
+    The bound on the tail is that of Laurent and Massart (2000), lemma 1. Cells with few rows are one.
     """
     cells, counts = np.unique(of_row, return_counts=True)
     few = cells[counts < 20]

@@ -56,11 +56,12 @@ def test_what_the_program_reads(program, tmp_path):
     """The copy of the rows is private, and has the cells of the frame."""
     seen = tmp_path / "seen"
     fake = tmp_path / "conclave"
-    fake.write_text(f'#!/bin/sh\nstat -c %a "$(dirname "$3")/rows.csv" > {seen}\ncat "$(dirname "$3")/rows.csv" >> {seen}\n'
+    fake.write_text(f'#!/bin/sh\nrows="$(dirname "$3")/rows.csv"\nstat -c %a "$rows" > {seen}\ncat "$rows" >> {seen}\n'
                     "echo 'conclave: no such luck; try again' >&2\nexit 1\n")
     fake.chmod(0o755)
     frame = pd.DataFrame({
-        "whole": [1.0, np.nan, 3.0], "part": [0.1, 1e-7, 1e22], "yes": [True, False, True], "text": ["a,b", 'c"d', None],
+        "whole": [1.0, np.nan, 3.0], "part": [0.1, 1e-7, 1e22], "yes": [True, False, True],
+        "text": ["a,b", 'c"d', None],
         "day": pd.to_datetime(["2024-02-29", None, "1999-12-31"]),
         "time": pd.to_datetime(["2024-02-29 13:07", "2024-02-29 00:00:00", None])})
     with pytest.raises(conclave.ConclaveError) as error:
@@ -86,7 +87,8 @@ def test_schemas_in_all_forms(program, tmp_path):
     for i, (schema, label) in enumerate([(tmp_path / "schema.yaml", None), (str(tmp_path / "schema.yaml"), "died"),
                                          (text, None), (text, "died")]):
         out = tmp_path / f"out{i}"
-        model = conclave.fit(tmp_path / "rows.csv", schema, 2, delta=1e-4, label=label, rows=10, out=out, binary=program)
+        model = conclave.fit(tmp_path / "rows.csv", schema, 2, delta=1e-4, label=label, rows=10, out=out,
+                             binary=program)
         assert model.schema.label == (label or "")
         assert (out / "schema.yaml").exists() == (i > 0)
     assert (tmp_path / "rows.csv").exists()

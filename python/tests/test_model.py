@@ -3,11 +3,14 @@
 import json
 import shutil
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import conclave
 from conclave import model as models
+from conclave import safetensors
+from conclave.tree import Tree
 
 
 @pytest.fixture
@@ -60,7 +63,7 @@ def test_other_models_are_drawn_by_the_program(copy, program, monkeypatch, train
     monkeypatch.setattr(models, "_drawn_here", lambda fields: None)
     monkeypatch.delenv("CONCLAVE_BINARY", raising=False)
     monkeypatch.setenv("PATH", str(copy))
-    with pytest.raises(conclave.ConclaveError, match="a model of kind dense is drawn by the program alone: the program"):
+    with pytest.raises(conclave.ConclaveError, match="a model of kind dense is drawn by the program alone: the"):
         conclave.Model.load(copy).sample(5)
     model = conclave.Model.load(copy, binary=program)
     rows = model.sample(300, where="label=1", seed=0)
@@ -99,3 +102,34 @@ def test_verification(copy, trained, program):
     assert not changed and changed.verdict == "failed"
     with pytest.raises(conclave.ConclaveError, match="name the output folder of a run"):
         conclave.verify(copy / "nothing", binary=program)
+
+
+def test_weights_that_are_damaged(trained):
+    """What is cut or no tensor is an error, and no other one."""
+    raw = (trained("embed").folder / "generator.safetensors").read_bytes()
+    assert safetensors.tensors(raw, "w")["layer0.bias"].shape == (128,)
+    size = 8 + int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:size])
+    cut = [raw[:n] for n in (0, 7, 8, 100, size, len(raw) - 1)]
+    for change in ({"dtype": "F16"}, {"data_offsets": [8, 4]}, {"data_offsets": [0]}, {"shape": [3]}, {"shape": "x"}):
+        text = json.dumps({**header, "layer0.bias": {**header["layer0.bias"], **change}}).encode()
+        cut.append(len(text).to_bytes(8, "little") + text + raw[size:])
+    for damaged in [*cut, (2).to_bytes(8, "little") + b"[]", b"\xff" * 40]:
+        with pytest.raises(conclave.ConclaveError, match="w is damaged .*; copy the model folder again"):
+            safetensors.tensors(damaged, "w")
+
+
+def test_a_tree_without_rows():
+    with pytest.raises(ValueError, match="no row is possible"):
+        Tree([2], [{"columns": [0], "parent": -1}], [np.zeros(2)])
+
+
+def test_a_tree_keeps_what_is_expected():
+    """Of 10 rows each cell gets the whole part of its share, in each group of rows that agree."""
+    tables = [np.array([0.5, 0.5]), np.array([0.1, 0.4, 0.3, 0.2])]
+    tree = Tree([2, 2], [{"columns": [0], "parent": -1}, {"columns": [0, 1], "parent": 0}], tables)
+    a, b = tree.draw(20, np.random.default_rng(1))
+    assert [((a == i) & (b == j)).sum() for i in (0, 1) for j in (0, 1)] == [2, 8, 6, 4]
+    given = tree.given({1: np.array([0, 1])})
+    assert given is not None and (given.draw(9, np.random.default_rng(1))[1] == 1).all()
+    assert tree.given({1: np.zeros(2)}) is None

@@ -13,8 +13,8 @@ from conclave.encoding import Scaler
 from conclave.frames import frame_of_cells, frame_of_texts
 from conclave.schema import Column, Schema
 
-DAY = {"name": "visit", "kind": "integer", "declared": "date", "lower": 0, "upper": 3652, "start": "2015-01-01T00:00:00",
-       "resolution": "day", "format": "DD.MM.YYYY", "nullable": True}
+DAY = {"name": "visit", "kind": "integer", "declared": "date", "lower": 0, "upper": 3652,
+       "start": "2015-01-01T00:00:00", "resolution": "day", "format": "DD.MM.YYYY", "nullable": True}
 MONTH = {"name": "month", "kind": "integer", "declared": "date", "lower": 0, "upper": 119, "start": "2015-01-01",
          "resolution": "month", "format": "YYYY-MM"}
 SEEN = {"name": "seen", "kind": "integer", "declared": "datetime", "lower": 0, "upper": 1 << 20,
@@ -29,7 +29,8 @@ def schema(*columns, constraints=(), label=""):
 
 def test_dates():
     column = schema(DAY).columns[0]
-    assert column.cell("29.02.2016") == 424 and column.cell("2016-02-29 00:00:00") == 424 and math.isnan(column.cell(""))
+    assert column.cell("29.02.2016") == 424 and column.cell("2016-02-29 00:00:00") == 424
+    assert math.isnan(column.cell(""))
     for text, message in [("30.02.2016", "is a day that there is not"), ("2016", "write it as DD.MM.YYYY"),
                           ("01.01.2014", "outside the bounds"), ("2016-02-29T13:00", "counts by the day")]:
         with pytest.raises(conclave.ConclaveError, match=message):
@@ -88,9 +89,10 @@ def test_codes(tmp_path):
 
 
 def test_cells_as_text():
-    for value, text in [(3, "3"), (3.0, "3"), (-0.25, "-0.25"), (np.float32(0.5), "0.5"), (True, "1"), (np.bool_(0), "0"),
-                        (None, ""), (float("nan"), ""), (pd.NA, ""), (pd.NaT, ""), ("a b", "a b"),
-                        (datetime.date(2024, 2, 29), "2024-02-29"), (pd.Timestamp(2024, 2, 29, 13), "2024-02-29 13:00:00"),
+    for value, text in [(3, "3"), (3.0, "3"), (-0.25, "-0.25"), (np.float32(0.5), "0.5"), (True, "1"),
+                        (np.bool_(0), "0"), (None, ""), (float("nan"), ""), (pd.NA, ""), (pd.NaT, ""), ("a b", "a b"),
+                        (datetime.date(2024, 2, 29), "2024-02-29"),
+                        (pd.Timestamp(2024, 2, 29, 13), "2024-02-29 13:00:00"),
                         (np.datetime64("2024-02-29T00:00:00"), "2024-02-29")]:
         assert cell_text(value) == text
 
@@ -102,7 +104,8 @@ def test_constraints_and_moves():
     a, b = {"name": "a", **NUMBER}, {"name": "b", **NUMBER, "nullable": True}
     c = {"name": "c", "kind": "categorical", "categories": ["x", "y", "z"], "nullable": True}
     table = schema(a, b, c, constraints=[
-        {"when": [{"column": 0, "any": [[0, 15], [70, 70]]}], "then": {"column": 2, "any": [None, [1, 1]]}, "move": True},
+        {"when": [{"column": 0, "any": [[0, 15], [70, 70]]}], "then": {"column": 2, "any": [None, [1, 1]]},
+         "move": True},
         {"when": [{"column": 0, "any": [[50, 50]]}, {"column": 2, "any": [[0, 0], [2, 2]]}]},
         {"follows": {"from": 2, "column": 1, "as": [[2, 7], [None, 3]]}, "move": True},
         {"order": {"first": 0, "second": 1, "strict": True}},
@@ -113,8 +116,8 @@ def test_constraints_and_moves():
     assert list(table.broken(cells)) == [1, 0, 1, 2, 4, 0, 3, 1]
     moved = cells.copy()
     table.move(moved, False)
-    np.testing.assert_array_equal(moved, [[10, 3, nan], [10, 20, 1], [70, 3, nan], [50, 7, 2], [40, 40, 0], [40, nan, 0],
-                                          [1, 3, nan], [3, 3, nan]])
+    np.testing.assert_array_equal(moved, [[10, 3, nan], [10, 20, 1], [70, 3, nan], [50, 7, 2], [40, 40, 0],
+                                          [40, nan, 0], [1, 3, nan], [3, 3, nan]])
     table.move(cells, True)
     assert list(cells[4]) == [40, 41, 0]
     assert list(table.broken(cells)) == [3, 0, 3, 2, 0, 0, 0, 3]

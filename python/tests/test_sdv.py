@@ -66,8 +66,9 @@ def test_a_schema_with_todo_is_not_trained_on(program, tmp_path):
 
 
 def test_yaml():
-    assert yaml_text({"label": "died", "columns": [{"name": "no", "categories": ["1", 2, 2.5, "a: b", "é"]}],
-                      "rows": np.int64(3), "day": datetime.date(2024, 2, 29), "x": {"z": True}, "none": []}) == """label: died
+    document = {"label": "died", "columns": [{"name": "no", "categories": ["1", 2, 2.5, "a: b", "é"]}],
+                "rows": np.int64(3), "day": datetime.date(2024, 2, 29), "x": {"z": True}, "none": []}
+    assert yaml_text(document) == """label: died
 columns:
   - {name: "no", categories: ["1", 2, 2.5, "a: b", é]}
 rows: 3

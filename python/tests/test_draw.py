@@ -164,8 +164,8 @@ def test_a_wide_table(program, tmp_path):
 
 
 def test_speed(trained):
-    """A hundred thousand rows of a model of marginals take a second or less; four times that are allowed here."""
+    """A hundred thousand rows take less than a second of a processor; four are allowed where others work too."""
     model = trained("marginals")
-    begin = time.monotonic()
+    begin = time.process_time()
     assert len(model.sample(100_000, seed=1)) == 100_000
-    assert time.monotonic() - begin < 4
+    assert time.process_time() - begin < 4

@@ -37,8 +37,8 @@ type ModelHeader struct {
 	Kind          string `json:"kind,omitempty"`
 	SchemaSHA256  string `json:"schema_sha256"`
 	WeightsSHA256 string `json:"weights_sha256"` // of the weights file's bytes, hex
-	// Schema says what schema.yaml means, for programs without a reader of YAML. This program reads the YAML.
-	Schema *resolved.Schema `json:"schema,omitempty"`
+	// Schema is a [resolved.Schema], for programs without a reader of YAML. This program reads the YAML.
+	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
 // SaveModel writes a model folder, model.json last. That is what fields makes of the header: a
@@ -52,9 +52,13 @@ func SaveModel(dir, kind string, schema *partition.Schema, tensors *safetensors.
 	if err := safetensors.Write(&weights, tensors); err != nil {
 		return fmt.Errorf("encode %s: %w", weightsFile, err)
 	}
+	meaning, err := json.Marshal(resolved.Of(schema))
+	if err != nil {
+		return fmt.Errorf("encode what %s means: %w", schemaFile, err)
+	}
 	raw, err := json.MarshalIndent(fields(ModelHeader{
 		Format: 1, Kind: kind, SchemaSHA256: schema.SHA256, WeightsSHA256: sha256Hex(weights.Bytes()),
-		Schema: resolved.Of(schema),
+		Schema: meaning,
 	}), "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", modelFile, err)

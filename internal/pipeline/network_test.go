@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition/resolved"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
@@ -178,6 +180,21 @@ func TestLoadModelNamesAnUnknownKind(t *testing.T) {
 		!strings.Contains(err.Error(), `a model of kind "tree" is not known to this program, which knows network`) {
 		t.Errorf("error %v", err)
 	}
+}
+
+// Programs without a reader of YAML read the schema in model.json.
+func TestModelFilesSayWhatTheSchemaMeans(t *testing.T) {
+	dir, model := t.TempDir(), testModel(t, 1, 0)
+	testkit.Must(t, model.Save(dir))
+	var j struct {
+		Schema json.RawMessage `json:"schema"`
+	}
+	testkit.Must(t, json.Unmarshal(testkit.Read(t, filepath.Join(dir, modelFile)), &j))
+	var got bytes.Buffer
+	testkit.Must(t, json.Compact(&got, j.Schema))
+	want, err := json.Marshal(resolved.Of(model.Schema()))
+	testkit.Must(t, err)
+	testkit.Same(t, "the schema of model.json", string(want), got.String())
 }
 
 func TestShares(t *testing.T) {

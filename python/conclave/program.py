@@ -55,8 +55,11 @@ def call(program: str, arguments: Sequence[str], *, show: bool = False, accept: 
     ConclaveError
         With the program's own message, where it ends with another exit code.
     """
-    process = subprocess.Popen([program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, encoding="utf-8", errors="replace", env=_environment())
+    try:
+        process = subprocess.Popen([program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, encoding="utf-8", errors="replace", env=_environment())
+    except OSError as error:
+        raise ConclaveError(f"{program}: cannot be started ({error.strerror}); build it on this machine") from None
     answer: List[str] = []
     assert process.stdout is not None and process.stderr is not None
     reader = threading.Thread(target=lambda out: answer.append(out.read()), args=(process.stdout,), daemon=True)

@@ -1,7 +1,10 @@
 """Training: what is written, who can read it, what is left, and the errors."""
 
 import os
+import signal
 import stat
+import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -146,3 +149,30 @@ def test_the_program_is_found(monkeypatch, tmp_path):
     assert find(tmp_path / "conclave") == str(tmp_path / "conclave")
     with pytest.raises(conclave.ConclaveError, match="is no program; name the file `conclave`"):
         find(tmp_path / "none")
+
+
+def test_an_interrupt_ends_the_program_and_leaves_no_copy(tmp_path):
+    fake = tmp_path / "conclave"
+    fake.write_text(f"#!/bin/sh\ntrap 'touch {tmp_path}/ended; exit 1' INT\ntouch {tmp_path}/begun\n"
+                    "while true; do sleep 0.05; done\n")
+    fake.chmod(0o755)
+
+    def interrupt():
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        conclave.fit(table(), SCHEMA, 1, delta=1e-5, out=tmp_path / "out", binary=fake)
+    thread.join()
+    assert (tmp_path / "ended").exists() and sorted(os.listdir(tmp_path / "out")) == ["run.yaml", "schema.yaml"]
+
+
+def test_a_program_for_another_machine(tmp_path):
+    fake = tmp_path / "conclave"
+    fake.write_bytes(b"\x7fELF of another machine")
+    fake.chmod(0o755)
+    with pytest.raises(conclave.ConclaveError, match="cannot be started .*; build it on this machine"):
+        conclave.verify(tmp_path, binary=fake)

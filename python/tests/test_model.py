@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import struct
 
 import numpy as np
 import pandas as pd
@@ -72,6 +73,25 @@ def test_other_models_are_drawn_by_the_program(copy, program, monkeypatch, train
     pd.testing.assert_frame_equal(rows, model.sample(300, where="label=1", seed=0))
     with pytest.raises(conclave.ConclaveError, match="no such class"):
         model.sample(5, where="age=70")
+
+
+def test_images(program, tmp_path):
+    """Images of convolutions are drawn by the program, as a DataFrame of pixels."""
+    rng, n = np.random.default_rng(1), 200
+    labels = rng.integers(0, 2, n).astype(np.uint8)
+    pixels = (rng.random((n, 8, 8)) * 100 + labels[:, None, None] * 100).astype(np.uint8)
+    path = tmp_path / "some-images-idx3-ubyte"
+    path.write_bytes(struct.pack(">IIII", 0x803, n, 8, 8) + pixels.tobytes())
+    (tmp_path / "some-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, n) + labels.tobytes())
+    schema = {"format": "idx", "image": {"height": 8, "width": 8, "channels": 1}, "label": "digit", "columns": [
+        {"name": "p", "kind": "integer", "lower": 0, "upper": 255, "repeat": 64},
+        {"name": "digit", "kind": "categorical", "categories": ["0", "1"]}]}
+    model = conclave.fit(path, schema, 5, delta=1e-4, rows=20, out=tmp_path / "out", binary=program,
+                         embed={"fit": {"steps": 5, "batch": 20}, "student": {"hidden": 4}})
+    assert model._fields["generator"]["kind"] == "convolution" and model._drawer is None
+    assert model.schema.image == {"height": 8, "width": 8, "channels": 1}
+    rows = model.sample(30, where={"digit": 1}, seed=1)
+    assert rows.shape == (30, 65) and (rows.digit == "1").all() and str(rows.p_63.dtype) == "Int64"
 
 
 @pytest.mark.parametrize("fields, drawn", [

@@ -3,6 +3,7 @@
 import os
 import signal
 import stat
+import tempfile
 import threading
 import time
 
@@ -103,8 +104,10 @@ def test_schemas_in_all_forms(program, tmp_path):
         conclave.fit(table(), tmp_path / "none.yaml", 2, label="died", out=tmp_path / "other", binary=program)
 
 
-def test_a_folder_for_temporary_files_is_named(program, capsys):
+def test_a_folder_for_temporary_files_is_named(program, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     model = conclave.fit(table(), SCHEMA, 2, delta=1e-4, rows=10, binary=program)
+    assert model.folder.parents[2] == tmp_path
     assert f"the results are kept in {model.folder.parents[1]}\n" in capsys.readouterr().err
 
 

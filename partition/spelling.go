@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/conclave-dp/conclave/partition/codes"
 	"github.com/conclave-dp/conclave/partition/dates"
@@ -38,6 +39,28 @@ func (c *Column) Declared() ColumnKind {
 
 // HasCell says whether the column's cells have values, and are learned: identifiers and units have none.
 func (c *Column) HasCell() bool { return c.Kind != Text && c.Role != RoleUnit }
+
+// Spelling is how cells of a column look whose declared kind is not the one that is computed with. What does not
+// belong to the kind is empty.
+type Spelling struct {
+	Start, Resolution, Format string // the moment of a date's cell 0 (ISO 8601), the unit of a cell, its text
+	Codes                     string // the name of a list of codes
+	Pattern                   string // of an identifier
+}
+
+// Spelling says it.
+func (c *Column) Spelling() Spelling {
+	switch d := c.spelled.(type) {
+	case *dateCells:
+		start := time.Unix(int64(d.lower), 0).UTC().Format("2006-01-02T15:04:05")
+		return Spelling{Start: start, Resolution: string(d.resolution), Format: d.layout.String()}
+	case *codeCells:
+		return Spelling{Codes: d.file}
+	case identifierCells:
+		return Spelling{Pattern: d.before + strings.Repeat("#", d.digits) + d.after}
+	}
+	return Spelling{}
+}
 
 // dateCells counts units of the resolution since lower.
 type dateCells struct {

@@ -31,7 +31,13 @@ type Image struct {
 type Column struct {
 	Name       string      `json:"name"`
 	Repeat     int         `json:"repeat,omitempty"`
-	Kind       string      `json:"kind"` // what its cells are computed with
+	Kind       string      `json:"kind"`               // what its cells are computed with
+	Declared   string      `json:"declared,omitempty"` // the kind of schema.yaml, where that is another one
+	Start      string      `json:"start,omitempty"`
+	Resolution string      `json:"resolution,omitempty"`
+	Format     string      `json:"format,omitempty"`
+	Codes      string      `json:"codes,omitempty"`
+	Pattern    string      `json:"pattern,omitempty"`
 	Lower      *float64    `json:"lower,omitempty"`
 	Upper      *float64    `json:"upper,omitempty"`
 	Clip       *[2]float64 `json:"clip,omitempty"`
@@ -68,6 +74,11 @@ func Of(s *partition.Schema) *Schema {
 func column(c *partition.Column) Column {
 	out := Column{Name: c.Name, Kind: string(c.Kind), Clip: c.Clip, Scale: string(c.Scale), Points: c.Points,
 		Categories: c.Categories, Names: c.Names, Nullable: c.Nullable, Role: string(c.Role), Doc: c.Doc}
+	if c.Declared() != c.Kind {
+		spelled := c.Spelling()
+		out.Declared, out.Start, out.Resolution = string(c.Declared()), spelled.Start, spelled.Resolution
+		out.Format, out.Codes, out.Pattern = spelled.Format, spelled.Codes, spelled.Pattern
+	}
 	if c.Kind == partition.Continuous || c.Kind == partition.Integer {
 		out.Lower, out.Upper = &c.Lower, &c.Upper
 	}

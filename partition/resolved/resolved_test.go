@@ -23,6 +23,17 @@ columns:
 			`"points":[65]},{"name":"cost","kind":"continuous","lower":0,"upper":1000000,"scale":"log","nullable":` +
 			`true,"doc":"euros"},{"name":"sex","kind":"categorical","categories":["F","1.50"],"names":["female",` +
 			`"other"]},{"name":"died","kind":"binary"}]}`},
+		"kinds": {`columns:
+  - {name: admitted, kind: date, lower: 2019-12-30, upper: 2022-12-31, format: DD.MM.YYYY, resolution: week}
+  - {name: seen, kind: datetime, lower: 2020-01-01T06:00, upper: 2020-01-02}
+  - {name: icd, kind: code, prefixes: [I20, I2, J], codes: icd.csv, nullable: true}
+  - {name: id, kind: identifier, pattern: "P-###"}
+`, `{"task":"none","columns":[{"name":"admitted","kind":"integer","declared":"date","start":` +
+			`"2019-12-30T00:00:00","resolution":"week","format":"DD.MM.YYYY","lower":0,"upper":156,"scale":"linear"},` +
+			`{"name":"seen","kind":"integer","declared":"datetime","start":"2020-01-01T06:00:00","resolution":` +
+			`"minute","format":"YYYY-MM-DD hh:mm","lower":0,"upper":2519,"scale":"linear"},{"name":"icd","kind":` +
+			`"categorical","declared":"code","codes":"icd.csv","categories":["I20","I2","J"],"nullable":true},` +
+			`{"name":"id","kind":"text","declared":"identifier","pattern":"P-###"}]}`},
 		"constraints": {`columns:
   - {name: age, kind: integer, lower: 0, upper: 99}
   - {name: job, kind: categorical, categories: [none, clerk], nullable: true}

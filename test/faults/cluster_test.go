@@ -262,7 +262,7 @@ func (c *cluster) aggregatorFile(i int) string {
 	return c.write(name+".yaml", fmt.Sprintf(`name: %s
 listen: %s
 tls: %s
-etcd: {endpoints: [%s], lease_ttl: %s}
+etcd: {endpoints: [%s], insecure: true, lease_ttl: %s}
 datasets: [%s]
 audit_log: %s
 drain: 2s

@@ -148,6 +148,9 @@ func (c *Column) expected() string {
 // ParseNumber reads a plain decimal number. The words nan and inf, and the
 // hexadecimal and underscored forms Go knows, are not numbers in a table.
 func ParseNumber(text string) (float64, *CellFault) {
+	if v, ok := shortDecimal(text); ok {
+		return v + 0, nil // + 0 makes -0 the 0 it is equal to
+	}
 	for i := 0; i < len(text); i++ {
 		switch b := text[i]; {
 		case b >= '0' && b <= '9', b == '.', b == '-', b == '+', b == 'e', b == 'E':
@@ -159,7 +162,7 @@ func ParseNumber(text string) (float64, *CellFault) {
 	if err != nil {
 		return 0, notNumber(text)
 	}
-	return v + 0, nil // + 0 makes -0 the 0 it is equal to
+	return v + 0, nil
 }
 
 func notNumber(text string) *CellFault {

@@ -53,6 +53,8 @@ type Schema struct {
 	Image   *Image // of format idx
 	Files   map[string]File
 	Notes   []string
+	CSV     CSV
+	Ignore  []string // names of columns that a source may have and nothing reads
 	Columns []Column // in the order of the released table, repeated ones written out
 	SHA256  string   // of the file's bytes, in hex
 

@@ -61,7 +61,7 @@ func buildSchema(f *schemaFile) (*Schema, *schemaProblem) {
 		}
 	}
 	for _, check := range []func(*schemaFile) *schemaProblem{s.resolveRoles, s.resolveLabel, s.resolveTask,
-		s.resolveFormat, s.resolveConstraints} {
+		s.resolveFormat, s.resolveCSV, s.resolveConstraints} {
 		if wrong := check(f); wrong != nil {
 			return nil, wrong
 		}

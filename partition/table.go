@@ -93,6 +93,18 @@ func (t *Table) Push(cells []float64, unit string) {
 	t.rows++
 }
 
+// Extend adds rows that are known to be good, their cells one row after the other, and units where the schema has
+// a column of role unit.
+func (t *Table) Extend(cells []float64, units []string) {
+	have := len(t.cells)
+	t.cells = append(t.cells, cells...)
+	for i := range t.cells[have:] {
+		t.cells[have+i] += 0 // no -0: equal cells must hash equally
+	}
+	t.units = append(t.units, units...)
+	t.rows += len(cells) / len(t.schema.Columns)
+}
+
 // Subset is a new table of the given rows, in that order.
 func (t *Table) Subset(rows []int) *Table {
 	n := len(t.schema.Columns)

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/cli/proving"
 	"github.com/conclave-dp/conclave/internal/cli/queue"
 	"github.com/conclave-dp/conclave/internal/cli/rows"
+	"github.com/conclave-dp/conclave/internal/cli/schema"
 	"github.com/conclave-dp/conclave/internal/cli/training"
 	"github.com/conclave-dp/conclave/internal/version"
 )
@@ -31,6 +32,7 @@ ledgers and certificates. Results go to standard output, everything else to stan
 Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage; some commands have more.`,
 	}
 	c.AddCommand(training.Commands()...)
+	c.AddCommand(schema.Commands()...)
 	c.AddCommand(rows.Commands()...)
 	c.AddCommand(proving.Commands()...)
 	c.AddCommand(accounting.Commands()...)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -48,8 +49,8 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 		return b.misfit(header, missing, m.unknown, sure)
 	}
 	if len(m.similar) > 0 && b.options.Warn != nil {
-		b.options.Warn(fmt.Sprintf("%s: %s by a similar name: %s", b.name, count(len(m.similar), "column is found",
-			"columns are found"), strings.Join(m.similar, ", ")))
+		b.options.Warn(fmt.Sprintf("%s: %s found by a similar name: %s", b.name, columnsAre(len(m.similar)),
+			strings.Join(m.similar, ", ")))
 	}
 	return b.checkKinds(header)
 }
@@ -66,7 +67,7 @@ func (b *Builder) misfit(header []SourceColumn, missing []string, unknown []int,
 	}
 	var problems, fixes []string
 	if n := len(missing); n > 0 {
-		problems = append(problems, fmt.Sprintf("%s missing from the %s: %s", count(n, "column is", "columns are"),
+		problems = append(problems, fmt.Sprintf("%s missing from the %s: %s", columnsAre(n),
 			b.source.place, quoted(missing)))
 		fixes = append(fixes, "add what is missing to the "+b.source.thing+" or remove it from the schema")
 	}
@@ -77,7 +78,7 @@ func (b *Builder) misfit(header []SourceColumn, missing []string, unknown []int,
 				which[i] = "column " + strconv.Itoa(at+1)
 			}
 		}
-		problems = append(problems, fmt.Sprintf("%s not in the schema: %s", count(n, "column is", "columns are"),
+		problems = append(problems, fmt.Sprintf("%s not in the schema: %s", columnsAre(n),
 			few(which)))
 		fixes = append(fixes, "add what the schema does not know to its columns, or to ignore: if it is to stay unread")
 	}
@@ -101,6 +102,13 @@ func (b *Builder) unknownColumn(header []SourceColumn, at int, sure bool) *parti
 		e.Column, e.Problem = header[at].Name, "the column is not in the schema"
 	}
 	return e
+}
+
+func columnsAre(n int) string {
+	if n == 1 {
+		return "1 column is"
+	}
+	return text.Several(n, "column") + " are"
 }
 
 // quoted lists names in quotes, of many the first ones.

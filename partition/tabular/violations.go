@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -87,11 +88,11 @@ func (v *Violations) heading() string {
 	}
 	var parts []string
 	if cells > 0 {
-		parts = append(parts, fmt.Sprintf("%s cannot be read, in %s", count(cells, "cell", "cells"),
-			count(len(columns), "column", "columns")))
+		parts = append(parts, fmt.Sprintf("%s cannot be read, in %s", text.Several(cells, "cell"),
+			text.Several(len(columns), "column")))
 	}
 	if rows > 0 {
-		parts = append(parts, count(rows, "row", "rows")+" cannot be taken")
+		parts = append(parts, text.Several(rows, "row")+" cannot be taken")
 	}
 	return strings.Join(parts, "; ") + ":"
 }
@@ -114,14 +115,7 @@ func (f *Violation) Where() string {
 	if f.Times == 1 {
 		name = "row"
 	}
-	return fmt.Sprintf("%s: %s %s (%s %s)", where, count(f.Times, "time", "times"), f.Problem, name, named)
-}
-
-func count(n int, one, several string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, several)
+	return fmt.Sprintf("%s: %s %s (%s %s)", where, text.Several(f.Times, "time"), f.Problem, name, named)
 }
 
 // kind tells violations apart: by the source's column (of whole rows the number of columns) and by what is wrong.

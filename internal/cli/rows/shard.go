@@ -56,7 +56,7 @@ func shard(ctx context.Context, o shardFlags) error {
 	if err != nil {
 		return err
 	}
-	table, err := tabular.Read(schema, o.data, tabular.Options{})
+	table, err := tabular.Read(schema, o.data, tabular.Options{Warn: cli.Warn})
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,9 @@ func (c *checker) readData() {
 			c.openToOthers("database", file, at, "others may read the password in it")
 		}
 	}
-	table, err := c.config.ReadTable(c.schema)
+	table, err := c.config.ReadTable(c.schema, func(odd string) {
+		c.add("data", Warning, "write the names as the schema has them", "%s", odd)
+	})
 	if err != nil {
 		var found *tabular.Violations
 		if !errors.As(err, &found) {

@@ -272,7 +272,7 @@ func (s *Schema) resolveLabel(f *schemaFile) *schemaProblem {
 	s.label = s.ColumnIndex(s.Label)
 	if s.label < 0 {
 		return bad("$.label", fmt.Sprintf("the label %q is not one of the columns", s.Label),
-			"use the name of a column")
+			"use the name of a column: "+s.fewNames())
 	}
 	c := &s.Columns[s.label]
 	if c.Nullable || c.Role != RoleNone {

@@ -62,7 +62,7 @@ func shard(ctx context.Context, o shardFlags) error {
 	}
 	shards, err := table.Shards(o.shards)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", o.data, err)
 	}
 	if err := os.MkdirAll(o.out, 0o700); err != nil {
 		return fmt.Errorf("create the folder of shards: %w", err)

@@ -64,13 +64,13 @@ func check(ctx context.Context, path string, files []string, format string) erro
 		return err
 	}
 	all := make([]checked, 0, len(files))
-	good := true
+	good, violations := true, false
 	for _, file := range files {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		one := checkFile(s, file)
-		good = good && one.OK
+		good, violations = good && one.OK, violations || len(one.Violations) > 0
 		all = append(all, one)
 		if format != "json" {
 			one.show()
@@ -78,7 +78,7 @@ func check(ctx context.Context, path string, files []string, format string) erro
 	}
 	if format == "json" {
 		err = cli.PrintJSON(map[string]any{"ok": good, "schema_sha256": s.SHA256, "files": all, "note": reminder})
-	} else if !good {
+	} else if violations {
 		fmt.Println(reminder)
 	}
 	if err == nil && !good {

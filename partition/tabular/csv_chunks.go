@@ -6,11 +6,13 @@ import (
 	"io"
 )
 
-// chunkBytes is how much a goroutine reads at a time; tests have less.
-var chunkBytes = 1 << 20
-
-// maxRecordBytes bounds what is kept of a record that does not end, as one whose quotes are never closed.
-const maxRecordBytes = 64 << 20
+// Tests have less of both.
+var (
+	// chunkBytes is how much a goroutine reads at a time.
+	chunkBytes = 1 << 20
+	// maxRecordBytes bounds what is kept of a record that does not end, as one whose quotes are never closed.
+	maxRecordBytes = 64 << 20
+)
 
 var errLongRecord = errors.New("a record of more than 64 MiB")
 

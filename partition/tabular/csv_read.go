@@ -92,7 +92,7 @@ func (d *csvDecoder) header(s *partition.Schema, o Options) error {
 			return &partition.InputError{File: d.name, Problem: "the file is empty",
 				Fix: "it needs a header line with the schema's column names, and rows"}
 		} else if err != nil {
-			return readError(d.name, err)
+			return d.endError(err, 0)
 		}
 	}
 	h, bad := readHeader(s, text)
@@ -147,7 +147,7 @@ func (d *csvDecoder) rows() error {
 					return bad
 				}
 			}
-			return d.endError(err)
+			return d.endError(err, d.table.row+1)
 		}
 		c := &csvChunk{text: text, delimiter: d.delimiter, done: make(chan struct{})}
 		if n := len(free); n > 0 {
@@ -198,8 +198,8 @@ func (c *csvChunk) read() {
 	}
 }
 
-// endError is what ended a file, nil for its end.
-func (d *csvDecoder) endError(err error) error {
+// endError is what ended a file before the given row, nil for its end.
+func (d *csvDecoder) endError(err error, row int) error {
 	var bad *partition.InputError
 	switch {
 	case errors.Is(err, io.EOF):
@@ -210,7 +210,7 @@ func (d *csvDecoder) endError(err error) error {
 	default:
 		bad = readError(d.name, err)
 	}
-	bad.Row = d.table.row + 1
+	bad.Row = row
 	return bad
 }
 

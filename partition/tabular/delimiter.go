@@ -1,7 +1,6 @@
 package tabular
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,18 +24,23 @@ type csvHeader struct {
 	known     int // names that are the schema's
 }
 
-// readHeader reads the first line that is not empty, by the delimiter that the schema names, or by the one under which
-// it has most of the schema's columns. An error has the line in the text.
+// readHeader reads the first line that is not empty, by the delimiter under which it has most of the schema's columns:
+// the one that the schema names, or a comma, which generated files have whatever the schema says. An error has the line
+// in the text.
 func readHeader(s *partition.Schema, text string) (*csvHeader, *partition.InputError) {
 	names, said := namesOf(s, true), s.CSV.Delimiter
-	h, tied, bad := names.header(text, cmp.Or(said, delimiters))
+	among := delimiters
+	if said != "" {
+		among = said + ","
+	}
+	h, tied, bad := names.header(text, among)
 	if bad != nil {
 		return nil, bad
 	}
 	if !utf8.ValidString(text[:h.end]) {
 		return nil, notUTF8(text[:h.end])
 	}
-	if tied != 0 {
+	if tied != 0 && said == "" {
 		return nil, &partition.InputError{Line: h.line, Fix: delimiterFix(h.delimiter), Problem: fmt.Sprintf(
 			"the header fits the delimiters %q and %q alike", string(h.delimiter), string(tied))}
 	}

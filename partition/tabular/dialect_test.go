@@ -59,6 +59,7 @@ func TestDialects(t *testing.T) {
 		"bars":                           {"", strings.ReplaceAll(wardRows, ",", "|")},
 		"colons, said":                   {`csv: {delimiter: ":"}`, strings.ReplaceAll(wardRows, ",", ":")},
 		"decimal commas, said":           {`csv: {decimal: ","}`, strings.ReplaceAll(wardRows, "1.5", `"1,5"`)},
+		"commas where another is said":   {`csv: {delimiter: ";", decimal: ","}`, wardRows},
 		"quoted header":                  {"", strings.Replace(semicolons, "age in years", `"age in years"`, 1)},
 		"UTF-16 with a mark":             {"", utf16(little, unicode.UseBOM)},
 		"UTF-16, big end first":          {"", utf16(big, unicode.UseBOM)},

@@ -3,6 +3,7 @@ package tabular
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -110,5 +111,49 @@ func TestChunksKeepTheOrder(t *testing.T) {
 	partitiontest.SameTables(t, want, got)
 	if got.Len() != 1000 || got.Unit(999) != "p\n999" || got.Cells(999)[1] != 999 || len(got.Weights()) != 1000 {
 		t.Errorf("%d rows, the last of unit %q", got.Len(), got.Unit(999))
+	}
+}
+
+// Parquet files and other sources tell all that is wrong, too, and no cell.
+func TestViolationsOfOtherSources(t *testing.T) {
+	s := partitiontest.Schema(t, visits)
+	header := []string{"x", "c"}
+	rows := [][]string{{"0.5", "p"}, {"7731", "secret"}, {"7732", "p"}, {"1", "q"}}
+	const found = ": 3 cells cannot be read, in 2 columns; 1 row cannot be taken:\n"
+	const x = "\n  column \"x\": 2 times outside the bounds, expected a number from 0 to 1 (rows 2, 3); "
+	columns := map[string]parquetColumn{"x": asDouble, "c": asText}
+	_, err := decodeParquet(s, writeParquet(t, columns, header, rows), Options{})
+	if err == nil || !strings.HasPrefix(err.Error(), "t.parquet"+found) ||
+		!strings.Contains(err.Error(), x) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("Parquet: %v", err)
+	}
+	b, err := NewBuilder(s, "sql", FromSQL, namedColumns(header), Options{})
+	testkit.Must(t, err)
+	for _, row := range rows {
+		testkit.Must(t, b.Add(row))
+	}
+	if _, err = b.Table(); err == nil || !strings.HasPrefix(err.Error(), "sql"+found) ||
+		!strings.Contains(err.Error(), x) {
+		t.Errorf("a query: %v", err)
+	}
+	lost := errors.New("the connection is lost")
+	if err := b.Broken(lost); !errors.Is(err, lost) || !strings.HasPrefix(err.Error(), "sql"+found) ||
+		!strings.HasSuffix(err.Error(), "\n  the rest could not be read: the connection is lost") {
+		t.Errorf("a query that is cut: %v", err)
+	}
+}
+
+// Quotes that are never closed do not make all of a large file one record in memory.
+func TestRecordsHaveABound(t *testing.T) {
+	before := maxRecordBytes
+	maxRecordBytes = 1 << 16
+	t.Cleanup(func() { maxRecordBytes = before })
+	smallChunks(t)
+	s := partitiontest.Schema(t, visits)
+	endless := io.MultiReader(strings.NewReader("x,c\n1,\"p"), &failingReader{maxRecordBytes + 1})
+	_, err := DecodeCSV(s, endless, "t.csv", Options{})
+	const want = "t.csv, row 1 (line 2): broken quotes: a record of more than 64 MiB; "
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error %v", err)
 	}
 }

@@ -372,6 +372,7 @@ func FuzzDecodeCSV(f *testing.F) {
 	s := partitiontest.Schema(f, badSchema)
 	raw := testkit.Read(f, partitiontest.File("clinic", "schema.yaml"))
 	other := partitiontest.Schema(f, string(raw))
+	latin1 := partitiontest.Schema(f, "csv: {encoding: latin1, decimal: \",\"}\nignore: [remarks]"+badSchema)
 	visits := testkit.Read(f, partitiontest.File("clinic", "visits.csv"))
 	f.Add(visits)
 	f.Add([]byte("who,ward,age,dose,smoker,marker\n1,north,50,1.5,,3\n"))
@@ -379,8 +380,10 @@ func FuzzDecodeCSV(f *testing.F) {
 	f.Add([]byte("who,ward,age,dose,smoker,marker,weight\n1,north,50,1.5,,3,0.75\n2,north,51,1.5,,3,1.25\n"))
 	f.Add([]byte("who,ward,age,dose,smoker,marker,weight\n1,north,50,1.5,,3,-1\n"))
 	f.Add(zipped(f, string(visits)))
+	f.Add([]byte("\xff\xfew\x00h\x00o\x00\n\x00"))
+	f.Add([]byte("WHO;ward;Age;dose;smoker;marker;remarks\n1;north;50;1,5;;3;\xe9\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, s := range []*partition.Schema{s, other} {
+		for _, s := range []*partition.Schema{s, other, latin1} {
 			table, err := DecodeCSV(s, bytes.NewReader(text), "t.csv", Options{Weights: true})
 			if err != nil {
 				var input *partition.InputError

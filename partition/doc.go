@@ -31,6 +31,9 @@
 //	repeat      n: stands for n columns name_0 .. name_(n-1), as the pixels of images
 //	doc         a remark
 //
+// Beside columns a schema may say how CSV files are written ([CSV]), and name columns under ignore that a file
+// may have and nothing reads.
+//
 // A column of role unit may leave out its kind; its cells are then any
 // non-empty text.
 //

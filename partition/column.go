@@ -105,7 +105,7 @@ func (c *Column) ParseCell(text string) (float64, *CellFault) {
 		return 0, &CellFault{"the cell is empty", "fill it, or set nullable: true in the schema"}
 	}
 	if c.Kind == Categorical {
-		i, ok := c.index[text]
+		i, ok := c.category(text)
 		if !ok {
 			return 0, &CellFault{"the cell is not one of the schema's categories",
 				"correct its spelling (case and spaces count) or add the category to the schema"}

@@ -80,7 +80,13 @@ func (t *Table) Append(cells []float64, unit string) error {
 }
 
 // Grow makes room for so many more rows.
-func (t *Table) Grow(rows int) { t.cells = slices.Grow(t.cells, rows*len(t.schema.Columns)) }
+func (t *Table) Grow(rows int) {
+	if n := rows * len(t.schema.Columns); t.cells == nil {
+		t.cells = make([]float64, 0, n) // which touches no memory, as slices.Grow does
+	} else {
+		t.cells = slices.Grow(t.cells, n)
+	}
+}
 
 // Push adds a row that is known to be good: what reads rows has checked each cell.
 func (t *Table) Push(cells []float64, unit string) {

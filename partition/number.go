@@ -39,3 +39,17 @@ func shortDecimal(text string) (v float64, ok bool) {
 
 // Number says whether the column's cells are written as decimal numbers.
 func (c *Column) Number() bool { return c.Kind == Continuous || c.Kind == Integer || c.Kind == Binary }
+
+// category is the cell of a category. A few are compared one by one, which is faster than a map.
+func (c *Column) category(text string) (cell int, ok bool) {
+	if len(c.Categories) > 8 {
+		cell, ok = c.index[text]
+		return cell, ok
+	}
+	for i, category := range c.Categories {
+		if category == text {
+			return i, true
+		}
+	}
+	return 0, false
+}

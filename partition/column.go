@@ -25,8 +25,10 @@ func (c *Column) Range() (lo, hi float64) {
 // "integer 50 to 110", "continuous 0 to 12, may be empty", "F, M".
 func (c *Column) Describe() string {
 	var b strings.Builder
-	switch c.Kind {
-	case Continuous, Integer:
+	switch {
+	case c.spelled != nil:
+		b.WriteString(c.spelled.describe(c))
+	case c.Kind == Continuous, c.Kind == Integer:
 		lo, hi := c.Range()
 		fmt.Fprintf(&b, "%s %s to %s", c.Kind, formatNumber(lo), formatNumber(hi))
 		if c.Clip != nil {
@@ -35,18 +37,10 @@ func (c *Column) Describe() string {
 		if c.Scale == Log {
 			b.WriteString(", log scale")
 		}
-	case Binary:
+	case c.Kind == Binary:
 		b.WriteString("0 or 1")
-	case Categorical:
-		const most = 8
-		words := c.Categories
-		if c.Names != nil {
-			words = c.Names
-		}
-		b.WriteString(strings.Join(words[:min(most, len(words))], ", "))
-		if len(words) > most {
-			fmt.Fprintf(&b, ", ... (%d categories)", len(words))
-		}
+	case c.Kind == Categorical:
+		b.WriteString(c.words())
 	default:
 		b.WriteString("any text")
 	}
@@ -59,14 +53,36 @@ func (c *Column) Describe() string {
 	return b.String()
 }
 
-// CellText is a cell as it is written to CSV: the empty string for NaN, the
-// category, a whole number, or the shortest decimal that reads back the same.
+// words are the first categories by their names.
+func (c *Column) words() string {
+	const most = 8
+	words := c.Categories
+	if c.Names != nil {
+		words = c.Names
+	}
+	text := strings.Join(words[:min(most, len(words))], ", ")
+	if len(words) > most {
+		text += fmt.Sprintf(", ... (%d categories)", len(words))
+	}
+	return text
+}
+
+// CellText is a cell by itself as text: the empty string for NaN, the category, the start of a date's unit, a whole
+// number, or the shortest decimal that reads back the same. A row of a table may have more to say, see
+// [Table.AppendCell].
 func (c *Column) CellText(cell float64) string { return string(c.AppendCell(nil, cell)) }
 
-func (c *Column) AppendCell(b []byte, cell float64) []byte {
+// AppendCell is CellText that appends.
+func (c *Column) AppendCell(b []byte, cell float64) []byte { return c.appendCell(b, cell, noRow) }
+
+func (c *Column) appendCell(b []byte, cell float64, row int) []byte {
 	switch {
+	case c.Declared() == Identifier:
+		return c.spelled.write(c, b, cell, row)
 	case math.IsNaN(cell):
 		return b
+	case c.spelled != nil:
+		return c.spelled.write(c, b, cell, row)
 	case c.Kind == Categorical:
 		if i := int(cell); i >= 0 && i < len(c.Categories) {
 			return append(b, c.Categories[i]...)
@@ -96,13 +112,25 @@ type CellFault struct{ Problem, Fix string }
 const fixCell = "correct the cell"
 
 // ParseCell reads a cell's text, moving numbers into clip where there is one.
-// It is not for text columns, which have no cell value.
-func (c *Column) ParseCell(text string) (float64, *CellFault) {
+// It is not for unit columns of kind text, which have no cell value.
+func (c *Column) ParseCell(text string) (float64, *CellFault) { return c.parseCell(text, false) }
+
+// ParseValue is ParseCell for a value that somebody names, in a constraint or a condition. It refuses what a cell
+// cannot tell: a day of a column of months, and a code that is longer than the schema's prefixes.
+func (c *Column) ParseValue(text string) (float64, *CellFault) { return c.parseCell(text, true) }
+
+func (c *Column) parseCell(text string, exact bool) (float64, *CellFault) {
+	if c.Declared() == Identifier {
+		return math.NaN(), nil // whatever the text is, none included
+	}
 	if text == "" {
 		if c.Nullable {
 			return math.NaN(), nil
 		}
 		return 0, &CellFault{"the cell is empty", "fill it, or set nullable: true in the schema"}
+	}
+	if c.spelled != nil {
+		return c.spelled.read(c, text, exact)
 	}
 	if c.Kind == Categorical {
 		i, ok := c.category(text)
@@ -165,11 +193,25 @@ func ParseNumber(text string) (float64, *CellFault) {
 	return v + 0, nil
 }
 
-func notNumber(text string) *CellFault {
+// missingWord tells words that tables have for a missing value.
+func missingWord(text string) bool {
 	switch strings.ToLower(strings.Trim(strings.TrimSpace(text), "+-")) {
 	case "nan", "na", "n/a", "null", "none", "?":
-		return &CellFault{"not a number but a word for a missing value",
-			"leave the cell empty and set nullable: true in the schema"}
+		return true
+	}
+	return false
+}
+
+func faultMissing(what string) *CellFault {
+	return &CellFault{"not " + what + " but a word for a missing value",
+		"leave the cell empty and set nullable: true in the schema"}
+}
+
+func notNumber(text string) *CellFault {
+	if missingWord(text) {
+		return faultMissing("a number")
+	}
+	switch strings.ToLower(strings.Trim(strings.TrimSpace(text), "+-")) {
 	case "inf", "infinity":
 		return &CellFault{"not a finite number", fixCell}
 	}
@@ -213,9 +255,9 @@ func (c *Column) MadeUpUnit(i int) string {
 
 // checkCell tells whether a parsed cell can stand in the column.
 func (c *Column) checkCell(cell float64) *CellFault {
-	if c.Kind == Text || c.Role == RoleUnit {
+	if !c.HasCell() {
 		if !math.IsNaN(cell) {
-			return &CellFault{"a unit column has no cell value", "use NaN and give the unit's text"}
+			return &CellFault{"a column of units or identifiers has no cell value", "use NaN, and give the unit's text"}
 		}
 		return nil
 	}

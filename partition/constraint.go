@@ -167,16 +167,22 @@ type order struct {
 	strict        bool
 	whole         bool // the second one is an integer
 	most          float64
+	dates         *dateOrder // nil where cells compare as they are
 }
 
 func (r *order) breaks(cells []float64) bool {
 	a, b := cells[r.first], cells[r.second]
+	if r.dates != nil {
+		a, b = r.dates.common(r.dates.first, a), r.dates.common(r.dates.second, b)
+	}
 	return a > b || r.strict && a == b
 }
 
 // least is the smallest value of the second number with a value of the first.
 func (r *order) least(a float64) float64 {
 	switch {
+	case r.dates != nil:
+		return r.dates.least(a, r.strict)
 	case r.strict && r.whole:
 		return math.Floor(a) + 1
 	case r.strict:
@@ -202,3 +208,41 @@ func (r *order) best(column int, lo, hi float64) float64 {
 }
 
 func (*order) pins() []part { return nil }
+
+// dateOrder compares dates that are counted from different days, or in different units: by the coarser unit, since
+// nothing says where in it the coarser date is.
+type dateOrder struct{ first, second, coarser *dateCells }
+
+// newDateOrder is nil where cells compare as they are.
+func newDateOrder(first, second *dateCells) *dateOrder {
+	o := &dateOrder{first, second, first}
+	if second.resolution.Coarser(first.resolution) {
+		o.coarser = second
+	}
+	if first.resolution == second.resolution && first.lower == second.lower {
+		return nil
+	}
+	return o
+}
+
+// common counts a cell in the coarser unit; an empty one stays empty.
+func (o *dateOrder) common(of *dateCells, cell float64) float64 {
+	if math.IsNaN(cell) {
+		return cell
+	}
+	return float64(o.coarser.resolution.Count(o.coarser.lower, of.start(cell)))
+}
+
+// least is the smallest cell of the second column with a cell of the first.
+func (o *dateOrder) least(cell float64, strict bool) float64 {
+	units := o.common(o.first, cell)
+	if strict {
+		units++
+	}
+	from := o.coarser.start(units)
+	least := float64(o.second.resolution.Count(o.second.lower, from))
+	if o.second.start(least) < from {
+		least++
+	}
+	return max(least, 0)
+}

@@ -141,6 +141,8 @@ func (s *Schema) constrained(name string) (int, error) {
 		return 0, fmt.Errorf("names the column %q, which there is not", name)
 	case at == s.unit:
 		return 0, fmt.Errorf("names the unit column %q, which rows are not learned by", name)
+	case !s.Columns[at].HasCell():
+		return 0, fmt.Errorf("names the identifier %q, which rows are not learned by", name)
 	}
 	return at, nil
 }
@@ -228,6 +230,14 @@ func (s *Schema) orderRule(names []string, strict bool, c *Constraint) (rule, er
 		return nil, errors.New("cannot be moved: less moves whole numbers only; use at_most, or broken: refuse")
 	}
 	r := &order{first: c.Columns[0], second: c.Columns[1], strict: strict, whole: second.Kind == Integer}
+	firstDate, isDate := first.spelled.(*dateCells)
+	secondDate, isToo := second.spelled.(*dateCells)
+	switch {
+	case isDate != isToo:
+		return nil, fmt.Errorf("compares a date with a number, in the columns %q and %q", first.Name, second.Name)
+	case isDate:
+		r.dates = newDateOrder(firstDate, secondDate)
+	}
 	_, r.most = second.Range()
 	return r, nil
 }
@@ -262,6 +272,9 @@ func (s *Schema) values(at int, text string) (values, error) {
 		return values{v, v, math.IsNaN(v)}, err
 	}
 	v, err := s.cell(at, number)
+	if err != nil && c.spelled != nil {
+		return values{}, err
+	}
 	if err != nil || math.IsNaN(v) {
 		return values{}, fmt.Errorf("has a range of %q without a number of the column", c.Name)
 	}
@@ -291,8 +304,8 @@ func (s *Schema) values(at int, text string) (values, error) {
 func (s *Schema) cell(at int, text string) (float64, error) {
 	c, parse := &s.Columns[at], ParseNumber
 	number := text != "" && c.Kind != Categorical && c.Kind != Binary
-	if !number {
-		parse = c.ParseCell
+	if !number || c.spelled != nil {
+		parse = c.ParseValue
 	}
 	v, fault := parse(text)
 	if fault != nil {

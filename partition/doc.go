@@ -21,21 +21,30 @@
 // nobody has paid for. Unknown fields are errors. A column has
 //
 //	name        unique in the schema
-//	kind        continuous, integer, categorical or binary
-//	lower/upper public bounds of a number, both allowed themselves (binary: 0 and 1)
+//	kind        continuous, integer, categorical, binary, date, datetime, code or identifier
+//	lower/upper public bounds of a number or a date, both allowed themselves (binary: 0 and 1)
+//	format      of a date: how it is written, as in DD.MM.YYYY
+//	resolution  of a date: the unit that it is counted in, from lower on
 //	categories  public values of a categorical column; names gives them words for reports
+//	prefixes    public groups of codes; a code belongs to the longest that it begins with
+//	codes       of codes: the site's list, a file beside the schema
+//	pattern     of an identifier: how it is written, as in P-######
 //	clip        [lo, hi] inside lower and upper, see below
 //	nullable    true: an empty cell is a value of its own
 //	role        site (which institution a row belongs to) or unit (the privacy unit's identifier)
 //	scale       linear (the default) or log, see below
 //	repeat      n: stands for n columns name_0 .. name_(n-1), as the pixels of images
 //	doc         a remark
+//	source      where bounds or categories come from: dictionary, built-in, rows; see Source
 //
 // Beside columns a schema may say how CSV files are written ([CSV]), and name columns under ignore that a file
 // may have and nothing reads.
 //
 // A column of role unit may leave out its kind; its cells are then any
 // non-empty text.
+//
+// A date is computed with as an integer, a code as a category, and an identifier
+// not at all: it has no cell value, and no record is told from another by it.
 //
 // A number outside lower and upper is an error that names row and column.
 // Where the schema says clip, the data's owner has asked for the opposite:

@@ -38,7 +38,10 @@ func shortDecimal(text string) (v float64, ok bool) {
 }
 
 // Number says whether the column's cells are written as decimal numbers.
-func (c *Column) Number() bool { return c.Kind == Continuous || c.Kind == Integer || c.Kind == Binary }
+func (c *Column) Number() bool {
+	kind := c.Declared()
+	return kind == Continuous || kind == Integer || kind == Binary
+}
 
 // category is the cell of a category. A few are compared one by one, which is faster than a map.
 func (c *Column) category(text string) (cell int, ok bool) {

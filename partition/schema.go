@@ -13,13 +13,17 @@ import (
 type ColumnKind string
 
 // The kinds of columns. Text is that of a unit column without a kind of its
-// own: its cells are identifiers.
+// own: its cells are identifiers. The last four are kinds in the schema only, see [Column.Declared].
 const (
 	Continuous  ColumnKind = "continuous"
 	Integer     ColumnKind = "integer"
 	Categorical ColumnKind = "categorical"
 	Binary      ColumnKind = "binary"
 	Text        ColumnKind = "text"
+	Date        ColumnKind = "date"       // an Integer: units since Lower
+	Datetime    ColumnKind = "datetime"   // an Integer: units since Lower
+	Code        ColumnKind = "code"       // Categorical: prefixes of codes
+	Identifier  ColumnKind = "identifier" // Text that is read and forgotten, and written fresh
 )
 
 // Role is what a column stands for beside being data.
@@ -71,8 +75,8 @@ type Schema struct {
 // Column is one column of a schema.
 type Column struct {
 	Name         string
-	Kind         ColumnKind
-	Lower, Upper float64     // of a number; 0 and 1 for binary
+	Kind         ColumnKind  // that cells are computed with
+	Lower, Upper float64     // of a number; 0 and 1 for binary, 0 and the last unit for a date
 	Categories   []string    // of a categorical column, in the order of their cells
 	Names        []string    // words for the categories, nil when they speak for themselves
 	Clip         *[2]float64 // nil: numbers beyond the bounds are errors
@@ -80,11 +84,14 @@ type Column struct {
 	Role         Role
 	Scale        Scale // Linear or Log for numbers, empty otherwise
 	Doc          string
+	Source       Source // where bounds or categories come from
 	// Points are numbers that the schema names, rising: spikes, and those in constraints. Tables of
 	// cells have one for each, and a feature of one decodes to exactly it.
 	Points []float64
 
-	index map[string]int // category -> cell
+	index    map[string]int // category -> cell
+	declared ColumnKind     // in the schema
+	spelled  spelling       // nil where cells look as their kind has them
 }
 
 // File names the files of one split of a data set, relative to the schema.
@@ -109,7 +116,8 @@ func (i Image) Size() int { return i.Height * i.Width * i.Channels }
 // known has 618 columns in 40 KB.
 const maxSchemaBytes = config.MaxFile
 
-// LoadSchema reads and checks a schema file. Errors are *InputError.
+// LoadSchema reads and checks a schema file, and the lists of codes that it names and that lie beside it. Errors are
+// *InputError.
 func LoadSchema(path string) (*Schema, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > maxSchemaBytes {
@@ -123,10 +131,14 @@ func LoadSchema(path string) (*Schema, error) {
 		return nil, &InputError{File: path, Problem: "cannot read the schema", Fix: "check the path of the schema",
 			Err: WithoutPath(err)}
 	}
-	return parseSchema(raw, path)
+	s, err := parseSchema(raw, path)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.readLists(path)
 }
 
-// ParseSchema checks the text of a schema file. Errors are *InputError.
+// ParseSchema checks the text of a schema file. Without a path there are no lists of codes. Errors are *InputError.
 func ParseSchema(raw []byte) (*Schema, error) { return parseSchema(raw, "schema") }
 
 // Raw is the text the schema was read from, byte for byte: writing it to a

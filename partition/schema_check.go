@@ -2,7 +2,6 @@ package partition
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
@@ -83,6 +82,7 @@ func buildColumn(in *columnFile) (Column, *schemaProblem) {
 	if c.Role == RoleUnit && (in.Kind == "" || c.Kind == Categorical && in.Categories == nil) {
 		c.Kind = Text
 	}
+	c.declared = c.Kind
 	build := func(*Column, *columnFile) *schemaProblem { return nil }
 	switch c.Kind {
 	case Continuous, Integer:
@@ -91,110 +91,57 @@ func buildColumn(in *columnFile) (Column, *schemaProblem) {
 		build = buildBinary
 	case Categorical:
 		build = buildCategorical
+	case Date, Datetime:
+		build = buildDate
+	case Code:
+		build = buildCode
+	case Identifier:
+		build = buildIdentifier
 	case Text:
 		if c.Role != RoleUnit {
-			return c, bad("kind", "only a column of role unit can be text", "use categorical and list the categories")
+			return c, bad("kind", "free text is not learned", "list the column under ignore:, so that it stays at the "+
+				"site; or make categories of it at the site; or use kind: identifier, if it only names the row")
 		}
 	case "":
-		return c, bad("", "the column has no kind", "use continuous, integer, categorical or binary")
+		return c, bad("", "the column has no kind", useKind)
 	default:
-		return c, bad("kind", fmt.Sprintf("unknown kind %q", in.Kind), "use continuous, integer, categorical or binary")
+		return c, bad("kind", fmt.Sprintf("unknown kind %q", in.Kind), useKind)
 	}
 	wrong := misplaced(c.Kind, in)
 	if wrong == nil {
+		c.Source, wrong = sourceOf(in.Source)
+	}
+	if wrong == nil {
 		wrong = build(&c, in)
+	}
+	if wrong == nil && c.spelled != nil && c.Role != RoleNone {
+		return c, bad("role", fmt.Sprintf("a column of kind %s cannot have a role", c.declared),
+			"leave the kind of a unit column out, and make the column of role site categorical")
 	}
 	return c, wrong
 }
 
-func buildNumber(c *Column, in *columnFile) *schemaProblem {
-	if in.Lower == nil || in.Upper == nil {
-		return bad("", "a number needs public bounds",
-			"give lower: and upper:, from knowledge of the field and not from the rows")
-	}
-	c.Lower, c.Upper = *in.Lower+0, *in.Upper+0
-	if !finite(c.Lower) || !finite(c.Upper) || !finite(c.Upper-c.Lower) || c.Lower >= c.Upper {
-		return bad("lower", "lower must be less than upper, both finite", "correct the bounds")
-	}
-	if in.Clip != nil {
-		if len(in.Clip) != 2 || !(in.Clip[0] < in.Clip[1]) || in.Clip[0] < c.Lower || in.Clip[1] > c.Upper {
-			return bad("clip", "clip must be [lo, hi] with lo less than hi, inside lower and upper",
-				"correct the range")
-		}
-		c.Clip = &[2]float64{in.Clip[0] + 0, in.Clip[1] + 0}
-	}
-	lo, hi := c.Range()
-	if c.Kind == Integer {
-		for _, edge := range []float64{c.Lower, c.Upper, lo, hi} {
-			if edge != math.Trunc(edge) || math.Abs(edge) > MaxExact {
-				return bad("lower", "the bounds and clip of an integer must be whole numbers up to 2^53",
-					"round them outward")
-			}
-		}
-	}
-	switch c.Scale = Scale(in.Scale); c.Scale {
-	case "":
-		c.Scale = Linear
-	case Linear:
-	case Log:
-		if lo < 0 {
-			return bad("scale", "scale: log needs a range without negative numbers",
-				"raise lower or clip to 0, or use scale: linear")
-		}
-	default:
-		return bad("scale", fmt.Sprintf("unknown scale %q", in.Scale), "use linear or log")
-	}
-	return c.addSpikes(in.Spikes)
-}
-
-func buildBinary(c *Column, in *columnFile) *schemaProblem {
-	if in.Lower != nil && *in.Lower != 0 || in.Upper != nil && *in.Upper != 1 {
-		return bad("lower", "a binary column holds 0 and 1", "use lower: 0 and upper: 1, or kind: integer")
-	}
-	c.Lower, c.Upper = 0, 1
-	return nil
-}
-
-func buildCategorical(c *Column, in *columnFile) *schemaProblem {
-	if len(in.Categories) == 0 {
-		return bad("", "a categorical column needs its categories",
-			"list all values it may take under categories:, from public knowledge")
-	}
-	c.index = make(map[string]int, len(in.Categories))
-	for i, category := range in.Categories {
-		path := fmt.Sprintf("categories[%d]", i)
-		_, twice := c.index[category.text]
-		switch {
-		case category.text == "":
-			return bad(path, "a category is empty", "write it in quotes, or use nullable: true for empty cells")
-		case strings.ContainsAny(category.text, "\r\n"):
-			return bad(path, "a category has a line break", "rename it in schema and data")
-		case twice:
-			return bad(path, fmt.Sprintf("category %q is listed twice", category.text), "remove one")
-		}
-		c.index[category.text] = i
-		c.Categories = append(c.Categories, category.text)
-	}
-	if in.Names != nil && len(in.Names) != len(in.Categories) {
-		return bad("names", "names must have one entry per category", "complete the list or remove it")
-	}
-	for _, name := range in.Names {
-		c.Names = append(c.Names, name.text)
-	}
-	return nil
-}
+const useKind = "use continuous, integer, categorical, binary, date, datetime, code or identifier"
 
 // misplaced finds a field that belongs to columns of other kinds.
 func misplaced(kind ColumnKind, in *columnFile) *schemaProblem {
 	number, words := kind == Continuous || kind == Integer, kind == Categorical
+	date := kind == Date || kind == Datetime
 	for _, field := range []struct {
 		name           string
 		given, belongs bool
 	}{
-		{"categories", in.Categories != nil || in.Names != nil, words},
-		{"lower", in.Lower != nil, number || kind == Binary},
-		{"upper", in.Upper != nil, number || kind == Binary},
-		{"clip", in.Clip != nil, number},
+		{"categories", in.Categories != nil, words},
+		{"names", in.Names != nil, words || kind == Code},
+		{"prefixes", in.Prefixes != nil, kind == Code},
+		{"codes", in.Codes != "", kind == Code},
+		{"pattern", in.Pattern != "", kind == Identifier},
+		{"format", in.Format != "", date},
+		{"resolution", in.Resolution != "", date},
+		{"nullable", in.Nullable, kind != Identifier},
+		{"lower", in.Lower.set, number || date || kind == Binary},
+		{"upper", in.Upper.set, number || date || kind == Binary},
+		{"clip", in.Clip != nil, number || date},
 		{"scale", in.Scale != "", number},
 		{"spikes", in.Spikes != nil, number},
 	} {
@@ -275,9 +222,10 @@ func (s *Schema) resolveLabel(f *schemaFile) *schemaProblem {
 			"use the name of a column: "+s.fewNames())
 	}
 	c := &s.Columns[s.label]
-	if c.Nullable || c.Role != RoleNone {
-		return &schemaProblem{path: "$.label", column: c.Name, problem: "the label cannot be nullable or have a role",
-			fix: "remove nullable or role, or choose another label"}
+	if c.Nullable || c.Role != RoleNone || !c.HasCell() {
+		return &schemaProblem{path: "$.label", column: c.Name,
+			problem: "the label cannot be nullable, have a role or be an identifier",
+			fix:     "remove nullable or role, or choose another label"}
 	}
 	classes := s.Classes()
 	if len(classes) == 2 {
@@ -318,12 +266,13 @@ func (s *Schema) resolveTask(*schemaFile) *schemaProblem {
 func (s *Schema) resolveFormat(f *schemaFile) *schemaProblem {
 	features := 0
 	for i := range s.Columns {
-		if i != s.label && i != s.unit {
+		if i != s.label && s.Columns[i].HasCell() {
 			features++
 		}
 	}
 	if features == 0 {
-		return bad("$.columns", "there is no column beside label and unit", "list the data's columns")
+		return bad("$.columns", "there is no column beside label, unit and identifiers",
+			"list the data's columns")
 	}
 	switch s.Format {
 	case "", "csv":
@@ -360,15 +309,13 @@ func (s *Schema) checkImages() *schemaProblem {
 		case c.Role != RoleNone:
 			return c.bad(fmt.Sprintf("images have no column of role %s", c.Role),
 				"remove it; every image is a record of its own")
-		case c.Kind != Integer || c.Lower != 0 || c.Upper != 255 || c.Clip != nil || c.Nullable:
+		case c.Declared() != Integer || c.Lower != 0 || c.Upper != 255 || c.Clip != nil || c.Nullable:
 			return c.bad("a pixel of an image is a whole number from 0 to 255",
 				"use kind: integer, lower: 0, upper: 255, without clip and nullable")
 		}
 	}
 	return nil
 }
-
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // maxIDXClasses is how many classes a byte can tell apart.
 const maxIDXClasses = 256

@@ -145,7 +145,7 @@ func TestBadSchemas(t *testing.T) {
 		{"unknown file field", "files:\n  train: {pth: a.csv}\n" + ok, 2, "", `unknown field "pth"`},
 		{"field twice", ok + "  - name: b\n    kind: binary\n    kind: integer\n", 5, "", "already defined"},
 		{"word for a number", ok + "  - name: b\n    kind: integer\n    lower: low\n    upper: 3\n",
-			5, "", `"lower" must be a number`},
+			5, "b", `"lower" must be a number`},
 		{"word for a flag", ok + "  - name: b\n    kind: binary\n    nullable: maybe\n",
 			5, "", `"nullable" must be true or false`},
 		{"word for a count", "files:\n  train: {rows: many}\n" + ok, 2, "", `"rows" must be a whole number`},
@@ -159,7 +159,7 @@ func TestBadSchemas(t *testing.T) {
 		{"no kind", ok + "  - name: b\n", 3, "b", "no kind"},
 		{"unknown kind", ok + "  - name: b\n    kind: ordinal\n", 4, "b", `unknown kind "ordinal"`},
 		{"unknown role", ok + "  - {name: b, kind: binary, role: patient}\n", 3, "b", `unknown role "patient"`},
-		{"text without role", ok + "  - {name: b, kind: text}\n", 3, "b", "role unit"},
+		{"text without role", ok + "  - {name: b, kind: text}\n", 3, "b", "free text is not learned"},
 		{"column twice", ok + ok[len("columns:\n"):], 3, "a", "listed twice"},
 		{"column twice by repeat", "columns:\n  - {name: a_1, kind: binary}\n  - {name: a, kind: binary, repeat: 2}\n",
 			3, "a_1", "listed twice"},
@@ -168,8 +168,10 @@ func TestBadSchemas(t *testing.T) {
 		{"bounds equal", ok + "  - {name: b, kind: continuous, lower: 1, upper: 1}\n", 3, "b", "lower must be less"},
 		{"bound infinite", ok + "  - {name: b, kind: continuous, lower: 0, upper: .inf}\n", 3, "b", "finite"},
 		{"bound nan", ok + "  - {name: b, kind: continuous, lower: .nan, upper: 1}\n", 3, "b", "finite"},
-		{"range infinite", ok + "  - {name: b, kind: continuous, lower: -1.7e308, upper: 1.7e308}\n", 3, "b", "finite"},
-		{"integer with fraction", ok + "  - {name: b, kind: integer, lower: 0.5, upper: 3}\n", 3, "b", "whole numbers"},
+		{"range infinite", ok + "  - {name: b, kind: continuous, lower: -1.7e308, upper: 1.7e308}\n",
+			3, "b", "finite"},
+		{"integer with fraction", ok + "  - {name: b, kind: integer, lower: 0.5, upper: 3}\n",
+			3, "b", "whole numbers"},
 		{"integer too large", ok + "  - {name: b, kind: integer, lower: 0, upper: 1e17}\n", 3, "b", "2^53"},
 		{"clip of one", ok + "  - {name: b, kind: continuous, lower: 0, upper: 3, clip: [1]}\n", 3, "b",
 			"clip must be"},
@@ -240,6 +242,61 @@ func TestBadSchemas(t *testing.T) {
 			0, "who", "no column of role unit"},
 		{"images without label", "format: idx\nimage: {height: 1, width: 1, channels: 1}\n" + ok, 0, "",
 			"label of 1 to 256 classes"},
+		{"date without bounds", ok + "  - {name: b, kind: date, lower: 2015-01-01}\n",
+			3, "b", "a date needs public bounds"},
+		{"date that is none", ok + "  - {name: b, kind: date, lower: 2015-02-29, upper: 2016-01-01}\n", 3, "b",
+			"lower is not a date; write it as 2024-02-29"},
+		{"date that is a year", ok + "  - {name: b, kind: date, lower: 2015, upper: 2016}\n",
+			3, "b", "lower is not a date"},
+		{"dates turned", ok + "  - {name: b, kind: date, lower: 2016-01-01, upper: 2015-01-01}\n", 3, "b",
+			"upper must be in a later day than lower"},
+		{"dates within a month", ok + "  - {name: b, kind: date, " +
+			"lower: 2015-01-01, upper: 2015-01-31, resolution: month}\n",
+			3, "b", "upper must be in a later month than lower"},
+		{"lower within a month", ok + "  - {name: b, kind: date, " +
+			"lower: 2015-01-02, upper: 2016-01-31, resolution: month}\n",
+			3, "b", "lower is not the start of a month"},
+		{"clip of dates turned", ok + "  - name: b\n    kind: date\n    lower: 2015-01-01\n    upper: 2016-01-01\n" +
+			"    clip: [2015-03-01, 2015-02-01]\n", 7, "b", "clip must be"},
+		{"clip of a date by numbers", ok + "  - {name: b, kind: date, " +
+			"lower: 2015-01-01, upper: 2016-01-01, clip: [1, 2]}\n",
+			3, "b", "clip is not a date"},
+		{"clip of a number by words", ok + "  - {name: b, kind: integer, lower: 1, upper: 9, clip: [2, x]}\n",
+			3, "b", `field "clip" must be a number`},
+		{"date by the hour", ok + "  - {name: b, kind: date, lower: 2015-01-01, upper: 2016-01-01, resolution: hour}\n",
+			3, "b", `unknown resolution "hour" of a date; use one of [day week month quarter year]`},
+		{"years of two digits", ok + "  - {name: b, kind: date, " +
+			"lower: 2015-01-01, upper: 2016-01-01, format: DD.MM.YY}\n",
+			3, "b", "years of two digits"},
+		{"format without days", ok + "  - {name: b, kind: date, " +
+			"lower: 2015-01-01, upper: 2016-01-01, format: YYYY-MM}\n",
+			3, "b", "format YYYY-MM does not tell one day from the next"},
+		{"scale of dates", ok + "  - {name: b, kind: date, lower: 2015-01-01, upper: 2016-01-01, scale: log}\n",
+			3, "b",
+			"scale does not belong to kind date"},
+		{"spikes of dates", ok + "  - {name: b, kind: date, lower: 2015-01-01, upper: 2016-01-01, spikes: [1]}\n",
+			3, "b",
+			"spikes does not belong to kind date"},
+		{"format of a number", ok + "  - {name: b, kind: integer, lower: 0, upper: 9, format: YYYY}\n", 3, "b",
+			"format does not belong"},
+		{"unit of dates", ok + "  - {name: b, kind: date, lower: 2015-01-01, upper: 2016-01-01, role: unit}\n",
+			3, "b",
+			"a column of kind date cannot have a role"},
+		{"unit of identifiers", ok + "  - {name: b, kind: identifier, role: unit}\n", 3, "b", "cannot have a role"},
+		{"code without prefixes", ok + "  - {name: b, kind: code}\n", 3, "b", "a column of codes needs prefixes"},
+		{"prefix twice", ok + "  - {name: b, kind: code, prefixes: [I, I]}\n", 3, "b", `prefix "I" is listed twice`},
+		{"prefix empty", ok + "  - {name: b, kind: code, prefixes: [\"\"]}\n", 3, "b", "a prefix is empty"},
+		{"prefix with spaces", ok + "  - {name: b, kind: code, prefixes: [\" I\"]}\n", 3, "b", "spaces around it"},
+		{"list elsewhere", ok + "  - {name: b, kind: code, prefixes: [I], codes: ../icd.csv}\n", 3, "b",
+			"not the name of a file beside the schema"},
+		{"pattern without digits", ok + "  - {name: b, kind: identifier, pattern: P}\n",
+			3, "b", "write it as P-######"},
+		{"pattern of two numbers", ok + "  - {name: b, kind: identifier, pattern: \"#-#\"}\n",
+			3, "b", "write it as P-######"},
+		{"identifier that may be empty", ok + "  - {name: b, kind: identifier, nullable: true}\n", 3, "b",
+			"nullable does not belong to kind identifier"},
+		{"identifier as label", "label: b\n" + ok + "  - {name: b, kind: identifier}\n", 1, "b", "be an identifier"},
+		{"only identifiers", "columns:\n  - {name: b, kind: identifier}\n", 0, "", "no column beside"},
 		{"idx of other shape", "format: idx\nimage: {height: 2, width: 1, channels: 1}\n" + ok, 2, "",
 			"number of pixel columns"},
 	} {
@@ -306,6 +363,11 @@ func FuzzParseSchema(f *testing.F) {
 	f.Add("columns:\n  - {name: a, kind: binary, repeat: 3}\n")
 	f.Add("a: &a [*a]\ncolumns: *a\n")
 	f.Add("columns:\n  - {name: a, kind: integer, lower: 0x1, upper: 1e3, clip: [1, 2], scale: log}\n")
+	f.Add(visits + "constraints:\n  - {at_most: [visit, month], broken: move}\n" +
+		"  - {never: {icd: J, seen: '<2016-01-01'}}\n")
+	f.Add("columns:\n  - {name: a, kind: datetime, lower: 2015-01-01, upper: 2016-01-01, clip: [2015-01-02," +
+		" 2015-01-03], resolution: second, format: 'D.M.YYYY hh:mm:ss'}\n" +
+		"  - {name: b, kind: identifier, pattern: '#'}\n")
 	f.Add(households + "  - {never: {age: [<18, '>=100'], kin: ''}}\n  - {at_most: [low, high], broken: move}\n" +
 		"  - {column: card, follows: kin, as: {wife: 1, '': 0}}\n  - {if: {sex: F}, then: {kin: none}}\n")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -39,17 +39,44 @@ type schemaFile struct {
 type columnFile struct {
 	Name       string    `yaml:"name"`
 	Kind       string    `yaml:"kind"`
-	Lower      *float64  `yaml:"lower"`
-	Upper      *float64  `yaml:"upper"`
+	Lower      bound     `yaml:"lower"`
+	Upper      bound     `yaml:"upper"`
+	Format     string    `yaml:"format"`
+	Resolution string    `yaml:"resolution"`
 	Categories []scalar  `yaml:"categories"`
 	Names      []scalar  `yaml:"names"`
-	Clip       []float64 `yaml:"clip"`
+	Prefixes   []scalar  `yaml:"prefixes"`
+	Codes      string    `yaml:"codes"`
+	Pattern    string    `yaml:"pattern"`
+	Clip       []bound   `yaml:"clip"`
 	Nullable   bool      `yaml:"nullable"`
 	Role       string    `yaml:"role"`
 	Scale      string    `yaml:"scale"`
 	Spikes     []float64 `yaml:"spikes"`
 	Repeat     *int      `yaml:"repeat"`
 	Doc        string    `yaml:"doc"`
+	Source     string    `yaml:"source"`
+}
+
+// bound is a number, or a date of a column of dates.
+type bound struct {
+	scalar
+	number *float64 // nil where the text is none
+}
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (b *bound) UnmarshalYAML(node ast.Node) error {
+	if node.Type() == ast.NullType {
+		return nil
+	}
+	if err := b.scalar.UnmarshalYAML(node); err != nil {
+		return err
+	}
+	var number float64
+	if yaml.NodeToValue(node, &number) == nil {
+		b.number = &number
+	}
+	return nil
 }
 
 // scalar is a YAML scalar as it is spelled, so that the categories [1, 2.50]
@@ -82,6 +109,9 @@ func decodeSchemaFile(raw []byte, name string) (file *schemaFile, err error) {
 	}()
 	if err := config.CheckYAML(raw, maxSchemaBytes); err != nil {
 		return nil, &InputError{File: name, Problem: err.Error(), Fix: "write the columns as plain lists and fields"}
+	}
+	if wrong := checkFinished(raw); wrong != nil {
+		return nil, &InputError{File: name, Line: lineOf(raw, wrong.path), Problem: wrong.problem, Fix: wrong.fix}
 	}
 	file = new(schemaFile)
 	decoder := yaml.NewDecoder(bytes.NewReader(raw), yaml.DisallowUnknownField())

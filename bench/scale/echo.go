@@ -48,7 +48,7 @@ func serveEcho(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	watch, err := monitor.Listen(ctx, monitor.Config{Listen: "127.0.0.1:0"}, monitor.Options{
+	watch, err := monitor.Start(ctx, monitor.Config{Listen: "127.0.0.1:0"}, monitor.Options{
 		Ready:   func(context.Context) (string, error) { return echoRole, nil },
 		Metrics: monitor.NewRegistry(), Log: zap.NewNop(),
 	})

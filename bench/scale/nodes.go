@@ -51,7 +51,7 @@ func serveNodes(ctx context.Context, all crowd) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wire := &traffic{}
-	watch, err := monitor.Listen(ctx, monitor.Config{Listen: "127.0.0.1:0"}, monitor.Options{
+	watch, err := monitor.Start(ctx, monitor.Config{Listen: "127.0.0.1:0"}, monitor.Options{
 		Ready:   func(context.Context) (string, error) { return nodesRole, nil },
 		Metrics: wire.registry(), Log: zap.NewNop(),
 	})

@@ -43,8 +43,8 @@ type Config struct {
 	TLS certs.Files `yaml:"tls"`
 	// Etcd says where the ledger is kept.
 	Etcd EtcdConfig `yaml:"etcd"`
-	// HTTP says where probes, metrics and the log's level are served, on a port of
-	// their own. Default: nowhere.
+	// HTTP says where probes and metrics are served, and where the log's level can be
+	// changed, on ports of their own. Default: nowhere.
 	HTTP monitor.Config `yaml:"http"`
 	// AuditLog is the path of a file that gets a line for every join, run, release and
 	// refusal. Default: none. While it cannot be written nothing new is released.
@@ -114,31 +114,6 @@ type DatasetConfig struct {
 	Workers []string `yaml:"workers"`
 }
 
-// EtcdConfig says which etcd holds the ledger.
-type EtcdConfig struct {
-	// Embedded runs an etcd in this process. Default false. Simple, with one
-	// copy of the ledger on one disk and no standby; use an external cluster
-	// where the aggregator must survive its machine.
-	Embedded bool `yaml:"embedded"`
-	// Dir is the folder of the embedded etcd. No default. Losing it loses
-	// the ledger, and with it the right to release anything more.
-	Dir string `yaml:"dir"`
-	// Endpoints lists the URLs of an external etcd.
-	Endpoints []string `yaml:"endpoints"`
-	// CA, Cert and Key are PEM files for TLS to an external etcd. Default
-	// none: plain TCP, which only a loopback or a tunnel excuses.
-	CA   string `yaml:"ca"`
-	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
-	// Prefix starts every key. Default: the coordinator's own. Set it where
-	// several clusters share one etcd.
-	Prefix string `yaml:"prefix"`
-	// LeaseTTL is how long leadership outlives a dead leader. Default 10s. A
-	// standby takes over sooner with less; a short pause of etcd or of the
-	// machine ends leadership with too little.
-	LeaseTTL time.Duration `yaml:"lease_ttl"`
-}
-
 // maxDrain bounds how long a leader that stops may hold up the next one.
 const maxDrain = 10 * time.Minute
 
@@ -175,7 +150,8 @@ func LoadConfig(path string, overrides ...func(*Config)) (Config, error) {
 		c.Datasets[i].Schema = config.Resolve(path, c.Datasets[i].Schema)
 	}
 	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.Etcd.Dir, &c.Etcd.CA,
-		&c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog, &c.Traces.CA} {
+		&c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog, &c.Traces.CA,
+		&c.HTTP.Control.TokenFile} {
 		*p = config.Resolve(path, *p)
 	}
 	for _, override := range overrides {
@@ -190,75 +166,41 @@ func LoadConfig(path string, overrides ...func(*Config)) (Config, error) {
 // Validate checks everything that can be checked without opening a file. It
 // reports all problems at once.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if err := spec.CheckName("name", c.Name); err != nil {
-		errs = append(errs, err)
-	}
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		bad("listen %q: %w; write host:port, or :port for every interface", c.Listen, err)
-	}
+	var errs config.Problems
+	need := errs.Need
+	_, _, err := net.SplitHostPort(c.Listen)
+	need(err == nil, "listen %q: %w; write host:port, or :port for every interface", c.Listen, err)
 	if c.Advertise != "" {
 		if host, port, err := net.SplitHostPort(c.Advertise); err != nil || host == "" || port == "" || port == "0" {
-			bad("advertise: %q is not an address that standbys can reach; write host:port", c.Advertise)
+			need(false, "advertise: %q is not an address that standbys can reach; write host:port", c.Advertise)
 		}
 	}
-	if len(c.Datasets) == 0 {
-		bad("datasets: name at least one dataset with its schema and budget")
-	}
+	need(len(c.Datasets) > 0, "datasets: name at least one dataset with its schema and budget")
 	seen := map[string]bool{}
 	for i, d := range c.Datasets {
-		if seen[d.Name] {
-			bad("datasets[%d]: %q is listed twice", i, d.Name)
-		}
+		need(!seen[d.Name], "datasets[%d]: %q is listed twice", i, d.Name)
 		seen[d.Name] = true
-		if err := d.validate(); err != nil {
-			bad("datasets[%d]: %w", i, err)
-		}
+		err := d.validate()
+		need(err == nil, "datasets[%d]: %w", i, err)
 	}
-	if c.TLS.CA == "" || c.TLS.Cert == "" || c.TLS.Key == "" {
-		bad("tls: set ca, cert and key; `conclave certs` makes them")
+	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "",
+		"tls: set ca, cert and key; `conclave certs` makes them")
+	need(0 <= c.Drain && c.Drain <= maxDrain, "drain %v must be 0s to %v", c.Drain, maxDrain)
+	need(time.Second <= c.WorkerGrace && c.WorkerGrace <= maxDrain, "worker_grace %v must be 1s to %v", c.WorkerGrace,
+		maxDrain)
+	need(time.Second <= c.QuorumPatience && c.QuorumPatience <= 24*time.Hour, "quorum_patience %v must be 1s to 24h",
+		c.QuorumPatience)
+	for _, most := range []struct {
+		field string
+		value int
+	}{{"max_connections", c.MaxConnections}, {"max_open_runs", c.MaxOpenRuns}, {"max_runs", c.MaxRuns},
+		{"max_plan_entries", c.MaxPlanEntries}, {"max_questions", c.MaxQuestions}} {
+		need(most.value >= 1, "%s %d must be at least 1", most.field, most.value)
 	}
-	if err := c.Etcd.validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := c.HTTP.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := c.Traces.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if c.Drain < 0 || c.Drain > maxDrain {
-		bad("drain %v must be 0s to %v", c.Drain, maxDrain)
-	}
-	if c.WorkerGrace < time.Second || c.WorkerGrace > maxDrain {
-		bad("worker_grace %v must be 1s to %v", c.WorkerGrace, maxDrain)
-	}
-	if c.QuorumPatience < time.Second || c.QuorumPatience > 24*time.Hour {
-		bad("quorum_patience %v must be 1s to 24h", c.QuorumPatience)
-	}
-	if c.MaxConnections < 1 {
-		bad("max_connections %d must be at least 1", c.MaxConnections)
-	}
-	if c.MaxOpenRuns < 1 {
-		bad("max_open_runs %d must be at least 1", c.MaxOpenRuns)
-	}
-	if c.MaxRuns < 1 {
-		bad("max_runs %d must be at least 1", c.MaxRuns)
-	}
-	if c.MaxPlanEntries < 1 {
-		bad("max_plan_entries %d must be at least 1", c.MaxPlanEntries)
-	}
-	if c.MaxQuestions < 1 {
-		bad("max_questions %d must be at least 1", c.MaxQuestions)
-	}
-	if c.LeastDeadline < 0 || c.LeastDeadline > 24*time.Hour {
-		bad("least_deadline %v must be 0s to 24h", c.LeastDeadline)
-	}
-	if err := c.Log.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	need(0 <= c.LeastDeadline && c.LeastDeadline <= 24*time.Hour, "least_deadline %v must be 0s to 24h",
+		c.LeastDeadline)
+	return errors.Join(append(errs, spec.CheckName("name", c.Name), c.Etcd.validate(), c.HTTP.Validate(),
+		c.Traces.Validate(), c.Log.Validate())...)
 }
 
 // advertised is where standbys look whether this process listens; empty where nothing says.
@@ -311,20 +253,4 @@ func (d DatasetConfig) record() (coordinator.Dataset, error) {
 		sum = hex.EncodeToString(hash[:])
 	}
 	return coordinator.Dataset{Name: d.Name, Budget: d.Budget, SchemaSHA256: sum, Unit: d.Unit}, nil
-}
-
-func (c EtcdConfig) validate() error {
-	switch {
-	case c.Embedded && len(c.Endpoints) > 0:
-		return errors.New("etcd: set either embedded or endpoints")
-	case c.Embedded && c.Dir == "":
-		return errors.New("etcd: embedded needs dir, a folder that outlives restarts")
-	case !c.Embedded && len(c.Endpoints) == 0:
-		return errors.New("etcd: set endpoints, or embedded: true with dir")
-	case (c.Cert == "") != (c.Key == ""):
-		return errors.New("etcd: set cert and key together")
-	case c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute:
-		return fmt.Errorf("etcd: lease_ttl %v must be 1s to 10m", c.LeaseTTL)
-	}
-	return nil
 }

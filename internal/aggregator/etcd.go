@@ -4,12 +4,88 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"net"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/etcdserver"
 )
+
+// EtcdConfig says which etcd holds the ledger.
+type EtcdConfig struct {
+	// Embedded runs an etcd in this process. Default false. Simple, with one
+	// copy of the ledger on one disk and no standby; use an external cluster
+	// where the aggregator must survive its machine.
+	Embedded bool `yaml:"embedded"`
+	// Dir is the folder of the embedded etcd. No default. Losing it loses
+	// the ledger, and with it the right to release anything more.
+	Dir string `yaml:"dir"`
+	// Endpoints lists the URLs of an external etcd.
+	Endpoints []string `yaml:"endpoints"`
+	// CA, Cert and Key are PEM files for TLS to an external etcd. Default
+	// none: plain TCP, which is refused beyond a loopback unless Insecure is set.
+	CA   string `yaml:"ca"`
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+	// Insecure allows plain TCP to an etcd on another machine: whoever is on the way
+	// reads and rewrites the ledger. For a tunnel. Default: false.
+	Insecure bool `yaml:"insecure"`
+	// Prefix starts every key. Default: the coordinator's own. Set it where
+	// several clusters share one etcd.
+	Prefix string `yaml:"prefix"`
+	// LeaseTTL is how long leadership outlives a dead leader. Default 10s. A
+	// standby takes over sooner with less; a short pause of etcd or of the
+	// machine ends leadership with too little.
+	LeaseTTL time.Duration `yaml:"lease_ttl"`
+}
+
+func (c EtcdConfig) validate() error {
+	switch {
+	case c.Embedded && len(c.Endpoints) > 0:
+		return errors.New("etcd: set either embedded or endpoints")
+	case c.Embedded && c.Dir == "":
+		return errors.New("etcd: embedded needs dir, a folder that outlives restarts")
+	case !c.Embedded && len(c.Endpoints) == 0:
+		return errors.New("etcd: set endpoints, or embedded: true with dir")
+	case (c.Cert == "") != (c.Key == ""):
+		return errors.New("etcd: set cert and key together")
+	case !c.Insecure && c.plainBeyondLoopback() != "":
+		return fmt.Errorf("etcd: endpoints: %s is plain TCP to another machine, where anybody on the way can "+
+			"rewrite the ledger; use https:// with ca, or set insecure: true where a tunnel protects it",
+			c.plainBeyondLoopback())
+	case c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute:
+		return fmt.Errorf("etcd: lease_ttl %v must be 1s to 10m", c.LeaseTTL)
+	}
+	return nil
+}
+
+// plainBeyondLoopback is an endpoint that is dialled without TLS on another machine, empty where there is none.
+func (c EtcdConfig) plainBeyondLoopback() string {
+	files := c.CA != "" || c.Cert != "" || c.Key != ""
+	for _, endpoint := range c.Endpoints {
+		scheme, host, found := strings.Cut(endpoint, "://")
+		if !found { // etcd's client takes TLS where it has files for it
+			scheme, host = "http", endpoint
+			if files {
+				scheme = "https"
+			}
+		}
+		if scheme != "http" {
+			continue
+		}
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return endpoint
+		}
+	}
+	return ""
+}
 
 // etcd is where the ledger is.
 type etcd struct {

@@ -124,7 +124,7 @@ func malformed(teachers uint32) roundtest.Answer {
 func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 	path, change := observed(t)
 	level := zap.NewAtomicLevelAt(zap.InfoLevel)
-	core, log := observer.New(level)
+	core, _ := observer.New(level)
 	c := newCluster(t, Options{Logger: zap.New(core), Level: &level}, change)
 	address := c.server.MonitorAddr().String()
 	if status, text := c.http(t, "/readyz"); status != 200 || text != "leader\n" {
@@ -188,9 +188,8 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 	testkit.Eventually(t, "the node to be gone", func() bool {
 		return scrape(t, address)[`conclave_connected_nodes{dataset="`+d+`"}`] == 1
 	})
-	if status, text := httpAt(t, address, "PUT", "/loglevel", `{"level":"debug"}`); status != 200 ||
-		level.Level() != zap.DebugLevel || log.FilterMessage("log level changed").Len() != 1 {
-		t.Errorf("the level is %v after %d %s", level, status, text)
+	if status, _ := httpAt(t, address, "PUT", "/loglevel", `{"level":"debug"}`); status != http.StatusNotFound {
+		t.Errorf("/loglevel where the monitoring reads: %d", status)
 	}
 	testkit.Must(t, c.stop())
 	if _, err := http.Get("http://" + address + "/healthz"); err == nil {

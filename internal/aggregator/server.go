@@ -41,7 +41,7 @@ var ErrLeadershipLost = fault.ErrLeadershipLost
 type Options struct {
 	// Logger receives the server's log; nil logs nothing.
 	Logger *zap.Logger
-	// Level is that of Logger, for the listener of Config.HTTP to change; nil leaves
+	// Level is that of Logger, for the control port of Config.HTTP to change; nil leaves
 	// it as it is.
 	Level *zap.AtomicLevel
 	// AllowCoin lets runs be opened as baselines, whose nodes answer by chance. Only local
@@ -205,6 +205,9 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 		}
 		last, err := s.store.CheckHead(ctx, record.Name, coordinator.LedgerHead{})
 		if err != nil {
+			return fmt.Errorf("open dataset %q: %w", record.Name, err)
+		}
+		if err := s.auditFound(ctx, record.Name, last.Seq); err != nil {
 			return fmt.Errorf("open dataset %q: %w", record.Name, err)
 		}
 		d := round.NewDataset(record, last.Seq)

@@ -2,9 +2,9 @@ package audit
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -46,12 +46,8 @@ const (
 
 // Validate reports every field that cannot work.
 func (o Options) Validate() error {
-	var errs []error
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var errs config.Problems
+	need := errs.Need
 	need(o.Runs >= MinRuns && o.Runs <= maxRuns, "runs is %d; it must be %d to %d, and a thousand to see anything",
 		o.Runs, MinRuns, maxRuns)
 	need(o.Epsilon >= minEpsilon && o.Epsilon <= maxEpsilon, "epsilon is %v; the budget of a run must be %v to %v here",

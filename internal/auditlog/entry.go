@@ -26,9 +26,11 @@ const (
 	// LedgerAccepted: a site takes a dataset's ledger that was restored from an older one.
 	LedgerAccepted = "ledger-accepted"
 	Released       = "release" // a round was answered and charged
-	Repeated       = "repeat"  // the stored answer of a round was handed out again, at no cost
-	Answered       = "answer"  // a node's teachers answered a round
-	Opened         = "open"    // a node opens its answer to a round of a masked run
+	// Found: a new leader found a release at the end of the ledger, whose line may be in no audit log.
+	Found    = "release-found"
+	Repeated = "repeat" // the stored answer of a round was handed out again, at no cost
+	Answered = "answer" // a node's teachers answered a round
+	Opened   = "open"   // a node opens its answer to a round of a masked run
 	// LeftOut: how many lines of a certificate were left out, being too many.
 	LeftOut = "left-out"
 	Refused = "refusal" // of a connection, a node, a run, a round or an answer

@@ -70,15 +70,17 @@ type Asked struct {
 
 // Privacy is the guarantee that a certificate states, and what it was computed from.
 type Privacy struct {
-	Epsilon      float64     `json:"epsilon"`
-	Delta        float64     `json:"delta"`
-	EpsilonSpent float64     `json:"epsilon_spent"`
-	Guarantee    string      `json:"guarantee"`    // DataIndependent or DataDependent
-	Neighbouring string      `json:"neighbouring"` // what neighbouring datasets differ by
-	Unit         string      `json:"unit"`         // "record" or the unit column's name
-	Accountant   string      `json:"accountant"`
-	Mechanisms   []Mechanism `json:"mechanisms"`
-	Masked       *Masked     `json:"masked,omitempty"` // nil where the aggregator saw sums of sites
+	Epsilon      float64 `json:"epsilon"`
+	Delta        float64 `json:"delta"`
+	EpsilonSpent float64 `json:"epsilon_spent"`
+	Guarantee    string  `json:"guarantee"`    // DataIndependent or DataDependent
+	Neighbouring string  `json:"neighbouring"` // what neighbouring datasets differ by
+	Unit         string  `json:"unit"`         // "record" or the unit column's name
+	// ColumnsFromRows have bounds or categories that the schema takes from the rows: no guarantee covers these.
+	ColumnsFromRows []string    `json:"columns_from_rows,omitempty"`
+	Accountant      string      `json:"accountant"`
+	Mechanisms      []Mechanism `json:"mechanisms"`
+	Masked          *Masked     `json:"masked,omitempty"` // nil where the aggregator saw sums of sites
 }
 
 // Mechanism is a noisy release, and how often it was used. Parameters are
@@ -96,6 +98,8 @@ type Facts struct {
 	Rows      int
 	// TeachersLeast is how many took part in the round with the fewest.
 	TeachersLeast int
+	// ColumnsFromRows are those of the schema; see [partition.Schema.ColumnsFromRows].
+	ColumnsFromRows []string
 	// Manifest is the SHA-256 of the list of the files that are given out, in hex.
 	Manifest string
 	Created  time.Time
@@ -127,6 +131,8 @@ func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 			Accountant:   total.Price.Accountant,
 			Mechanisms:   Mechanisms(total.Events),
 			Masked:       maskedOf(total.Masked),
+
+			ColumnsFromRows: f.ColumnsFromRows,
 		},
 		LedgerHead:     ledger.Head,
 		ManifestSHA256: f.Manifest,
@@ -142,7 +148,8 @@ func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 	if err != nil {
 		return Certificate{}, fmt.Errorf("certificate: %w", err)
 	}
-	c.Notes = append([]string{telling}, f.Notes...)
+	c.Notes = append([]string{telling}, c.outside()...)
+	c.Notes = append(c.Notes, f.Notes...)
 	if err := c.Validate(); err != nil {
 		return Certificate{}, err
 	}
@@ -261,6 +268,9 @@ func (c Certificate) Validate() error {
 	}
 	if err := checkNotes(c.Notes); err != nil {
 		return fail("%w", err)
+	}
+	if err := checkColumns(c.ColumnsFromRows); err != nil {
+		return fail("columns_from_rows: %w", err)
 	}
 	if err := c.Masked.validate(); err != nil {
 		return fail("masked: %w", err)

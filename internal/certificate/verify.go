@@ -35,7 +35,7 @@ var (
 )
 
 // Stated are the fields of a certificate that no ledger can confirm. Its student signs them.
-var Stated = []string{"rows", "manifest_sha256", "teachers_least", "created", "software", "notes"}
+var Stated = []string{"rows", "manifest_sha256", "teachers_least", "created", "software", "columns_from_rows", "notes"}
 
 // spentTolerance is relative: two machines may round the last digits otherwise.
 const spentTolerance = 1e-9

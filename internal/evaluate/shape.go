@@ -118,7 +118,7 @@ func checkTables(real, synthetic *partition.Table, weight []float64) ([]float64,
 func dataColumns(schema *partition.Schema) []int {
 	var columns []int
 	for j := range schema.Columns {
-		if schema.Columns[j].Role == partition.RoleNone {
+		if c := &schema.Columns[j]; c.Role == partition.RoleNone && c.HasCell() {
 			columns = append(columns, j)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 	"github.com/conclave-dp/conclave/partition"
@@ -112,7 +113,7 @@ func ColumnTotalVariation(real, synthetic *partition.Table, weight []float64, na
 		return fail(err)
 	}
 	j := real.Schema().ColumnIndex(name)
-	if j < 0 || real.Schema().Columns[j].Role != partition.RoleNone {
+	if !slices.Contains(dataColumns(real.Schema()), j) {
 		return fail(errors.New("there is no such data column"))
 	}
 	b := NewBins(&real.Schema().Columns[j], 20)

@@ -144,7 +144,8 @@ func sameColumns(a, b *partition.Schema) error {
 	}
 	for i, c := range a.Columns {
 		d := b.Columns[i]
-		if c.Name != d.Name || c.Kind != d.Kind || !slices.Equal(c.Categories, d.Categories) {
+		if c.Name != d.Name || c.Kind != d.Kind || !slices.Equal(c.Categories, d.Categories) ||
+			c.Declared() != c.Kind && c.Describe() != d.Describe() { // dates count from their lower bound
 			return fmt.Errorf("column %d (%s, %s) differs between the tables: read both with the same schema", i+1,
 				c.Name, d.Name)
 		}

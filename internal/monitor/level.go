@@ -1,12 +1,49 @@
 package monitor
 
 import (
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/json"
 	"net/http"
+	"os"
+	"strings"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
+
+// leastToken is how many characters a token has at least.
+const leastToken = 16
+
+// control is the handler of the port where the level is changed.
+func (o Options) control(c Control) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /loglevel", o.Level)
+	mux.HandleFunc("PUT /loglevel", o.changeLevel)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !bearer || !o.allows(c.TokenFile, shown) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "show the token of http.control.token_file: Authorization: Bearer TOKEN",
+				http.StatusUnauthorized)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// allows compares digests, in a time that says nothing of either.
+func (o Options) allows(file, shown string) bool {
+	raw, err := os.ReadFile(file)
+	token := strings.TrimSpace(string(raw))
+	if err != nil || len(token) < leastToken {
+		o.Log.Warn("nobody can change the log's level: http.control.token_file cannot be read or is too short",
+			zap.Int("least_characters", leastToken))
+		return false
+	}
+	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(shown))
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
+}
 
 // changeLevel takes {"level":"debug"}. It takes no level that log.level does not: above
 // error, errors would go unseen.

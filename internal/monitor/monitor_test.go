@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,24 +23,29 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// watched is a listener whose state the test sets.
-type watched struct {
+// watcher is a listener whose state the test sets.
+type watcher struct {
 	t        *testing.T
 	server   *Server
 	log      *observer.ObservedLogs
 	level    zap.AtomicLevel
 	notReady atomic.Pointer[error]
 	client   http.Client
+	token    string // the file
 }
 
-func watch(t *testing.T, registry *prometheus.Registry) *watched {
+const token = "correct horse battery"
+
+func watch(t *testing.T, registry *prometheus.Registry) *watcher {
 	t.Helper()
-	w := &watched{t: t, level: zap.NewAtomicLevel(),
+	w := &watcher{t: t, level: zap.NewAtomicLevel(), token: filepath.Join(t.TempDir(), "token"),
 		client: http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}}
 	core, log := observer.New(w.level)
 	w.log = log
 	var err error
-	w.server, err = Start(t.Context(), Config{Listen: "127.0.0.1:0"}, Options{
+	testkit.Must(t, os.WriteFile(w.token, []byte(token+"\n"), 0o600))
+	w.server, err = Start(t.Context(), Config{Listen: "127.0.0.1:0",
+		Control: Control{Listen: "127.0.0.1:0", TokenFile: w.token}}, Options{
 		Ready: func(context.Context) (string, error) {
 			if why := w.notReady.Load(); why != nil {
 				return "", *why
@@ -56,11 +64,24 @@ func watch(t *testing.T, registry *prometheus.Registry) *watched {
 	return w
 }
 
-// ask returns the status and the body of a request.
-func (w *watched) ask(method, path, body string) (int, string) {
+// ask returns the status and the body of a request to the monitoring's port.
+func (w *watcher) ask(method, path, body string) (int, string) {
 	w.t.Helper()
-	q, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+w.server.Addr().String()+path,
-		strings.NewReader(body))
+	return w.send(w.server.Addr(), method, path, body, "")
+}
+
+// control asks the port of the level.
+func (w *watcher) control(method, body, authorization string) (int, string) {
+	w.t.Helper()
+	return w.send(w.server.ControlAddr(), method, "/loglevel", body, authorization)
+}
+
+func (w *watcher) send(to net.Addr, method, path, body, authorization string) (int, string) {
+	w.t.Helper()
+	q, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+to.String()+path, strings.NewReader(body))
+	if authorization != "" {
+		q.Header.Set("Authorization", authorization)
+	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -114,12 +135,13 @@ func TestProbesAndMetrics(t *testing.T) {
 
 func TestTheLevelChangesAndIsSeen(t *testing.T) {
 	w := watch(t, NewRegistry())
-	if status, text := w.ask("GET", "/loglevel", ""); status != 200 || !strings.Contains(text, `"info"`) {
+	const allowed = "Bearer " + token
+	if status, text := w.control("GET", "", allowed); status != 200 || !strings.Contains(text, `"info"`) {
 		t.Errorf("GET /loglevel: %d %s", status, text)
 	}
 	for _, level := range []string{"debug", "error", "warn"} {
 		before := w.log.FilterMessage("log level changed").Len()
-		if status, text := w.ask("PUT", "/loglevel", `{"level":"`+level+`"}`); status != 200 ||
+		if status, text := w.control("PUT", `{"level":"`+level+`"}`, allowed); status != 200 ||
 			w.level.String() != level {
 			t.Errorf("to %s: %d %s, and the level is %v", level, status, text, w.level)
 		}
@@ -129,7 +151,7 @@ func TestTheLevelChangesAndIsSeen(t *testing.T) {
 	}
 	for _, body := range []string{"", "debug", "{}", `{"level":"loud"}`, `{"level":"fatal"}`, `{"level":"panic"}`,
 		`{"level":7}`, `{"level":"` + strings.Repeat("x", 4<<10) + `"}`} {
-		if status, text := w.ask("PUT", "/loglevel", body); status != http.StatusBadRequest ||
+		if status, text := w.control("PUT", body, allowed); status != http.StatusBadRequest ||
 			!strings.Contains(text, "debug, info, warn or error") {
 			t.Errorf("%.40q: %d %s", body, status, text)
 		}
@@ -137,9 +159,42 @@ func TestTheLevelChangesAndIsSeen(t *testing.T) {
 	if w.level.Level() != zap.WarnLevel {
 		t.Errorf("a refused level was taken: %v", w.level)
 	}
-	if status, _ := w.ask("DELETE", "/loglevel", ""); status != http.StatusMethodNotAllowed {
+	if status, _ := w.control("DELETE", "", allowed); status != http.StatusMethodNotAllowed {
 		t.Errorf("DELETE /loglevel: status %d", status)
 	}
+}
+
+// The level is not where the monitoring reads, and asks for the token in the file as it is now.
+func TestTheLevelNeedsItsToken(t *testing.T) {
+	w := watch(t, NewRegistry())
+	if status, _ := w.ask("GET", "/loglevel", ""); status != http.StatusNotFound {
+		t.Errorf("at the monitoring's port: %d", status)
+	}
+	refused := func(authorization string) {
+		t.Helper()
+		for _, method := range []string{"GET", "PUT"} {
+			status, text := w.control(method, `{"level":"debug"}`, authorization)
+			if status != http.StatusUnauthorized || w.level.Level() != zap.InfoLevel || strings.Contains(text, token) {
+				t.Errorf("%s with %q: %d %s, level %v", method, authorization, status, text, w.level)
+			}
+		}
+	}
+	for _, bad := range []string{"", token, "Bearer ", "Bearer " + token[1:], "Bearer " + token + "x",
+		"Basic " + token} {
+		refused(bad)
+	}
+	for _, text := range []string{"", "short"} { // what is too short allows nobody
+		testkit.Must(t, os.WriteFile(w.token, []byte(text), 0o600))
+		refused("Bearer " + text)
+	}
+	testkit.Must(t, os.WriteFile(w.token, []byte("another word of many letters"), 0o600))
+	refused("Bearer " + token)
+	if status, _ := w.control("PUT", `{"level":"debug"}`, "Bearer another word of many letters"); status != 200 {
+		t.Errorf("the new token: %d", status)
+	}
+	testkit.Must(t, os.Remove(w.token))
+	w.level.SetLevel(zap.InfoLevel)
+	refused("Bearer another word of many letters")
 }
 
 func TestNoListenerIsNone(t *testing.T) {
@@ -158,9 +213,19 @@ func TestWhatCannotListenSaysWhy(t *testing.T) {
 	if err := taken.Validate(); err != nil {
 		t.Errorf("%+v: %v", taken, err)
 	}
-	if _, err := Listen(t.Context(), taken, Options{Log: zap.NewNop()}); err == nil ||
+	if _, err := Start(t.Context(), taken, Options{Log: zap.NewNop()}); err == nil ||
 		!strings.Contains(err.Error(), "http.listen") {
 		t.Errorf("a taken address: %v", err)
+	}
+	for _, control := range []Control{{Listen: "127.0.0.1:9444"}, {TokenFile: "t"}, {Listen: ":9444", TokenFile: "t"},
+		{Listen: "10.0.0.1:9444", TokenFile: "t"}, {Listen: "example.org:9444", TokenFile: "t"}} {
+		err := Config{Control: control}.Validate()
+		if err == nil || !strings.Contains(err.Error(), "http: control:") {
+			t.Errorf("%+v: %v", control, err)
+		}
+	}
+	for _, listen := range []string{"127.0.0.1:9444", "localhost:9444", "[::1]:0"} {
+		testkit.Must(t, (Config{Control: Control{Listen: listen, TokenFile: "t"}}).Validate())
 	}
 	for _, listen := range []string{"localhost", "1:2:3", "9090"} {
 		if err := (Config{Listen: listen}).Validate(); err == nil || !strings.Contains(err.Error(), "host:port") {

@@ -42,8 +42,8 @@ type Config struct {
 	// Reconnect bounds the pause between attempts to reach the aggregator.
 	// Default: 5s. Longer is kinder to a large cluster, shorter recovers faster.
 	Reconnect time.Duration `yaml:"reconnect"`
-	// HTTP says where probes, metrics and the log's level are served, on a port of
-	// their own. Default: nowhere. Its times and memory tell roughly how many records
+	// HTTP says where probes and metrics are served, and where the log's level can be
+	// changed, on ports of their own. Default: nowhere. Its times and memory tell roughly how many records
 	// there are: keep it within the site.
 	HTTP monitor.Config `yaml:"http"`
 	// AuditLog is the path of a file that gets a line for every join, answer and
@@ -130,7 +130,7 @@ func ReadConfig(path string) (Config, error) {
 	}
 	for _, p := range []*string{
 		&c.Schema, &c.Data, &c.SQL.DSNFile, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked,
-		&c.AuditLog, &c.Policy, &c.Traces.CA,
+		&c.AuditLog, &c.Policy, &c.Traces.CA, &c.HTTP.Control.TokenFile,
 	} {
 		*p = config.Resolve(path, *p)
 	}
@@ -152,12 +152,8 @@ func checkAddress(aggregator string) error {
 
 // validateSite reports the fields that are needed before an aggregator is.
 func (c Config) validateSite() error {
-	var errs []error
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var errs config.Problems
+	need := errs.Need
 	for _, n := range []struct{ field, value string }{{"dataset", c.Dataset}, {"site", c.Site}, {"node", c.Node}} {
 		err := config.CheckName(n.value)
 		need(err == nil, "%s: %w", n.field, err)

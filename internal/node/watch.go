@@ -48,7 +48,7 @@ func (n *Node) ready(context.Context) (string, error) {
 	return "connected", nil
 }
 
-// ControlLevel lets the listener of Config.HTTP change the level of the node's log. Call
+// ControlLevel lets the control port of Config.HTTP change the level of the node's log. Call
 // it before Run.
 func (n *Node) ControlLevel(level zap.AtomicLevel) { n.watch.level = &level }
 

@@ -59,10 +59,10 @@ func ParseCondition(text string) (Condition, error) {
 
 // On returns the place of the condition's column in a schema, and whether a cell meets it.
 func (c Condition) On(schema *partition.Schema) (column int, meets func(cell float64) bool, err error) {
-	if column = schema.ColumnIndex(c.Column); column < 0 || column == schema.UnitColumn() {
+	if column = schema.ColumnIndex(c.Column); column < 0 || !schema.Columns[column].HasCell() {
 		return 0, nil, fmt.Errorf("%w: %s: the schema has no such column to ask for", ErrCondition, c)
 	}
-	want, fault := schema.Columns[column].ParseCell(c.Value)
+	want, fault := schema.Columns[column].ParseValue(c.Value)
 	if fault != nil {
 		return 0, nil, fmt.Errorf("%w: %s: %s", ErrCondition, c, fault.Problem)
 	}

@@ -5,7 +5,35 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
+
+// A condition names what a cell can tell, and no identifier.
+func TestConditionsOnKinds(t *testing.T) {
+	schema := partitiontest.Schema(t, `columns:
+  - {name: visit, kind: date, lower: 2015-01-01, upper: 2024-12-31, format: DD.MM.YYYY}
+  - {name: month, kind: date, lower: 2015-01-01, upper: 2024-12-31, resolution: month}
+  - {name: icd, kind: code, prefixes: [I20, J]}
+  - {name: id, kind: identifier}
+`)
+	for text, met := range map[string]bool{"visit>=02.01.2015": true, "visit<2015-01-02": false,
+		"month=2015-02-01": true, "icd=I20": true, "icd=J": false} {
+		c, err := ParseCondition(text)
+		testkit.Must(t, err)
+		column, meets, err := c.On(schema)
+		testkit.Must(t, err)
+		if cells := []float64{1, 1, 0}; meets(cells[column]) != met {
+			t.Errorf("%s is met: %v", text, !met)
+		}
+	}
+	for _, text := range []string{"month=2015-02-15", "icd=I20.1", "icd>I20", "icd=K", "id=1", "visit=30.02.2015"} {
+		c, err := ParseCondition(text)
+		testkit.Must(t, err)
+		if _, _, err := c.On(schema); !errors.Is(err, ErrCondition) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
 
 func TestConditions(t *testing.T) {
 	schema := testModel(t, 1, 0).Schema()

@@ -351,6 +351,7 @@ func (v *verification) checkRows() {
 		return
 	}
 	v.add(schemaFile, Proven, "the ledger", "is the schema that the run was opened with")
+	v.checkColumnsFromRows(schema)
 	rows, err := v.folder.Open(rowsFile)
 	if err != nil {
 		return // the manifest's check said so
@@ -364,6 +365,17 @@ func (v *verification) checkRows() {
 		v.fail(rowsFile, fmt.Errorf("it has %d rows, and the certificate says %d", table.Len(), v.certificate.Rows))
 	default:
 		v.add(rowsFile, Proven, "arithmetic", fmt.Sprintf("%d rows obey the schema", table.Len()))
+	}
+}
+
+// checkColumnsFromRows holds the columns outside the guarantee against the schema, which says so itself.
+func (v *verification) checkColumnsFromRows(schema *partition.Schema) {
+	own, stated := schema.ColumnsFromRows(), v.certificate.ColumnsFromRows
+	switch {
+	case !slices.Equal(own, stated):
+		v.fail(certFile, fmt.Errorf("columns_from_rows is %q, and the schema has source: rows at %q", stated, own))
+	case len(own) > 0:
+		v.add(schemaFile, Stated, "the schema", certificate.OutsideGuarantee(own))
 	}
 }
 
@@ -423,7 +435,7 @@ func (v *verification) stated() {
 	v.add("other files", Stated, "nobody", "what else lies in the folder was not looked at, report.html beside "+
 		"synthetic.csv among it")
 	fields := slices.DeleteFunc(slices.Clone(certificate.Stated), func(s string) bool {
-		return s == "rows" || s == "manifest_sha256"
+		return s == "rows" || s == "manifest_sha256" || s == "columns_from_rows"
 	})
 	v.add(certFile, Stated, "the student", strings.Join(fields, ", "))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 func TestColumns(t *testing.T) {
@@ -73,4 +74,27 @@ func TestColumnsOfOddTables(t *testing.T) {
 	if _, err := picture.Columns(schema, nil, nil); err == nil {
 		t.Error("no synthetic table was accepted")
 	}
+}
+
+// Dates are shown as the schema writes them, not as what they are counted in.
+func TestDatesOnThePage(t *testing.T) {
+	schema := partitiontest.Schema(t, `columns:
+  - {name: visit, kind: date, lower: 2015-01-01, upper: 9999-12-31, format: DD.MM.YYYY}
+  - {name: month, kind: date, lower: 2015-01-01, upper: 2024-12-31, resolution: month, format: YYYY-MM}
+`)
+	table := partition.NewTable(schema)
+	for i := range 100 {
+		testkit.Must(t, table.Append([]float64{float64(i), float64(i)}, ""))
+	}
+	columns, err := picture.Columns(schema, table, nil)
+	testkit.Must(t, err)
+	visit, month := picture.NewCard(columns[0]), picture.NewCard(columns[1])
+	testkit.Same(t, "ends", []string{"01.01.2015", "10.04.2015", "2015-01", "2023-04"},
+		[]string{visit.Low, visit.High, month.Low, month.High})
+	testkit.Same(t, "labels", []string{"01.01.2015 to 05.01.2015", "2015-01 to 2015-05", "20.02.2015", "date"},
+		[]string{visit.Bars[0].Label, month.Bars[0].Label, columns[0].MeanText(), string(columns[0].Kind)})
+	panel := picture.NewPanel("rows", table, false)
+	s := picture.NewScatter([]picture.Panel{*panel})
+	testkit.Same(t, "axes", []string{"visit → 01.01.2015 to 10.04.2015", "month ↑ 2015-01 to 2023-04"},
+		[]string{s.Panels[0].X, s.Panels[0].Y})
 }

@@ -189,7 +189,7 @@ func (m *markdown) columns(p Page) {
 	for _, c := range p.Columns {
 		mean := "–"
 		if !c.Horizontal && text.Finite(c.Mean) && len(c.Bars) > 0 {
-			mean = text.Figure(c.Mean)
+			mean = c.MeanText()
 		}
 		row := []string{text.Shorten(c.Name, longestName), string(c.Kind), mean, text.Percent(c.Missing)}
 		if c.Real {

@@ -3,6 +3,7 @@ package runfile
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/pipeline"
@@ -119,13 +120,23 @@ const manyTeachers = 1000
 
 // Load reads a run.yaml over the defaults and validates it.
 func Load(path string) (*Spec, error) {
+	return read(path, func(file any) (string, error) { return config.LoadText(path, file) })
+}
+
+// Read is Load of a text that is in no file; path is what its paths are relative to, and for errors.
+func Read(text, path string) (*Spec, error) {
+	return read(path, func(file any) (string, error) {
+		return text, config.Decode(strings.NewReader(text), file)
+	})
+}
+
+func read(path string, decode func(file any) (text string, err error)) (*Spec, error) {
 	s := DefaultSpec()
 	s.ByData()
-	var text string
-	if err := s.decode(func(file any) (err error) { text, err = config.LoadText(path, file); return err }); err != nil {
+	if err := s.decode(func(file any) (err error) { s.Text, err = decode(file); return err }); err != nil {
 		return nil, err
 	}
-	s.Path, s.Text = path, text
+	s.Path = path
 	s.Resolve(path)
 	schema, err := partition.LoadSchema(s.Schema)
 	if err != nil {

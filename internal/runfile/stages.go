@@ -1,10 +1,10 @@
 package runfile
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/partition"
@@ -44,12 +44,9 @@ func (s *Spec) NeedsDiscriminators() bool {
 }
 
 // validateStages reports what the stages after training cannot be.
-func (s *Spec) validateStages() (errs []error) {
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+func (s *Spec) validateStages() []error {
+	var errs config.Problems
+	need := errs.Need
 	place, names := map[string]int{}, []string{}
 	for i, stage := range pipelines.Stages {
 		if stage.Apply != nil {

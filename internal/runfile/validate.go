@@ -22,12 +22,8 @@ const maxTeachers = 1_000_000
 
 // Validate reports every field that cannot work.
 func (s *Spec) Validate() error {
-	var errs []error
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var errs config.Problems
+	need := errs.Need
 	if err := config.CheckName(s.Name); err != nil {
 		need(false, "name: %w", err)
 	}

@@ -2,7 +2,9 @@ package runfile
 
 import (
 	"fmt"
+	"strings"
 
+	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -15,7 +17,15 @@ func (p Privacy) Protection() meaning.Guarantee {
 // Warnings are sentences about what the run may do and hardly anybody wants. They depend on the run.yaml and the
 // schema alone.
 func (s *Spec) Warnings(schema *partition.Schema) []string {
-	return append(s.Privacy.Protection().Warnings(), s.UnitWarnings(schema)...)
+	warnings := append(s.Privacy.Protection().Warnings(), s.UnitWarnings(schema)...)
+	if columns := schema.WithoutCodes(); len(columns) > 0 {
+		warnings = append(warnings, fmt.Sprintf("The list of codes of %s is not beside the schema: the synthetic rows "+
+			"hold prefixes in place of codes. Put the list there to have codes.", strings.Join(columns, ", ")))
+	}
+	if columns := schema.ColumnsFromRows(); len(columns) > 0 {
+		warnings = append(warnings, certificate.OutsideGuarantee(columns))
+	}
+	return warnings
 }
 
 // UnitWarnings are those of [Spec.Warnings] about whom the run protects.

@@ -20,6 +20,10 @@ func TestWarnings(t *testing.T) {
 	if got := s.Warnings(records); len(got) > 0 {
 		t.Errorf("a usual run is warned of: %q", got)
 	}
+	codes := partitiontest.Schema(t, "columns:\n  - {name: icd, kind: code, prefixes: [I, J], codes: icd.csv}\n")
+	if got := s.Warnings(codes); len(got) != 1 || !strings.Contains(got[0], "The list of codes of icd is not beside") {
+		t.Errorf("a run without its list of codes is warned of: %q", got)
+	}
 	if s.Privacy.Unit = "person"; len(s.Warnings(persons)) > 0 {
 		t.Error("a run that protects persons is warned that it does not")
 	}

@@ -110,12 +110,8 @@ const (
 
 // Validate reports every field that cannot work.
 func (c Config) Validate() error {
-	var errs []error
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var errs config.Problems
+	need := errs.Need
 	if c.Queue {
 		need(c.Run == "", "run: a worker (queue: true) takes its runs from the queue; leave it out")
 		need(len(c.Worker) <= maxWorker && workerName.MatchString(c.Worker),
@@ -131,12 +127,8 @@ func (c Config) Validate() error {
 
 // validateConnection reports every field that keeps the aggregator from being asked.
 func (c Config) validateConnection() error {
-	var errs []error
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var errs config.Problems
+	need := errs.Need
 	_, err := dial.Parse(c.Aggregator, c.ServerName)
 	need(err == nil, "aggregator: %w", err)
 	need(c.Dataset != "", "dataset: missing; give the name of a dataset at the aggregator")

@@ -1,6 +1,6 @@
 // Package encode turns rows of a table into numbers that models train on, and back.
 //
-// Every column but the label and the unit becomes one or more features in
+// Every column but the label, the unit and identifiers becomes one or more features in
 // [0,1]; a numeric label (regression) is a feature as well. A number is one
 // feature, a binary column one, a categorical column one per category. A
 // nullable number or binary column has one more feature, 1 for an empty cell;
@@ -50,8 +50,8 @@ type Encoder struct {
 	width  int
 }
 
-// New lays out the features of a schema: every column in order but the
-// unit and a label that has classes.
+// New lays out the features of a schema: every column in order but
+// units, identifiers and a label that has classes.
 func New(s *partition.Schema) *Encoder {
 	e := &Encoder{schema: s, scales: make([]scaler, len(s.Columns))}
 	add := func(column int, kind HeadKind, width int) {
@@ -60,7 +60,7 @@ func New(s *partition.Schema) *Encoder {
 	}
 	for i := range s.Columns {
 		c := &s.Columns[i]
-		if i == s.UnitColumn() || i == s.LabelColumn() && s.HasClasses() {
+		if !c.HasCell() || i == s.LabelColumn() && s.HasClasses() {
 			continue
 		}
 		switch c.Kind {
@@ -216,8 +216,12 @@ func (e *Encoder) Decode(features []float32, class int, unit string) ([]float64,
 	}
 	s := e.schema
 	cells := make([]float64, len(s.Columns))
+	for i := range s.Columns {
+		if !s.Columns[i].HasCell() {
+			cells[i] = math.NaN()
+		}
+	}
 	if at := s.UnitColumn(); at >= 0 {
-		cells[at] = math.NaN()
 		if _, fault := s.Columns[at].ParseUnit(unit); unit != "" && fault != nil {
 			return nil, fmt.Errorf("decode a row: unit column %q: %s", s.Columns[at].Name, fault.Problem)
 		}

@@ -14,7 +14,7 @@ import (
 // DrawSchema makes a schema of every sort of column, through its YAML.
 func DrawSchema(t *rapid.T) *partition.Schema {
 	var b strings.Builder
-	label := rapid.SampledFrom([]string{"none", "binary", "categorical", "number"}).Draw(t, "label")
+	label := rapid.SampledFrom([]string{"none", "binary", "categorical", "number", "date", "code"}).Draw(t, "label")
 	if label != "none" {
 		b.WriteString("label: y\n")
 	}
@@ -24,8 +24,12 @@ func DrawSchema(t *rapid.T) *partition.Schema {
 	}
 	n := rapid.IntRange(1, 5).Draw(t, "columns")
 	for i := range n {
-		kind := rapid.SampledFrom([]string{"binary", "categorical", "number"}).Draw(t, "kind")
+		kind := rapid.SampledFrom([]string{"binary", "categorical", "number", "date", "datetime", "code"}).
+			Draw(t, "kind")
 		drawColumn(t, &b, fmt.Sprintf("c%d", i), kind, rapid.Bool().Draw(t, "nullable"))
+	}
+	if rapid.Bool().Draw(t, "has identifier") {
+		b.WriteString("  - {name: number, kind: identifier, pattern: \"N-##\"}\n")
 	}
 	if label != "none" {
 		drawColumn(t, &b, "y", label, false)
@@ -50,6 +54,12 @@ func drawColumn(t *rapid.T, b *strings.Builder, name, kind string, nullable bool
 			fmt.Fprintf(b, "%q, ", w)
 		}
 		b.WriteString("]\n")
+	case "code":
+		prefixes := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"I", "I20", "I20.1", "J", "é", "x y"}), 1, 6,
+			rapid.ID[string]).Draw(t, "prefixes")
+		fmt.Fprintf(b, "    kind: code\n    prefixes: [%s]\n", strings.Join(prefixes, ", "))
+	case "date", "datetime":
+		drawDates(t, b, kind)
 	default:
 		lo := rapid.IntRange(-1000, 1000).Draw(t, "lower")
 		hi := lo + rapid.IntRange(1, 100000).Draw(t, "range")
@@ -61,6 +71,22 @@ func drawColumn(t *rapid.T, b *strings.Builder, name, kind string, nullable bool
 		if hi-lo > 10 && rapid.Bool().Draw(t, "clip") {
 			fmt.Fprintf(b, "    clip: [%d, %d]\n", lo+1, hi-2)
 		}
+	}
+}
+
+func drawDates(t *rapid.T, b *strings.Builder, kind string) {
+	resolutions, layouts := []string{"day", "week", "month", "quarter", "year"},
+		[]string{"YYYY-MM-DD", "DD.MM.YYYY", "M/D/YYYY", "YYYYMMDD"}
+	if kind == "datetime" {
+		resolutions, layouts = append(resolutions, "second", "minute", "hour"),
+			[]string{"YYYY-MM-DDThh:mm:ss", "D.M.YYYY hh:mm:ss"}
+	}
+	first := rapid.IntRange(1900, 2020).Draw(t, "first year")
+	last := first + rapid.IntRange(1, 30).Draw(t, "years")
+	fmt.Fprintf(b, "    kind: %s\n    lower: %d-01-01\n    upper: %d-12-31\n    resolution: %s\n    format: %q\n", kind,
+		first, last, rapid.SampledFrom(resolutions).Draw(t, "resolution"), rapid.SampledFrom(layouts).Draw(t, "format"))
+	if rapid.Bool().Draw(t, "clipped") && last > first+2 {
+		fmt.Fprintf(b, "    clip: [%d-01-01, %d-01-01]\n", first+1, last)
 	}
 }
 
@@ -88,6 +114,10 @@ func AppendRow(t *rapid.T, table *partition.Table, cells []float64, unit string)
 func drawRow(t *rapid.T, s *partition.Schema) (cells []float64, unit string) {
 	for i := range s.Columns {
 		c := &s.Columns[i]
+		if c.Declared() == partition.Identifier {
+			cells = append(cells, math.NaN())
+			continue
+		}
 		if c.Role == partition.RoleUnit {
 			unit = rapid.SampledFrom([]string{"p1", "p2", "p3", "p 4", "p,5", "p6", "p7", "p8", "p9"}).Draw(t, "unit")
 			cells = append(cells, math.NaN())

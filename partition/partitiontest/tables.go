@@ -49,11 +49,7 @@ func Texts(t *partition.Table) (header []string, rows [][]string) {
 	for row := range t.Len() {
 		var line []string
 		for i := range s.Columns {
-			if i == s.UnitColumn() {
-				line = append(line, t.Unit(row))
-			} else {
-				line = append(line, s.Columns[i].CellText(t.Cells(row)[i]))
-			}
+			line = append(line, string(t.AppendCell(nil, row, i)))
 		}
 		rows = append(rows, line)
 	}

@@ -52,8 +52,10 @@ func newBuilder(s *partition.Schema, name string, from Source, columns []SourceC
 	*partition.InputError) {
 	b := &Builder{options: o, table: partition.NewTable(s), wrong: tally{},
 		layout: layout{schema: s, name: name, source: from, empty: make([]float64, len(s.Columns))}}
-	if s.UnitColumn() >= 0 {
-		b.empty[s.UnitColumn()] = math.NaN()
+	for i := range s.Columns {
+		if !s.Columns[i].HasCell() {
+			b.empty[i] = math.NaN()
+		}
 	}
 	if bad := b.match(columns); bad != nil {
 		return nil, bad

@@ -37,14 +37,8 @@ func WriteWeightedCSV(w io.Writer, t *partition.Table, weights []float64) error 
 	_, _ = out.Write(append(line, '\n')) // which keeps the first error
 	for row := range t.Len() {
 		line = line[:0]
-		cells := t.Cells(row)
 		for i := range s.Columns {
-			cell = cell[:0]
-			if i == s.UnitColumn() {
-				cell = append(cell, t.Unit(row)...)
-			} else {
-				cell = s.Columns[i].AppendCell(cell, cells[i])
-			}
+			cell = t.AppendCell(cell[:0], row, i)
 			line = appendField(line, i, cell)
 		}
 		if weights != nil {

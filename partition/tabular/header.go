@@ -2,7 +2,6 @@ package tabular
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -30,16 +29,15 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 		return b.fail("", "the first line has none of the schema's column names", "start the file with a header line")
 	}
 	b.target = m.target
-	unit := b.schema.UnitColumn()
-	if b.options.IgnoreUnit && unit >= 0 {
-		m.found[unit] = true
-		if i := slices.Index(b.target, unit); i >= 0 {
+	for i, at := range b.target {
+		if at >= 0 && !b.schema.Columns[at].HasCell() && (at != b.schema.UnitColumn() || b.options.IgnoreUnit) {
 			b.target[i] = toNowhere
 		}
 	}
 	var missing []string
 	for i := range b.schema.Columns {
-		if !m.found[i] {
+		// Rows of a generated table belong to nobody: it may lack units and identifiers.
+		if !m.found[i] && (b.schema.Columns[i].HasCell() || !b.options.IgnoreUnit) {
 			missing = append(missing, b.schema.Columns[i].Name)
 		}
 	}

@@ -24,7 +24,7 @@ type Options struct {
 	// synthetic rows; see Table.Weights. Where the schema has a column of that
 	// name it is data, and this has no effect.
 	Weights bool
-	// IgnoreUnit reads the unit column as empty and lets the file lack it, for
+	// IgnoreUnit reads the unit column as empty and lets the file lack it and columns of identifiers, for
 	// generated tables, whose rows belong to nobody.
 	IgnoreUnit bool
 	// Warn is told what is odd and no error, once for a source: names of columns, no values. nil tells nobody.

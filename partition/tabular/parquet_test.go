@@ -100,6 +100,33 @@ func decodeParquet(s *partition.Schema, b []byte, o Options) (*partition.Table, 
 	return DecodeParquet(s, bytes.NewReader(b), int64(len(b)), "t.parquet", o)
 }
 
+// Parquet's own dates and times are those of the schema, and an identifier may be anything.
+func TestParquetDatesAndIdentifiers(t *testing.T) {
+	s := partitiontest.Schema(t, `columns:
+  - {name: visit, kind: date, lower: 2015-01-01, upper: 2024-12-31, format: DD.MM.YYYY}
+  - {name: seen, kind: datetime, lower: 2015-01-01, upper: 2024-12-31, resolution: hour}
+  - {name: compact, kind: date, lower: 2015-01-01, upper: 2024-12-31, format: YYYYMMDD}
+  - {name: id, kind: identifier}
+`)
+	asTime := parquetColumn{writer.Timestamp(writer.Millisecond),
+		func(s string) writer.Value { return writer.Int64Value(1000 * parseInt(s)) }}
+	columns := map[string]parquetColumn{"visit": asDate, "seen": asTime, "compact": asInt32, "id": asList}
+	b := writeParquet(t, columns, []string{"visit", "seen", "compact", "id"},
+		[][]string{{"19782", "1709211600", "20240229", "7"}})
+	table, err := decodeParquet(s, b, Options{})
+	testkit.Must(t, err)
+	var csv bytes.Buffer
+	testkit.Must(t, WriteCSV(&csv, table))
+	testkit.Same(t, "rows", "visit,seen,compact,id\n29.02.2024,2024-02-29 13:00,20240229,1\n", csv.String())
+	columns["visit"] = asDouble
+	_, err = decodeParquet(s, writeParquet(t, columns, []string{"visit", "seen", "compact", "id"},
+		[][]string{{"1.5", "1709211600", "20240229", "7"}}), Options{})
+	if err == nil || !strings.Contains(err.Error(), `column "visit": the file has numbers with a fraction there, `+
+		"the schema dates") {
+		t.Errorf("error is %v", err)
+	}
+}
+
 // The same rows as CSV and as Parquet are the same table, partitions and manifest,
 // whichever types hold them.
 func TestParquetIsTheSameAsCSV(tb *testing.T) {
@@ -110,12 +137,13 @@ func TestParquetIsTheSameAsCSV(tb *testing.T) {
 		for i := range s.Columns {
 			c := &s.Columns[i]
 			ways := []parquetColumn{asInt32, asInt64, asDouble, asDecimal, asText}
-			switch c.Kind {
+			switch c.Declared() {
 			case partition.Continuous:
 				ways = []parquetColumn{asDouble, asText}
 			case partition.Binary:
 				ways = append(ways, asBool, asFloat)
-			case partition.Categorical, partition.Text:
+			case partition.Categorical, partition.Text, partition.Date, partition.Datetime, partition.Code,
+				partition.Identifier:
 				ways = []parquetColumn{asText}
 			}
 			columns[c.Name] = rapid.SampledFrom(ways).Draw(t, "type of "+c.Name)

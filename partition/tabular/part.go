@@ -80,7 +80,7 @@ func (p *part) set(row []float64, unit *string, i int, text string) (fault *part
 		p.weights = append(p.weights, v)
 		return fault
 	case at == p.schema.UnitColumn():
-		if columns[at].Kind != partition.Text {
+		if columns[at].Number() {
 			text = p.number(text)
 		}
 		*unit, fault = columns[at].ParseUnit(text)

@@ -81,9 +81,13 @@ func (b *Builder) checkKinds(header []SourceColumn) *partition.InputError {
 // an identifier is its text, and a number with a fraction has several: 1.5, 1.50.
 func takes(c *partition.Column, k CellKind) (want string, fits bool) {
 	textual := k == Unsaid || k == Texts || k == WholeNumbers || k == Times || k == Nulls
-	switch c.Kind {
+	switch c.Declared() {
 	case partition.Categorical:
 		return "categories", textual
+	case partition.Code:
+		return "codes", textual
+	case partition.Date, partition.Datetime:
+		return "dates", textual
 	case partition.Text:
 		return "identifiers", textual
 	case partition.Binary:

@@ -108,13 +108,13 @@ func TestEdges(t *testing.T) {
 		"small":             inside,
 		"thousand-teachers": slices.Concat(inside, monitored, []string{"etcd-backup -> etcd 2379/TCP"}),
 		"coordinator": {
-			"0.0.0.0/0 -> aggregator 7443/TCP", "::/0 -> aggregator 7443/TCP",
+			"192.0.2.0/24 -> aggregator 7443/TCP",
 			"aggregator -> aggregator 7443/TCP", "aggregator -> etcd 2379/TCP", "etcd -> etcd 2380/TCP",
 			"etcd-backup -> etcd 2379/TCP",
 		},
 		"site": {"teacher -> 192.0.2.0/24 7443/TCP"},
 		"components": {
-			"0.0.0.0/0 -> aggregator 7443/TCP", "::/0 -> aggregator 7443/TCP", monitored[0], monitored[2],
+			"192.0.2.0/24 -> aggregator 7443/TCP", monitored[0], monitored[2],
 			"aggregator -> aggregator 7443/TCP", "aggregator -> 192.0.2.0/24 2379/TCP",
 			"student -> aggregator 7443/TCP", "teacher -> aggregator 7443/TCP", "teacher -> 192.0.2.0/24 5432/TCP",
 		},

@@ -116,7 +116,8 @@ func compose(t testing.TB, resources []string, components ...string) []runtime.O
 }
 
 // settings are the files of the roles' own configuration; everything else is a manifest.
-var settings = []string{"aggregator.yaml", "teacher.yaml", "student.yaml", "worker.yaml", "run.yaml", "schema.yaml"}
+var settings = []string{"aggregator.yaml", "teacher.yaml", "student.yaml", "worker.yaml", "run.yaml", "schema.yaml",
+	"policy.yaml"}
 
 func TestEveryManifestDecodesStrictly(t *testing.T) {
 	files := 0

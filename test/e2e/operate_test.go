@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -17,10 +18,14 @@ import (
 )
 
 // probe asks the monitoring port of a process; status 0 is no answer.
-func probe(method, address, path, body string) (status int, text string) {
+func probe(method, address, path, body string, headers ...string) (status int, text string) {
 	q, err := http.NewRequest(method, "http://"+address+path, strings.NewReader(body))
 	if err != nil {
 		return 0, err.Error()
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		q.Header.Set(name, value)
 	}
 	q.Close = true
 	r, err := http.DefaultClient.Do(q)
@@ -62,10 +67,15 @@ func TestLeaderAndNodeAreStoppedInTheMiddleOfARun(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	etcd := newExternalEtcd(c, "300s") // longer than any wait of this test
-	watched := map[string]string{}
+	watched, controlled := map[string]string{}, map[string]string{}
+	const token = "a word of 16 letters"
+	tokenFile := filepath.Join(c.dir, "level-token")
+	testkit.Must(t, os.WriteFile(tokenFile, []byte(token+"\n"), 0o600))
 	watch := func(name string) settings {
 		watched[name] = clustertest.FreeAddress(t, "127.0.0.1")
-		return settings{"http": "{listen: '" + watched[name] + "'}",
+		controlled[name] = clustertest.FreeAddress(t, "127.0.0.1")
+		return settings{"http": fmt.Sprintf("{listen: '%s', control: {listen: '%s', token_file: '%s'}}", watched[name],
+			controlled[name], tokenFile),
 			"audit_log": filepath.Join(c.dir, "audit-"+name+".jsonl")}
 	}
 	startAggregator := func(name string) *process {
@@ -87,8 +97,16 @@ func TestLeaderAndNodeAreStoppedInTheMiddleOfARun(t *testing.T) {
 	awaitState(north, "north", "connected")
 	awaitState(south, "south", "connected")
 
-	if status, text := probe("PUT", watched["first"], "/loglevel", `{"level":"error"}`); status != 200 {
-		t.Errorf("/loglevel: %d %s", status, text)
+	for _, role := range []string{"first", "north"} {
+		change := func(headers ...string) (int, string) {
+			return probe("PUT", controlled[role], "/loglevel", `{"level":"error"}`, headers...)
+		}
+		if status, text := change(); status != http.StatusUnauthorized {
+			t.Errorf("%s: /loglevel without the token: %d %s", role, status, text)
+		}
+		if status, text := change("Authorization: Bearer " + token); status != 200 {
+			t.Errorf("%s: /loglevel: %d %s", role, status, text)
+		}
 	}
 	releases := func(pattern string) (rounds []uint64) {
 		for _, e := range auditLines(t, filepath.Join(c.dir, pattern)) {

@@ -102,6 +102,14 @@ func checkFiles(t *testing.T, out string, r result) {
 	} else if table.Len() != r.Rows {
 		t.Errorf("%d synthetic rows, want %d", table.Len(), r.Rows)
 	}
+	for path, want := range map[string]os.FileMode{"report.html": 0o600, "report.md": 0o600, "report.json": 0o600,
+		"shared/report.html": 0o644, "synthetic.csv": 0o644, "certificate.json": 0o644} {
+		info, err := os.Stat(filepath.Join(out, path))
+		testkit.Must(t, err)
+		if mode := info.Mode().Perm(); mode&^want != 0 {
+			t.Errorf("%s has mode %o, want at most %o", path, mode, want)
+		}
+	}
 	page, err := os.ReadFile(filepath.Join(out, "report.html"))
 	if err != nil || !bytes.Contains(page, []byte(r.Name)) {
 		t.Errorf("the report does not name the run (%v)", err)

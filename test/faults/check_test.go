@@ -117,7 +117,7 @@ func (c *cluster) checkLeaders(a clustertest.Found) {
 
 // checkAuditLogs compares what the aggregators wrote down with the ledger.
 func (c *cluster) checkAuditLogs(a clustertest.Found) error {
-	released := map[clustertest.ReleaseKey]string{}
+	released, found := map[clustertest.ReleaseKey]string{}, map[clustertest.ReleaseKey]bool{}
 	for i := range replicas {
 		name := fmt.Sprintf("agg%d", i)
 		err := eachLine(c.path("audit-"+name+".jsonl"), func(line string) {
@@ -136,6 +136,11 @@ func (c *cluster) checkAuditLogs(a clustertest.Found) error {
 					c.told.blame("the audit log of %s has %v with entry %d, the ledger with %d", name, key, e.LedgerSeq,
 						r.Seq)
 				}
+			case auditlog.Found:
+				found[key] = true
+				if a.Releases[key].Entry.Hash != e.LedgerHash {
+					c.told.blame("%s found %v with another entry than the ledger's", name, key)
+				}
 			case auditlog.Repeated:
 				c.told.count("answers handed out again", 1)
 				if a.Releases[key].Entry.Hash != e.LedgerHash {
@@ -145,6 +150,11 @@ func (c *cluster) checkAuditLogs(a clustertest.Found) error {
 		})
 		if err != nil {
 			return err
+		}
+	}
+	for key := range a.Releases {
+		if released[key] == "" && !found[key] {
+			c.told.blame("no audit log has %v, which the ledger has", key)
 		}
 	}
 	c.told.count("releases in the audit logs", len(released))

@@ -1,11 +1,11 @@
-// Package schema has the commands about schemas: schema check.
+// Package schema has the commands about schemas: schema propose and schema check.
 package schema
 
 import "github.com/spf13/cobra"
 
 // Commands are the commands of this package.
 func Commands() []*cobra.Command {
-	c := &cobra.Command{Use: "schema COMMAND", Short: "check files of rows against a schema"}
-	c.AddCommand(checkCommand())
+	c := &cobra.Command{Use: "schema COMMAND", Short: "propose a schema for a table, check files against one"}
+	c.AddCommand(proposeCommand(), checkCommand())
 	return []*cobra.Command{c}
 }

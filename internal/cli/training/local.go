@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -69,20 +70,32 @@ func newRunFlags(c *cobra.Command, out string) *runFlags {
 
 func localCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "local --run run.yaml --out DIR [flags]",
-		Short: "run a run.yaml on a cluster of its own on this machine",
+		Use:   "local (FILE --schema schema.yaml --epsilon E | --run run.yaml) --out DIR [flags]",
+		Short: "train on this machine, on a cluster of its own",
+		Args:  cobra.MaximumNArgs(1),
 	}
-	path := c.Flags().String("run", "", "the run.yaml")
+	path := c.Flags().String("run", "", "a run.yaml, in place of FILE and the flags that describe a run")
+	var q quickFlags
+	q.add(c)
 	r := newRunFlags(c, "")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		if *path == "" {
-			return cli.Misuse("--run: name a run.yaml")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if (*path == "") == (len(args) == 0) {
+			return cli.Misuse("name either a file of rows, or a run.yaml with --run")
+		}
+		if given := q.given(c); *path != "" && len(given) > 0 {
+			return cli.Misuse("--run: the run.yaml says that; leave out %s", strings.Join(given, ", "))
 		}
 		if r.out == "" {
 			return cli.Misuse("--out: name a folder")
 		}
 		if err := ownFolder(r.out); err != nil {
 			return err
+		}
+		if len(args) > 0 {
+			var err error
+			if *path, err = q.write(args[0], r.out); err != nil {
+				return err
+			}
 		}
 		return cli.Interrupted(c.Context(), r.train(c.Context(), *path), goesOn)
 	}
@@ -129,6 +142,9 @@ func ownFolder(out string) error {
 		if _, err := os.Stat(filepath.Join(out, path)); err == nil {
 			return nil
 		}
+	}
+	if len(entries) == 1 && entries[0].Name() == runFileName {
+		return nil // a run of flags whose rows could not be read
 	}
 	if inside, err := os.ReadDir(filepath.Join(out, "state")); err == nil && len(inside) == 0 && len(entries) == 1 {
 		return nil // a run that was stopped before it had an authority

@@ -40,10 +40,13 @@ func (c *checker) checkMachine() {
 		c.ok("open files", "%d may be open", files)
 	}
 	c.checkAuditLog()
-	if listen := c.config.HTTP.Listen; listen != "" {
+	for _, listen := range []string{c.config.HTTP.Listen, c.config.HTTP.Control.Listen} {
+		if listen == "" {
+			continue
+		}
 		if l, err := net.Listen("tcp", listen); err != nil {
 			c.add("http port", Problem,
-				"stop who has it (this node, where it runs already), or set http.listen to another", "%v", err)
+				"stop who has it (this node, where it runs already), or set it to another under http", "%v", err)
 		} else {
 			_ = l.Close()
 			c.ok("http port", "%s is free", listen)

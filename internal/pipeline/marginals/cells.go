@@ -12,7 +12,7 @@ import (
 
 // cells say how the values of a column fall into cells.
 type cells struct {
-	place  int // among the columns of the schema but for the unit
+	place  int // among those of [learnedColumns]
 	column int // in the schema
 	of     *partition.Column
 	// from are the rising lower ends of a number's cells. Of other columns each value is one.
@@ -33,8 +33,10 @@ func isNumber(c *partition.Column) bool {
 // plain are the cells of a column before groups are made: from are those of a number.
 func plain(schema *partition.Schema, column int, from []float64) cells {
 	c := cells{place: column, column: column, of: &schema.Columns[column], from: from}
-	if u := schema.UnitColumn(); u >= 0 && u < column {
-		c.place--
+	for i := range column {
+		if !schema.Columns[i].HasCell() {
+			c.place--
+		}
 	}
 	for _, of := range schema.Constraints() {
 		c.constrained = c.constrained || slices.Contains(of.Columns, column)
@@ -53,10 +55,10 @@ func plain(schema *partition.Schema, column int, from []float64) cells {
 	return c
 }
 
-// learnedColumns are the columns of a schema but for the unit.
+// learnedColumns are the columns of a schema but for the unit and identifiers.
 func learnedColumns(schema *partition.Schema) (at []int) {
 	for i := range schema.Columns {
-		if i != schema.UnitColumn() {
+		if schema.Columns[i].HasCell() {
 			at = append(at, i)
 		}
 	}

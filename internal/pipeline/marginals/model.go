@@ -190,7 +190,7 @@ func parseModel(schema *partition.Schema, j *modelJSON) (*model, error) {
 	sizes := make([]int, len(j.Columns))
 	for i, c := range j.Columns {
 		at := schema.ColumnIndex(c.Name)
-		if at < 0 || at == schema.UnitColumn() || isNumber(&schema.Columns[at]) != (len(c.From) > 0) {
+		if at < 0 || !schema.Columns[at].HasCell() || isNumber(&schema.Columns[at]) != (len(c.From) > 0) {
 			return nil, fmt.Errorf("column %q is not as the schema has it", c.Name)
 		}
 		d := drawn{cells: plain(schema, at, c.From), of: c.Cells}

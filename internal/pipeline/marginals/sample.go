@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/marginals/tree"
@@ -70,11 +71,11 @@ func (m *model) fill(
 	for i := range m.columns {
 		values[i] = m.columns[i].values(cells[i], limits[i], rng)
 	}
-	row := make([]float64, len(m.schema.Columns))
+	row := slices.Repeat([]float64{math.NaN()}, len(m.schema.Columns)) // that of a column without cells stays
 	for r := range rows {
 		unit := ""
 		if u := m.schema.UnitColumn(); u >= 0 {
-			row[u], unit = math.NaN(), m.schema.Columns[u].MadeUpUnit(table.Len())
+			unit = m.schema.Columns[u].MadeUpUnit(table.Len())
 		}
 		for i, c := range m.columns {
 			row[c.column] = values[i][r]
@@ -120,7 +121,7 @@ func (m *model) limits(where []pipeline.Condition) (map[int]*limits, error) {
 			}
 			l.meets = append(l.meets, meets)
 			if isNumber(c.cells.of) {
-				value, _ := c.cells.of.ParseCell(w.Value)
+				value, _ := c.cells.of.ParseValue(w.Value)
 				l.narrow(c.cells.of, w.Relation, value)
 			}
 		}

@@ -1,7 +1,9 @@
 package pipelinetest
 
 import (
+	"bytes"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -62,7 +64,34 @@ func (s *suite) run(t *testing.T) {
 			releases, p.Planned())
 	}
 	checkCertificate(t, s.p.Name, result.Outputs["certificate"], result.Outputs["ledger"])
+	checkSpelling(t, result.Outputs["synthetic"])
 	s.checkModel(t, result.Outputs["model"], schema)
+}
+
+// codes are those of the site's list.
+var codes = []string{"I20.0", "I20.1", "I21", "I25.9", "J45", "J46"}
+
+// checkSpelling wants rows with dates in the schema's formats, codes of the list and an identifier each.
+func checkSpelling(t *testing.T, path string) {
+	t.Helper()
+	rows, err := csv.NewReader(bytes.NewReader(testkit.Read(t, path))).ReadAll()
+	testkit.Must(t, err)
+	prefixes := map[string]bool{}
+	for i, row := range rows[1:] {
+		if _, err := time.Parse("02.01.2006", row[3]); err != nil {
+			t.Errorf("row %d: %v", i+1, err)
+		}
+		if seen, err := time.Parse("2006-01-02 15:04", row[4]); err != nil || seen.Minute() > 0 {
+			t.Errorf("row %d is seen at %s (%v)", i+1, row[4], err)
+		}
+		if !slices.Contains(codes, row[5]) || row[6] != fmt.Sprintf("P-%03d", i+1) {
+			t.Errorf("row %d has the code %q and the identifier %q", i+1, row[5], row[6])
+		}
+		prefixes[row[5][:1]] = true
+	}
+	if len(rows) != 41 || len(prefixes) < 2 {
+		t.Errorf("%d lines with codes that begin with %v", len(rows), prefixes)
+	}
 }
 
 // cluster is a small run with these lines in its run.yaml, in a folder with a short path: the
@@ -74,17 +103,21 @@ func cluster(t *testing.T, lines string) (spec *runfile.Spec, out string) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	rng := rand.New(rand.NewPCG(1, 2))
 	var rows strings.Builder
-	rows.WriteString("age,since,kind,label\n")
-	for range 300 {
+	rows.WriteString("age,since,kind,admitted,seen,icd,id,label\n")
+	start := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 300 {
 		label := rng.IntN(2)
 		age, kind := 20+40*float64(label)+20*rng.Float64(), "yz"[rng.IntN(2)]
 		if label == 1 {
 			kind = "xy"[rng.IntN(2)]
 		}
-		fmt.Fprintf(&rows, "%.2f,%d,%c,%d\n", age, int(age*rng.Float64()), kind, label)
+		admitted := start.AddDate(0, 0, rng.IntN(900))
+		seen := admitted.Add(time.Duration(rng.IntN(100*24)) * time.Hour)
+		fmt.Fprintf(&rows, "%.2f,%d,%c,%s,%s,%s,patient %d,%d\n", age, int(age*rng.Float64()), kind,
+			admitted.Format("02.01.2006"), seen.Format("2006-01-02 15:04"), codes[rng.IntN(len(codes))], i, label)
 	}
 	for name, text := range map[string]string{
-		"schema.yaml": tableSchema, "rows.csv": rows.String(),
+		"schema.yaml": tableSchema, "rows.csv": rows.String(), "icd.csv": "code\n" + strings.Join(codes, "\n"),
 		"run.yaml": `name: suite
 schema: schema.yaml
 data: [{site: north, file: rows.csv, share: 0.5}, {site: south, file: rows.csv, share: 0.5}]

@@ -43,19 +43,24 @@ type suite struct {
 	small string
 }
 
-// tableSchema is of the table that runs of the suite learn. Its constraints are of all sorts that rows are drawn by:
-// some say where to move a row, some do not.
+// tableSchema is of the table that runs of the suite learn. It has all kinds of columns. Its constraints are of all
+// sorts that rows are drawn by: some say where to move a row, some do not.
 const tableSchema = `name: suite
 label: label
 columns:
   - {name: age, kind: continuous, lower: 0, upper: 100}
   - {name: since, kind: integer, lower: 0, upper: 100}
   - {name: kind, kind: categorical, categories: [x, y, z]}
+  - {name: admitted, kind: date, lower: 2019-12-30, upper: 2022-12-31, format: DD.MM.YYYY, resolution: week}
+  - {name: seen, kind: datetime, lower: 2020-01-01, upper: 2022-12-31, resolution: hour}
+  - {name: icd, kind: code, prefixes: [I20, I2, J], codes: icd.csv}
+  - {name: id, kind: identifier, pattern: "P-###"}
   - {name: label, kind: binary}
 constraints:
   - {at_most: [since, age]}
   - {if: {label: 1}, then: {kind: [x, y]}, broken: move}
   - {never: {kind: x, age: "<30"}}
+  - {at_most: [admitted, seen]}
 `
 
 var someNode = run.Node{Dataset: "d", Site: "a", Node: "1", Teachers: 10}

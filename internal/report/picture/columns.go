@@ -22,7 +22,7 @@ const (
 // real part is computed without noise: NOT PRIVATE.
 type Column struct {
 	Name string
-	Kind partition.ColumnKind
+	Kind partition.ColumnKind // in the schema
 	Doc  string
 	Real bool // the real parts of Bars, MissingReal and Score are given
 
@@ -40,6 +40,7 @@ type Column struct {
 
 // limits are those of the histogram of numbers.
 type limits struct {
+	of               *partition.Column // nil for plain numbers
 	lowest, beyond   float64
 	cutLow, cutAbove bool // values lie beyond them, in the first and the last bar
 }
@@ -76,7 +77,8 @@ func Columns(schema *partition.Schema, synthetic, real *partition.Table) ([]Colu
 		if column.Role != partition.RoleNone || column.Kind == partition.Text {
 			continue
 		}
-		summary := Column{Name: column.Name, Kind: column.Kind, Doc: column.Doc, Nullable: column.Nullable}
+		summary := Column{Name: column.Name, Kind: column.Declared(), Doc: column.Doc, Nullable: column.Nullable}
+		summary.of = column
 		var s, r []cell
 		s, summary.Missing = cells(synthetic, j)
 		if shape, ok := scores[column.Name]; ok && shape.Score != nil {
@@ -184,7 +186,7 @@ func (c *Column) addHistogram(synthetic, real []cell) {
 		low, high = math.Min(low, l), math.Max(high, h)
 	}
 	bins := histogramBins
-	if c.Kind == partition.Integer {
+	if c.whole() {
 		// Every bar covers the same number of integers.
 		width := math.Ceil((high - low + 1) / histogramBins)
 		bins = int(math.Ceil((high - low + 1) / width))
@@ -202,12 +204,12 @@ func (c *Column) addHistogram(synthetic, real []cell) {
 	}
 	for k := range c.Bars {
 		from, to := low+float64(k)*step, low+float64(k+1)*step
-		if c.Kind == partition.Integer {
+		if c.whole() {
 			from, to = from+0.5, to-0.5
 		}
-		c.Bars[k].Label = text.Figure(from)
+		c.Bars[k].Label = figure(c.of, from)
 		if from != to {
-			c.Bars[k].Label += " to " + text.Figure(to)
+			c.Bars[k].Label += " to " + figure(c.of, to)
 		}
 	}
 	for _, v := range synthetic {
@@ -240,10 +242,10 @@ func (c Column) ends() (low, high string) {
 		return "", ""
 	}
 	from, to := c.lowest, c.beyond
-	if c.Kind == partition.Integer {
+	if c.whole() {
 		from, to = from+0.5, to-0.5
 	}
-	low, high = text.Figure(from), text.Figure(to)
+	low, high = figure(c.of, from), figure(c.of, to)
 	if c.cutLow {
 		low = "≤ " + low
 	}
@@ -251,6 +253,24 @@ func (c Column) ends() (low, high string) {
 		high = "≥ " + high
 	}
 	return low, high
+}
+
+// MeanText is Mean as it is shown.
+func (c Column) MeanText() string { return figure(c.of, c.Mean) }
+
+// whole says whether values are whole numbers.
+func (c *Column) whole() bool { return c.Kind == partition.Integer || isDate(c.of) }
+
+func isDate(c *partition.Column) bool {
+	return c != nil && (c.Declared() == partition.Date || c.Declared() == partition.Datetime)
+}
+
+// figure is a number of a column, which may be nil, or the date that it stands for.
+func figure(c *partition.Column, v float64) string {
+	if isDate(c) {
+		return c.CellText(math.Round(max(c.Lower, min(v, c.Upper))))
+	}
+	return text.Figure(v)
 }
 
 // Check refuses bars that are no shares.

@@ -18,7 +18,8 @@ type Panel struct {
 	// X and Y are the rows' numbers in the two columns.
 	X, Y []float64 `json:"-"`
 	// Weights are the rows', of any mean, none negative; nil where all weigh the same.
-	Weights []float64 `json:"-"`
+	Weights []float64            `json:"-"`
+	of      [2]*partition.Column // nil for plain numbers
 }
 
 // MaxPoints is the most that a panel shows: more are a blot, and the page is to be small
@@ -34,7 +35,11 @@ func NewPanel(name string, t *partition.Table, real bool) *Panel {
 		return nil
 	}
 	x, y := columns[0], columns[1]
-	p := &Panel{Name: name, Columns: [2]string{t.Schema().Columns[x].Name, t.Schema().Columns[y].Name}, Real: real}
+	p := &Panel{Name: name, Real: real}
+	for i, j := range columns[:2] {
+		p.of[i] = &t.Schema().Columns[j]
+		p.Columns[i] = p.of[i].Name
+	}
 	weights := t.Weights()
 	// The rows of a file may be sorted, so that the first ones are not like the others.
 	for _, i := range rand.New(rand.NewPCG(1, 0x907)).Perm(t.Len()) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/report/text"
+	"github.com/conclave-dp/conclave/partition"
 )
 
 // Scatter is the picture of rows before and after the stages of a run.
@@ -57,7 +58,7 @@ func NewScatter(panels []Panel) *Scatter {
 		s.NotPrivate = s.NotPrivate || p.Real
 		s.Weighted = s.Weighted || p.Weights != nil
 	}
-	x, y := newAxis(s.X, xs), newAxis(s.Y, ys)
+	x, y := newAxis(s.X, panels[0].of[0], xs), newAxis(s.Y, panels[0].of[1], ys)
 	for _, p := range panels {
 		s.Panels = append(s.Panels, newScatterPanel(p, x, y))
 	}
@@ -70,14 +71,14 @@ type axis struct {
 	name, from, to string
 }
 
-func newAxis(name string, values []float64) axis {
+func newAxis(name string, of *partition.Column, values []float64) axis {
 	list := make([]cell, len(values))
 	for i, v := range values {
 		list[i] = cell{v, 1 / float64(len(values))}
 	}
 	a := axis{name: name}
 	a.low, a.high = trimmedRange(list)
-	a.from, a.to = text.Figure(a.low), text.Figure(a.high)
+	a.from, a.to = figure(of, a.low), figure(of, a.high)
 	if slices.Min(values) < a.low {
 		a.from = "≤ " + a.from
 	}

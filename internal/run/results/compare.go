@@ -26,7 +26,7 @@ func (r *Release) Compare(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	write := func(b *bytes.Buffer) error { return tabular.WriteWeightedCSV(b, synthetic, r.Made.Weights) }
-	if err := WriteFile(out["not_private"], write); err != nil {
+	if err := writeFile(out["not_private"], private, write); err != nil {
 		return nil, err
 	}
 	var page report.Page

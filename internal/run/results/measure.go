@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/evaluate/baseline"
@@ -125,12 +126,12 @@ func broken(t *partition.Table) *report.Constraints {
 }
 
 // writeReports writes the page and its two plainer versions.
-func writeReports(out map[string]string, page report.Page) error {
+func writeReports(out map[string]string, page report.Page, mode fs.FileMode) error {
 	for _, f := range []struct {
 		name  string
 		write func(io.Writer, report.Page) error
 	}{{"report", report.WriteHTML}, {"report_md", report.WriteMarkdown}, {"report_json", report.WriteJSON}} {
-		if err := WriteFile(out[f.name], func(b *bytes.Buffer) error { return f.write(b, page) }); err != nil {
+		if err := writeFile(out[f.name], mode, func(b *bytes.Buffer) error { return f.write(b, page) }); err != nil {
 			return err
 		}
 	}

@@ -115,13 +115,27 @@ func writeText(path string, text []byte) error {
 	return WriteFile(path, func(b *bytes.Buffer) error { _, err := b.Write(text); return err })
 }
 
-// WriteFile writes a file so that a crash leaves the old or the new one.
+// Whom a file is for: others on the machine do not read what compares with real rows.
+const (
+	forAll  fs.FileMode = 0o644
+	private fs.FileMode = 0o600
+)
+
+// WriteFile writes a file for all so that a crash leaves the old or the new one.
 func WriteFile(path string, fill func(*bytes.Buffer) error) error {
+	return writeFile(path, forAll, fill)
+}
+
+func writeFile(path string, mode fs.FileMode, fill func(*bytes.Buffer) error) error {
 	var b bytes.Buffer
 	if err := fill(&b); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if err := os.WriteFile(part(path), b.Bytes(), 0o644); err != nil {
+	// A part of before may have another mode, which writing to it would keep.
+	if err := os.Remove(part(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write results: %w", err)
+	}
+	if err := os.WriteFile(part(path), b.Bytes(), mode); err != nil {
 		return fmt.Errorf("write results: %w", err)
 	}
 	if err := os.Rename(part(path), path); err != nil {

@@ -136,7 +136,7 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	result.Utility, result.HeldOut = utilityOf(page.Evaluation), r.Real.HeldOut
-	if err := writeReports(out, page); err != nil {
+	if err := writeReports(out, page, private); err != nil {
 		return nil, err
 	}
 	reports, err := r.share(ctx, page, synthetic)
@@ -189,7 +189,8 @@ func (r *Release) certify(verified ledger.Verification, ledgerFile, manifestSum 
 	g := meaning.Guarantee{Epsilon: budget.Epsilon, Delta: budget.Delta, Records: r.About.Records}
 	c, err = certificate.New(certificate.Facts{
 		Run: r.Run, Guarantee: r.Of.Guarantee, Rows: rows, TeachersLeast: r.Learned.TeachersLeast,
-		Manifest: hex.EncodeToString(manifestSum), Created: time.Now(), Software: version.Software,
+		ColumnsFromRows: r.Schema.ColumnsFromRows(),
+		Manifest:        hex.EncodeToString(manifestSum), Created: time.Now(), Software: version.Software,
 		Notes: slices.Concat(g.Warnings(), r.Notes, []string{datasetTotal(verified)}),
 	}, verified)
 	if err != nil {

@@ -97,7 +97,7 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 		return nil, fmt.Errorf("make the folder of the report: %w; name another with --out", err)
 	}
 	out := Files(o.Out, nil)
-	if err := writeReports(out, page); err != nil {
+	if err := writeReports(out, page, private); err != nil {
 		return nil, err
 	}
 	c := f.Certificate

@@ -33,7 +33,7 @@ func (r *Release) share(ctx context.Context, page report.Page, synthetic *partit
 		return nil, fmt.Errorf("make the folder of the report for others: %w", err)
 	}
 	out := Files(folder, nil)
-	if err := writeReports(out, shared); err != nil {
+	if err := writeReports(out, shared, forAll); err != nil {
 		return nil, err
 	}
 	var files []proof.File

@@ -1,0 +1,52 @@
+package certificate
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/conclave-dp/conclave/internal/report/text"
+)
+
+// namedOutside is how many columns a sentence names, and longestNamed how long a name there may be, in runes:
+// a note has a bound.
+const (
+	namedOutside = 8
+	longestNamed = 40
+)
+
+// OutsideGuarantee says that bounds or categories of columns come from the rows.
+func OutsideGuarantee(columns []string) string {
+	var named []string
+	for _, name := range columns[:min(len(columns), namedOutside)] {
+		if runes := []rune(name); len(runes) > longestNamed {
+			name = string(runes[:longestNamed]) + "..."
+		}
+		named = append(named, fmt.Sprintf("%q", name))
+	}
+	if more := len(columns) - namedOutside; more > 0 {
+		named = append(named, text.Several(more, "other column"))
+	}
+	return "Outside the guarantee: the schema takes bounds or categories from the rows (source: rows) of " +
+		strings.Join(named, ", ") + "."
+}
+
+// outside is the note about columns outside the guarantee; none where there are none.
+func (c Certificate) outside() []string {
+	if len(c.ColumnsFromRows) == 0 {
+		return nil
+	}
+	return []string{OutsideGuarantee(c.ColumnsFromRows)}
+}
+
+// checkColumns refuses what cannot be names of a schema's columns.
+func checkColumns(names []string) error {
+	seen := make(map[string]bool, len(names))
+	for i, name := range names {
+		if name == "" || !utf8.ValidString(name) || seen[name] {
+			return fmt.Errorf("name %d: it must be that of a column, and named once", i+1)
+		}
+		seen[name] = true
+	}
+	return nil
+}

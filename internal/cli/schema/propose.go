@@ -1,0 +1,152 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/proposal"
+	"github.com/conclave-dp/conclave/internal/report/text"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+type proposeFlags struct {
+	proposal.Options
+	out        string
+	force, yes bool
+	format     *string
+}
+
+func proposeCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "propose FILE... [--dictionary FILE] [--label COLUMN] [--out schema.yaml] [flags]",
+		Short: "write a first schema for a table in CSV files",
+		Long: `Writes a first schema.yaml for a table in one CSV file, or in several with the same header.
+
+Kinds and formats are told from the cells. Bounds never are: they come from a data dictionary or from a list of common
+clinical and demographic variables, or are left as TODO for you. In a terminal the command asks for them.
+
+A dictionary is a CSV file with the columns name, type, lower, upper, categories (with | between them), description,
+unit, format, pattern and codes; or metadata of SDV, or a Frictionless table schema, in JSON.`,
+		Args: func(_ *cobra.Command, files []string) error {
+			if len(files) == 0 {
+				return cli.Misuse("name the CSV file of the table")
+			}
+			return nil
+		},
+	}
+	var o proposeFlags
+	f := c.Flags()
+	f.StringVar(&o.Dictionary, "dictionary", "", "`file` of public knowledge of the columns")
+	f.StringVar(&o.Label, "label", "", "the `column` that rows are generated for")
+	f.IntVar(&o.Rows, "rows", 0, "about how many rows all sites have, by public knowledge; with --epsilon, for codes")
+	f.Float64Var(&o.Epsilon, "epsilon", 0, "the budget of the run; prefixes of codes are as fine as it has room for")
+	f.StringVar(&o.out, "out", "schema.yaml", "`file` to write")
+	f.BoolVar(&o.force, "force", false, "replace --out where it exists")
+	f.BoolVar(&o.yes, "yes", false, "ask nothing, also in a terminal")
+	o.format = cli.Format(c)
+	c.RunE = func(_ *cobra.Command, files []string) error {
+		o.Files, o.Folder = files, filepath.Dir(o.out)
+		if (o.Rows == 0) != (o.Epsilon == 0) || o.Rows < 0 || !(o.Epsilon >= 0) {
+			return cli.Misuse("--rows and --epsilon go together, and are positive")
+		}
+		return o.propose()
+	}
+	return c
+}
+
+func (o *proposeFlags) propose() error {
+	if _, err := os.Lstat(o.out); err == nil && !o.force {
+		return fmt.Errorf("%s exists; name another file with --out, or add --force to replace it", o.out)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write the schema: %w", err)
+	}
+	p, err := proposal.Propose(o.Options)
+	if err != nil {
+		return err
+	}
+	if !o.yes && *o.format == "text" && term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
+		if err := ask(p, os.Stdin, os.Stderr); err != nil {
+			return err
+		}
+	}
+	err = renameio.WriteFile(o.out, p.YAML(), 0o600, renameio.WithStaticPermissions(0o600))
+	if err != nil {
+		return fmt.Errorf("write the schema: %w", err)
+	}
+	fmt.Fprintln(os.Stderr, "note:", proposal.Note)
+	if names := p.FromRows(); len(names) > 0 {
+		fmt.Fprintf(os.Stderr, "warning: outside the guarantee: the categories of %s come from the rows. Take them "+
+			"from "+
+			"public knowledge and remove source: rows, or certificates will say so.\n", strings.Join(names, ", "))
+	}
+	if *o.format == "json" {
+		return cli.PrintJSON(o.result(p))
+	}
+	return o.show(p)
+}
+
+// proposed is the result as JSON.
+type proposed struct {
+	Schema  string           `json:"schema"`
+	Columns []proposedColumn `json:"columns"`
+	Ignored []string         `json:"ignored"`
+	Next    string           `json:"next"`
+}
+
+type proposedColumn struct {
+	Name   string           `json:"name"`
+	Kind   string           `json:"kind"`
+	Source partition.Source `json:"source"` // empty where there is nothing to take from anywhere
+	Todo   []string         `json:"todo"`   // fields that are still TODO
+	Remark string           `json:"remark"`
+}
+
+func (o *proposeFlags) result(p *proposal.Proposal) proposed {
+	r := proposed{Schema: o.out, Ignored: []string{}, Next: o.next()}
+	for i := range p.Columns {
+		c := &p.Columns[i]
+		r.Columns = append(r.Columns, proposedColumn{c.Name, c.Kind, c.Source, append([]string{}, c.Unfinished()...),
+			c.Comment()})
+	}
+	for _, c := range p.Ignored {
+		r.Ignored = append(r.Ignored, c.Name)
+	}
+	return r
+}
+
+// show prints what was proposed of each column, and what is left to do.
+func (o *proposeFlags) show(p *proposal.Proposal) error {
+	w := cli.Columns()
+	fmt.Fprintln(w, "column\tkind\tsource\tleft to do")
+	for i := range p.Columns {
+		c := &p.Columns[i]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, c.Kind, cli.Dash(string(c.Source)),
+			cli.Dash(strings.Join(c.Unfinished(), ", ")))
+	}
+	for _, c := range p.Ignored {
+		fmt.Fprintf(w, "%s\tignored\t-\t-\n", c.Name)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Printf("\n%s is written.", o.out)
+	if n := p.Unfinished(); n > 0 {
+		fmt.Printf(" Replace TODO in %s; comments there say how.", text.Several(n, "column"))
+	}
+	fmt.Printf("\nnext:\n  %s\n", o.next())
+	return nil
+}
+
+// next is the command that checks the files against the finished schema.
+func (o *proposeFlags) next() string {
+	return "conclave schema check --schema " + o.out + " " + strings.Join(o.Files, " ")
+}

@@ -1,0 +1,116 @@
+package training
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/runfile"
+)
+
+// runFileName is the run.yaml that flags stand for, in the output folder.
+const runFileName = "run.yaml"
+
+// quickFlags stand for a run.yaml: one file of rows, and the defaults for all that they do not say.
+type quickFlags struct {
+	schema, pipeline, unit string
+	epsilon, delta         float64
+	records, rows          int
+}
+
+func (q *quickFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&q.schema, "schema", "", "the public schema.yaml of FILE")
+	f.Float64Var(&q.epsilon, "epsilon", math.NaN(), "the run's budget")
+	f.Lookup("epsilon").DefValue = "0" // which help leaves out
+	f.Float64Var(&q.delta, "delta", 0, "the probability that the bound may fail; well below 1 over the records")
+	f.IntVar(&q.records, "records", 0, "the public number of records, not counted in the data")
+	f.IntVar(&q.rows, "rows", 0, "number of synthetic rows (default 6000)")
+	f.StringVar(&q.pipeline, "pipeline", "", "how to train (default: what is best for the data)")
+	f.StringVar(&q.unit, "unit", "", "what is protected: record, or the schema's column of role unit (default record)")
+}
+
+// given names the flags that describe a run and were given.
+func (q *quickFlags) given(c *cobra.Command) (names []string) {
+	for _, name := range []string{"schema", "epsilon", "delta", "records", "rows", "pipeline", "unit"} {
+		if c.Flags().Changed(name) {
+			names = append(names, "--"+name)
+		}
+	}
+	return names
+}
+
+// text is the run.yaml that the flags stand for. Its paths are absolute.
+func (q *quickFlags) text(data string) ([]byte, error) {
+	schema, err := filepath.Abs(q.schema)
+	if err != nil {
+		return nil, err
+	}
+	if data, err = filepath.Abs(data); err != nil {
+		return nil, err
+	}
+	privacy := yaml.MapSlice{{Key: "epsilon", Value: q.epsilon}}
+	set := func(to *yaml.MapSlice, key string, given bool, value any) {
+		if given {
+			*to = append(*to, yaml.MapItem{Key: key, Value: value})
+		}
+	}
+	set(&privacy, "delta", q.delta != 0, q.delta)
+	set(&privacy, "records", q.records != 0, q.records)
+	set(&privacy, "unit", q.unit != "", q.unit)
+	run := yaml.MapSlice{
+		{Key: "name", Value: "local"}, {Key: "schema", Value: schema},
+		{Key: "data", Value: []yaml.MapSlice{{{Key: "site", Value: "here"}, {Key: "file", Value: data}}}},
+		{Key: "privacy", Value: privacy},
+	}
+	set(&run, "pipeline", q.pipeline != "", q.pipeline)
+	set(&run, "release", q.rows != 0, yaml.MapSlice{{Key: "rows", Value: q.rows}})
+	return yaml.Marshal(run)
+}
+
+// write puts the run.yaml into the output folder, and returns its path. One that cannot work leaves nothing
+// there, and a run that has begun keeps its own.
+func (q *quickFlags) write(data, out string) (string, error) {
+	if q.schema == "" || math.IsNaN(q.epsilon) {
+		return "", cli.Misuse("--schema and --epsilon: both are needed for a file of rows; or name a run.yaml with " +
+			"--run")
+	}
+	text, err := q.text(data)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(out, runFileName)
+	spec, err := runfile.Read(string(text), "the flags")
+	if err != nil {
+		return "", err
+	}
+	if _, err := spec.LoadSchema(); err != nil {
+		return "", err
+	}
+	switch have, err := os.ReadFile(path); {
+	case err == nil && bytes.Equal(have, text):
+		return path, nil
+	case err == nil:
+		if _, err := os.Stat(filepath.Join(out, "state")); err == nil {
+			return "", fmt.Errorf("%s is of a run with other settings; go on with that one by --run %s, or name "+
+				"another folder with --out", out, path)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("read the run.yaml of an earlier start: %w", err)
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return "", fmt.Errorf("make the output folder: %w; name one that this process may write to", err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return "", fmt.Errorf("write the run.yaml: %w; name a folder that this process may write to", err)
+	}
+	return path, nil
+}

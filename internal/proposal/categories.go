@@ -1,0 +1,73 @@
+package proposal
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// A value is proposed as a category where at least frequentRows rows and frequentShare of all rows have it: then it is
+// hardly about one of them. That is no guarantee, and the column has source: rows.
+const (
+	frequentRows  = 20
+	frequentShare = 0.01
+	// mostRare is how many of a column's cells may have a value that is too rare to be listed; of more, a person
+	// lists all.
+	mostRare = 0.5
+)
+
+// categorical takes the categories of the dictionary, of a common variable, of a pair of answers, or the frequent ones
+// of the rows.
+func (m *maker) categorical(c *Column, p *profile, e entry) {
+	known, common := builtIn(p.name)
+	var public []string
+	if common {
+		public = firstWith(known.variable.Categories, p.values)
+	}
+	switch pair := firstWith(answers, p.values); {
+	case len(e.categories) > 0:
+		c.Categories, c.Names, c.Source = e.categories, e.names, partition.SourceDictionary
+	case public != nil:
+		c.Categories, c.Source = public, partition.SourceBuiltIn
+	case pair != nil && len(p.values) == len(pair):
+		c.Categories, c.Source = pair, partition.SourceBuiltIn
+	default:
+		m.frequent(c, p)
+	}
+}
+
+// frequent takes the categories that many rows have, in alphabetical order, which does not depend on how many.
+func (m *maker) frequent(c *Column, p *profile) {
+	least, covered := max(frequentRows, int(math.Ceil(frequentShare*float64(m.table.rows)))), 0
+	var frequent []string
+	for value, n := range p.values {
+		if n >= least && oneLine(value) {
+			frequent = append(frequent, value)
+			covered += n
+		}
+	}
+	if len(frequent) == 0 || float64(covered) < mostRare*float64(p.cells) {
+		c.hint("list all values that a cell may have, from public knowledge")
+		return
+	}
+	slices.Sort(frequent)
+	c.Categories, c.Source = frequent, partition.SourceRows
+	c.remark("outside the guarantee: from the rows")
+	if covered < p.cells {
+		c.remark("add rarer values from public knowledge, or a run refuses their rows")
+	}
+}
+
+// roundOutward makes bounds whole numbers.
+func roundOutward(lower, upper string) (string, string) {
+	whole := func(bound string, to func(float64) float64) string {
+		v, fault := partition.ParseNumber(bound)
+		if fault != nil || v == math.Trunc(v) {
+			return bound // TODO, or whole as it is
+		}
+		return strconv.FormatFloat(to(v), 'f', -1, 64)
+	}
+	return whole(lower, math.Floor), whole(upper, math.Ceil)
+}

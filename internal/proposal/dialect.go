@@ -1,0 +1,197 @@
+package proposal
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// CSV is how the files are written, in the words of a schema; what is usual is empty.
+type CSV struct {
+	Encoding  string // latin1
+	Delimiter string // other than a comma
+	Decimal   string // a comma
+}
+
+// sampleBytes is how much of a file is looked at for the delimiter.
+const sampleBytes = 1 << 18
+
+var delimiters = []rune{',', ';', '\t', '|'}
+
+// source is an open CSV file. Cells are as they stand in the file: UTF-8, or one byte a character.
+type source struct {
+	name      string
+	file      *os.File
+	csv       *csv.Reader
+	delimiter rune
+	header    []string
+	row       int // of the record that was read last, from 1
+}
+
+// open reads the header of a CSV file, plain or gzipped, in UTF-8, UTF-16 or a superset of Latin-1.
+func open(path string) (*source, error) {
+	s := &source{name: path}
+	var err error
+	if s.file, err = os.Open(path); err != nil {
+		return nil, s.fail("cannot read the table", "check path and permissions", partition.WithoutPath(err))
+	}
+	if err := s.begin(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// begin finds out how the file is written, and reads its header.
+func (s *source) begin() error {
+	plain, err := partition.OpenPlain(s.file, s.name)
+	if err != nil {
+		return err
+	}
+	start, _ := plain.Peek(4)
+	if bytes.HasPrefix(start, []byte("PAR1")) || bytes.HasPrefix(start, []byte("PK\x03\x04")) {
+		return s.fail("the file is not CSV", "export the table as CSV for the proposal", nil)
+	}
+	text := bufio.NewReaderSize(fromUTF16(plain, start), sampleBytes)
+	sample, err := text.Peek(sampleBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return s.readError(err)
+	}
+	s.delimiter = delimiterOf(sample)
+	s.csv = csv.NewReader(text)
+	s.csv.Comma, s.csv.ReuseRecord = s.delimiter, true
+	header, err := s.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return s.fail("the file is empty", "it needs a header line with the names of the columns, and rows", nil)
+	}
+	if err != nil {
+		return s.readError(err)
+	}
+	s.header = append(s.header, header...)
+	return nil
+}
+
+// fromUTF16 decodes text with the byte order mark of UTF-16.
+func fromUTF16(r io.Reader, start []byte) io.Reader {
+	if bytes.HasPrefix(start, []byte{0xff, 0xfe}) || bytes.HasPrefix(start, []byte{0xfe, 0xff}) {
+		return unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder().Reader(r)
+	}
+	return r
+}
+
+// next gives the cells of the next row, which are good until the one after it; nil at the end.
+func (s *source) next() ([]string, error) {
+	record, err := s.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, nil
+	}
+	s.row++
+	if err != nil {
+		return nil, s.readError(err)
+	}
+	return record, nil
+}
+
+func (s *source) close() { s.file.Close() }
+
+func (s *source) fail(problem, fix string, err error) *partition.InputError {
+	return &partition.InputError{File: s.name, Row: s.row, Problem: problem, Fix: fix, Err: err}
+}
+
+// readError words what the readers found; their own messages hold no cell.
+func (s *source) readError(err error) *partition.InputError {
+	var parse *csv.ParseError
+	switch {
+	case errors.Is(err, csv.ErrFieldCount):
+		e := s.fail(fmt.Sprintf("the row has not the %d cells of the header", len(s.header)),
+			"complete or quote the row's cells", nil)
+		if errors.As(err, &parse) {
+			e.Line = parse.StartLine
+		}
+		return e
+	case errors.As(err, &parse):
+		e := s.fail("broken quotes", `put a cell with quotes, delimiters or breaks in "..." and double those in it`,
+			nil)
+		e.Line = parse.StartLine
+		return e
+	}
+	return s.fail("cannot read the table", "copy the file again", partition.WithoutPath(err))
+}
+
+// delimiterOf is the delimiter under which the header has most cells, of those under which all lines of a sample have
+// as many as it. Where lines never agree, most cells count alone; a comma is the first of equals.
+func delimiterOf(sample []byte) rune {
+	best, bestScore := delimiters[0], 0
+	for _, d := range delimiters {
+		columns, same := 0, true
+		r := csv.NewReader(bytes.NewReader(sample))
+		r.Comma, r.FieldsPerRecord, r.LazyQuotes, r.ReuseRecord = d, -1, true, true
+		for lines := 0; lines < 1000; lines++ {
+			record, err := r.Read()
+			if err != nil || columns > 0 && r.InputOffset() == int64(len(sample)) {
+				break // the last line of a sample may be cut
+			}
+			if columns == 0 {
+				columns = len(record)
+			}
+			same = same && len(record) == columns
+		}
+		score := columns
+		if same && columns > 1 {
+			score += 1 << 20
+		}
+		if score > bestScore {
+			best, bestScore = d, score
+		}
+	}
+	return best
+}
+
+// text is a cell of a file in an encoding as a schema has it.
+func (c CSV) text(cell string) string {
+	if c.Encoding == "" {
+		return cell
+	}
+	text, err := charmap.Windows1252.NewDecoder().String(cell)
+	if err != nil {
+		return cell // Windows-1252 has a character for every byte
+	}
+	return text
+}
+
+// dialect is how the files are written, from the delimiter and what was seen of all cells.
+func dialect(delimiter rune, form textForm, profiles []*profile) (CSV, error) {
+	var c CSV
+	if delimiter != ',' {
+		c.Delimiter = string(delimiter)
+	}
+	if form.invalid > 0 {
+		if 2*form.invalid <= form.beyondASCII {
+			return c, errors.New("some cells are UTF-8 and others are not; save the file in one encoding")
+		}
+		c.Encoding = "latin1"
+	}
+	points, commas := 0, 0
+	for _, p := range profiles {
+		if p.numbers() {
+			points, commas = points+p.point, commas+p.comma
+		}
+	}
+	if commas > points {
+		c.Decimal = ","
+	}
+	return c, nil
+}
+
+// cleanName is a column's name without a byte order mark and spaces around it.
+func cleanName(name string) string { return strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")) }

@@ -1,0 +1,160 @@
+package proposal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// entry is what a data dictionary says of a column; what it does not say is empty.
+type entry struct {
+	name         string
+	kind         string // a kind of schemas, or freeText
+	lower, upper string // numbers, or days
+	categories   []string
+	names        []string // words for the categories
+	format       string   // of dates, in the words of a schema
+	pattern      string   // of identifiers
+	codes        string   // the path of a list of codes
+	doc          string   // description and unit
+}
+
+// dictionary is a data dictionary: public knowledge of a table's columns.
+type dictionary struct {
+	path    string
+	entries map[string]entry // by key
+}
+
+// maxDictionary bounds what is read, in bytes.
+const maxDictionary = 16 << 20
+
+// readDictionary reads a data dictionary, whose form is told from its content. Errors are *partition.InputError.
+func readDictionary(path string) (*dictionary, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &partition.InputError{File: path, Problem: "cannot read the dictionary",
+			Fix: "check path and permissions", Err: partition.WithoutPath(err)}
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxDictionary+1))
+	if err != nil {
+		return nil, &partition.InputError{File: path, Problem: "cannot read the dictionary", Fix: "copy it again",
+			Err: partition.WithoutPath(err)}
+	}
+	return parseDictionary(raw, path)
+}
+
+// parseDictionary is readDictionary of bytes; path is for errors and for lists of codes.
+func parseDictionary(raw []byte, path string) (*dictionary, error) {
+	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
+	wrong := func(problem, fix string) (*dictionary, error) {
+		return nil, &partition.InputError{File: path, Problem: problem, Fix: fix}
+	}
+	if len(raw) > maxDictionary || !utf8.Valid(raw) {
+		return wrong("not a text file in UTF-8 of reasonable size", "save the dictionary as UTF-8")
+	}
+	var entries []entry
+	var err error
+	if text := bytes.TrimSpace(raw); len(text) > 0 && text[0] == '{' {
+		entries, err = readJSON(text)
+	} else {
+		entries, err = readCSVDictionary(raw)
+	}
+	if err != nil {
+		return wrong(err.Error(), "")
+	}
+	d := &dictionary{path: path, entries: make(map[string]entry, len(entries))}
+	for _, e := range entries {
+		if err := e.check(); err != nil {
+			return nil, &partition.InputError{File: path, Column: e.name, Problem: err.Error(),
+				Fix: "correct the dictionary"}
+		}
+		if _, twice := d.entries[key(e.name)]; twice {
+			return nil, &partition.InputError{File: path, Column: e.name, Problem: "the column is there twice",
+				Fix: "remove or rename one; capitals and separators do not count"}
+		}
+		if e.codes != "" && !filepath.IsAbs(e.codes) {
+			e.codes = filepath.Join(filepath.Dir(path), e.codes)
+		}
+		d.entries[key(e.name)] = e
+	}
+	if len(d.entries) == 0 {
+		return wrong("the dictionary has no column", "list the table's columns in it")
+	}
+	return d, nil
+}
+
+// of is what the dictionary says of a column.
+func (d *dictionary) of(column string) (e entry, ok bool) {
+	if d == nil {
+		return e, false
+	}
+	e, ok = d.entries[key(column)]
+	return e, ok
+}
+
+// readJSON reads what has fields as Frictionless, and what has columns as metadata of SDV.
+func readJSON(text []byte) ([]entry, error) {
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(text, &top); err != nil {
+		return nil, fmt.Errorf("not valid JSON; correct it: %w", err)
+	}
+	switch {
+	case top["fields"] != nil, top["resources"] != nil, top["schema"] != nil:
+		return readFrictionless(text)
+	case top["columns"] != nil, top["tables"] != nil:
+		return readSDV(text)
+	}
+	return nil, errors.New("neither fields nor columns are in the JSON; use a Frictionless table schema, metadata " +
+		"of SDV, or a CSV file with the columns name, type, lower and upper")
+}
+
+// check refuses what no column of a schema can have.
+func (e *entry) check() error {
+	e.name, e.doc = strings.TrimSpace(e.name), strings.Join(strings.Fields(e.doc), " ")
+	switch {
+	case e.name == "":
+		return errors.New("a column has no name")
+	case !oneLine(e.name):
+		return errors.New("the name has a line break or a control character")
+	}
+	seen := map[string]bool{}
+	for _, c := range e.categories {
+		if c == "" || !oneLine(c) || seen[c] {
+			return errors.New("the categories have an empty one, one with a line break, or one that is there twice")
+		}
+		seen[c] = true
+	}
+	if e.isDate() {
+		return nil // as a schema spells days; they are read where the format of the column is known
+	}
+	limits := [2]float64{math.Inf(-1), math.Inf(1)}
+	for i, bound := range []string{e.lower, e.upper} {
+		if bound == "" {
+			continue
+		}
+		var wrong *partition.CellFault
+		if limits[i], wrong = partition.ParseNumber(bound); wrong != nil {
+			return errors.New("lower and upper must be plain numbers")
+		}
+	}
+	if !(limits[0] < limits[1]) {
+		return errors.New("lower must be below upper")
+	}
+	return nil
+}
+
+func (e *entry) isDate() bool { return e.kind == kindDate || e.kind == kindDatetime }
+
+// oneLine tells whether a text can stand in a line of a schema.
+func oneLine(text string) bool { return !strings.ContainsFunc(text, unicode.IsControl) }

@@ -1,0 +1,146 @@
+package proposal
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+const csvDictionary = "Variable;Type;Min;Max;Values;Label;Unit;Codes\n" +
+	"age;integer;0;120;;age at " +
+	"visit;years;\nsex;;;;F|M;;;\nicd;code;;;;;;icd10.csv\nseen;date;2015-01-01;2020-12-31;;;;\n"
+
+const sdvMetadata = `{"METADATA_SPEC_VERSION": "V1", "primary_key": "who", "columns": {
+	"age": {"sdtype": "numerical", "computer_representation": "Int64"},
+	"fare": {"sdtype": "numerical", "computer_representation": "Float"},
+	"who": {"sdtype": "id", "regex_format": "P-[0-9]{4}"},
+	"sex": {"sdtype": "categorical"}, "dead": {"sdtype": "boolean"}, "mail": {"sdtype": "email"},
+	"seen": {"sdtype": "datetime", "datetime_format": "%d.%m.%Y"},
+	"at": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d %H:%M"}}}`
+
+const frictionless = `{"primaryKey": "who", "fields": [
+	{"name": "who", "type": "string"},
+	{"name": "age", "type": "integer", "title": "age", "constraints": {"minimum": 0, "maximum": 120, "required": true}},
+	{"name": "dose", "type": "number", "description": "of  the\ndrug", "unit": "mg", "constraints": {"minimum": 0.50}},
+	{"name": "sex", "type": "string", "constraints": {"enum": ["F", "M"]}},
+	{"name": "grade", "type": "integer", 
+		"categories": [{"value": 1, "label": "mild"}, {"value": 2, "label": "severe"}]},
+	{"name": "seen", "type": "date", "format": "%d/%m/%Y",
+		"constraints": {"minimum": "01/02/2015", "maximum": "2020-12-31"}}
+]}`
+
+// What dictionaries of each form say, by name.
+func TestDictionaries(t *testing.T) {
+	sdv := map[string]entry{
+		"age": {name: "age", kind: kindInteger}, "fare": {name: "fare", kind: kindContinuous},
+		"who": {name: "who", kind: kindIdentifier}, "sex": {name: "sex", kind: kindCategorical},
+		"dead": {name: "dead", kind: kindBinary}, "mail": {name: "mail", kind: freeText},
+		"seen": {name: "seen", kind: kindDate, format: "DD.MM.YYYY"},
+		"at":   {name: "at", kind: kindDatetime, format: "YYYY-MM-DD hh:mm"},
+	}
+	fields := map[string]entry{
+		"who":  {name: "who", kind: kindIdentifier},
+		"age":  {name: "age", kind: kindInteger, lower: "0", upper: "120", doc: "age"},
+		"dose": {name: "dose", kind: kindContinuous, lower: "0.50", doc: "of the drug, mg"},
+		"sex":  {name: "sex", categories: []string{"F", "M"}},
+		"grade": {name: "grade", kind: kindInteger, categories: []string{"1", "2"},
+			names: []string{"mild", "severe"}},
+		"seen": {name: "seen", kind: kindDate, format: "DD/MM/YYYY", lower: "01/02/2015", upper: "2020-12-31"},
+	}
+	for text, want := range map[string]map[string]entry{
+		csvDictionary: {
+			"age":  {name: "age", kind: kindInteger, lower: "0", upper: "120", doc: "age at visit, years"},
+			"sex":  {name: "sex", categories: []string{"F", "M"}},
+			"icd":  {name: "icd", kind: kindCode, codes: "folder/icd10.csv"},
+			"seen": {name: "seen", kind: kindDate, lower: "2015-01-01", upper: "2020-12-31"},
+		},
+		sdvMetadata:                                         sdv,
+		`{"tables": {"a": ` + sdvMetadata + `}}`:            sdv,
+		frictionless:                                        fields,
+		`{"schema": ` + frictionless + `}`:                  fields,
+		`{"resources": [{"schema": ` + frictionless + `}]}`: fields,
+	} {
+		d, err := parseDictionary([]byte("\ufeff"+text), "folder/dictionary")
+		testkit.Must(t, err)
+		testkit.Same(t, text, want, d.entries, cmp.AllowUnexported(entry{}))
+	}
+}
+
+// What is wrong with a dictionary is said with the column, where there is one.
+func TestBadDictionaries(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                               "d: the dictionary is empty; it needs a line for each column of the table",
+		"a,b\n1,2\n":                     "the first line of the dictionary has no name beside other fields",
+		"name,type\n":                    "d: the dictionary has no column",
+		"name,type\nage,number\nAGE,\n":  `d, column "AGE": the column is there twice`,
+		"name,type\nage,big\n":           `line 2: unknown type "big"`,
+		"name,lower,upper\na,1,x\n":      `d, column "a": lower and upper must be plain numbers`,
+		"name,lower,upper\na,2,1\n":      `d, column "a": lower must be below upper`,
+		"name,categories\na,x||y\n":      `d, column "a": the categories have an empty one`,
+		"name,type\n,integer\n":          "a column has no name",
+		"{":                              "d: not valid JSON",
+		"{}":                             "d: neither fields nor columns are in the JSON",
+		`{"tables": {"a": {}, "b": {}}}`: "the metadata has several tables",
+		`{"resources": [{}, {}]}`:        "the package has several resources",
+		`{"fields": [{"name": "a", "type": "geojson"}]}`:              `field "a": type "geojson" has no kind`,
+		`{"fields": [{"name": "a", "type": "date", "format": "%y"}]}`: `field "a": format "%y" is not known`,
+		"name,type\n\xff,integer\n":                                   "d: not a text file in UTF-8",
+	} {
+		_, err := parseDictionary([]byte(text), "d")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// A dictionary goes before the cells, but where these cannot be read so.
+func TestDictionariesAndCells(t *testing.T) {
+	table := "age,grade,dead,dose,seen,remark,score,text\n" + strings.Repeat("41,1,yes,1.5,03/02/2016,mild,0,a\n", 30)
+	_, columns := proposed(t, table, frictionless)
+	testkit.Same(t, "age", "kind: integer, lower: 0, upper: 120, source: dictionary, doc: age", columns["age"])
+	testkit.Same(t, "grade", `kind: categorical, categories: ["1", "2"], names: [mild, severe], source: dictionary`,
+		columns["grade"])
+	testkit.Same(t, "dose", `kind: continuous, lower: 0.50, upper: TODO, source: TODO, doc: "of the drug, mg"`+
+		` # write upper from documentation or knowledge of the field`, columns["dose"])
+	testkit.Same(t, "seen", "kind: date, lower: 2015-02-01, upper: 2020-12-31, format: DD/MM/YYYY, resolution: day, "+
+		"source: dictionary", columns["seen"])
+
+	_, columns = proposed(t, table, "name,type,lower,upper,pattern\nage,,0,130,\ndead,boolean,,,\nscore,,0,9,\n"+
+		"remark,text,,,\ntext,id,,,P-###\ndose,integer,0,9,\n")
+	for column, want := range map[string]string{
+		"age":    "kind: integer, lower: 0, upper: 130, source: dictionary",
+		"dead":   "kind: categorical, categories: [\"yes\"], source: rows" + rowsRemark,
+		"score":  "kind: integer, lower: 0, upper: 9, source: dictionary",
+		"remark": "ignored: free text, as the dictionary says",
+		"text":   `kind: identifier, pattern: "P-###"` + unitRemark,
+		"dose": "kind: continuous, lower: 0, upper: 9, source: dictionary # the dictionary says whole numbers, and " +
+			"some " +
+			"cells have decimals",
+	} {
+		testkit.Same(t, column, want, columns[column])
+	}
+}
+
+func fuzzDictionary(f *testing.F, seeds ...string) {
+	for _, seed := range seeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		d, err := parseDictionary(text, "d")
+		if err != nil {
+			return
+		}
+		for name, e := range d.entries {
+			if key(e.name) != name || e.name == "" || !oneLine(e.doc) || e.check() != nil {
+				t.Errorf("%q has %+v", name, e)
+			}
+		}
+	})
+}
+
+func FuzzCSVDictionary(f *testing.F)          { fuzzDictionary(f, csvDictionary) }
+func FuzzSDVMetadata(f *testing.F)            { fuzzDictionary(f, sdvMetadata) }
+func FuzzFrictionlessDictionary(f *testing.F) { fuzzDictionary(f, frictionless) }

@@ -1,0 +1,137 @@
+package proposal
+
+import (
+	"regexp"
+	"strings"
+)
+
+const (
+	// fewCells are too few to tell identifiers and free text from categories.
+	fewCells = 20
+	// severalIDs is how many different values a column with the name of an identifier of persons or cases has at least.
+	severalIDs = 50
+	// wideNumber is how many digits numbers of one width have that are identifiers.
+	wideNumber = 6
+	// longText is the mean length of free text in bytes.
+	longText = 30
+)
+
+var (
+	// idNames are names of identifiers of persons and cases, which several rows may share; keys.
+	idNames = regexp.MustCompile(`^(mrn|pid|pat|patid|patnr|patient(en)?(id|nr|no|number|nummer|key)?|(subject|` +
+		`person|proband|member|case|fall|encounter|visit|admission|aufnahme|stay|hadm|icustay|versicherten|kv)` +
+		`(id|nr|no|number|nummer)|ssn|nhsnumber)$`)
+	// idEnding is how other names of identifiers end.
+	idEnding = regexp.MustCompile(`(^|[^A-Za-z0-9])(?i:id|ids|uuid|guid|nr|key)$|[a-z](ID|Id|Nr|UUID)$`)
+)
+
+// kind tells what a column is, and what is to be said about that. The dictionary knows better than the cells, where
+// these can be read so at all.
+func (p *profile) kind(e entry) (kind, remark string) {
+	kind = p.cellKind()
+	if kind == "" {
+		if e.kind == "" || e.kind == freeText {
+			return freeText, "no cell has a value"
+		}
+		return e.kind, ""
+	}
+	switch {
+	case e.codes != "":
+		return kindCode, ""
+	case len(e.categories) > 0 && !(e.kind == kindBinary && kind == kindBinary):
+		return kindCategorical, ""
+	case e.kind == kindBinary && kind != kindBinary:
+		return kindCategorical, "" // other words than 0 and 1
+	case e.kind == kindInteger && kind == kindContinuous && p.integral < p.cells:
+		return kindContinuous, "the dictionary says whole numbers, and some cells have decimals"
+	case e.kind == freeText:
+		return freeText, "free text, as the dictionary says"
+	case e.kind != "":
+		return e.kind, ""
+	case (e.lower != "" || e.upper != "") && p.numbers():
+		if p.integral < p.cells {
+			return kindContinuous, ""
+		}
+		return kindInteger, ""
+	}
+	return kind, p.why(kind)
+}
+
+// why is a remark about a kind that the cells alone decide.
+func (p *profile) why(kind string) string {
+	switch {
+	case kind == freeText:
+		return "free text"
+	case p.grouped > 0 && (kind == kindContinuous || kind == kindInteger):
+		return "write the numbers without separators of thousands"
+	}
+	return ""
+}
+
+// cellKind is the kind that the cells have; empty where none has a value.
+func (p *profile) cellKind() string {
+	known, common := builtIn(p.name)
+	switch {
+	case p.cells == 0:
+		return ""
+	case len(p.formats) > 0:
+		if dateFormats[p.formats[0]].time {
+			return kindDatetime
+		}
+		return kindDate
+	case p.numbers() && p.leadingZero == 0:
+		return p.numberKind(common && len(known.variable.Units) > 0, common && known.variable.Categories != nil)
+	case p.grouped > 0 && p.whole+p.point+p.comma+p.grouped == p.cells:
+		return kindContinuous
+	case common && known.variable.Categories != nil:
+		return kindCategorical
+	}
+	prefixes, sure := p.codesOf()
+	switch {
+	case prefixes != nil && (sure || !p.isIdentifier()):
+		return kindCode
+	case p.isIdentifier():
+		return kindIdentifier
+	case p.isText():
+		return freeText
+	}
+	return kindCategorical
+}
+
+// numberKind is the kind of a column of numbers; measured and classes are what its name stands for.
+func (p *profile) numberKind(measured, classes bool) string {
+	switch {
+	case p.zeroOne == p.cells && !measured:
+		return kindBinary
+	case classes:
+		return kindCategorical
+	case p.integral < p.cells:
+		return kindContinuous
+	case !measured && p.isIdentifier():
+		return kindIdentifier
+	}
+	return kindInteger
+}
+
+// isIdentifier goes by the name where that is clear, and else by cells that are all different and of the form of a key.
+func (p *profile) isIdentifier() bool {
+	switch {
+	case idNames.MatchString(strings.ReplaceAll(key(p.name), "_", "")):
+		return len(p.values) >= severalIDs || p.distinct()
+	case idEnding.MatchString(p.name):
+		return p.mostlyDistinct()
+	case !p.distinct() || p.cells < fewCells || p.spaced > 0:
+		return false
+	case p.whole == p.cells:
+		return p.width >= wideNumber
+	}
+	return p.digits == p.cells && p.point+p.comma == 0
+}
+
+// isText tells free text, and names of persons and places, from categories.
+func (p *profile) isText() bool {
+	if p.cells < fewCells || !p.mostlyDistinct() {
+		return false
+	}
+	return p.length > longText*p.cells || 3*p.spaced > p.cells || 2*p.digits < p.cells
+}

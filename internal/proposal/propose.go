@@ -1,0 +1,104 @@
+package proposal
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Note says what of a proposal comes from the rows, whatever the sources of its bounds are.
+const Note = "From the rows come kinds, formats of dates, how the file is written, and which columns have empty " +
+	"cells. No budget pays for that: read the schema as something that you publish."
+
+// Options say what a schema is proposed for.
+type Options struct {
+	Files      []string // of one table, with one header
+	Dictionary string   // may be empty
+	Label      string   // may be empty
+	// Rows and Epsilon, both or neither, are what prefixes of codes are chosen for.
+	Rows    int
+	Epsilon float64
+	Folder  string // that the schema will lie in
+}
+
+// Proposal is a schema that is proposed.
+type Proposal struct {
+	Name    string
+	CSV     CSV
+	Label   string
+	Ignored []Ignored
+	Columns []Column // in the order of the file
+}
+
+// Ignored is a column that stays at the site, and why.
+type Ignored struct{ Name, Why string }
+
+// Propose reads the files once. Errors about files are *partition.InputError, without a cell.
+func Propose(o Options) (*Proposal, error) {
+	m := maker{folder: o.Folder}
+	var err error
+	if o.Dictionary != "" {
+		if m.dictionary, err = readDictionary(o.Dictionary); err != nil {
+			return nil, err
+		}
+	}
+	if m.table, err = read(o.Files); err != nil {
+		return nil, err
+	}
+	m.most = MostPrefixes(o.Rows, len(m.table.profiles), o.Epsilon)
+	base, _, _ := strings.Cut(filepath.Base(o.Files[0]), ".")
+	proposed := &Proposal{Name: base, CSV: m.table.csv}
+	for _, p := range m.table.profiles {
+		c, err := m.column(p, p.name == o.Label)
+		switch {
+		case err != nil:
+			return nil, err
+		case c.Kind == freeText:
+			proposed.Ignored = append(proposed.Ignored, Ignored{c.Name, c.Remark})
+		default:
+			proposed.Columns = append(proposed.Columns, c)
+		}
+	}
+	return proposed, proposed.SetLabel(o.Label)
+}
+
+// SetLabel names the column that rows are generated for; empty for none. It fails where that cannot be a label.
+func (p *Proposal) SetLabel(name string) error {
+	i := slices.IndexFunc(p.Columns, func(c Column) bool { return c.Name == name })
+	switch {
+	case name == "":
+	case i < 0 && slices.ContainsFunc(p.Ignored, func(c Ignored) bool { return c.Name == name }):
+		return fmt.Errorf("the label %q is free text or empty; name another column", name)
+	case i < 0:
+		return fmt.Errorf("the label %q is not a column of the file; name one of its columns", name)
+	case p.Columns[i].Nullable:
+		return fmt.Errorf("the label %q has empty cells; remove their rows, or name another column", name)
+	case p.Columns[i].Kind == kindIdentifier:
+		return fmt.Errorf("the label %q is an identifier; name another column", name)
+	}
+	p.Label = name
+	return nil
+}
+
+// Unfinished is how many columns have something that a person must fill in.
+func (p *Proposal) Unfinished() (n int) {
+	for i := range p.Columns {
+		if len(p.Columns[i].Unfinished()) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// FromRows names the columns whose categories come from the rows.
+func (p *Proposal) FromRows() (names []string) {
+	for _, c := range p.Columns {
+		if c.Source == partition.SourceRows {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,104 @@
+package proposal
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// table is what one pass over the files gathers.
+type table struct {
+	csv      CSV
+	rows     int
+	profiles []*profile
+}
+
+// read goes through the files once. All have the same header.
+func read(paths []string) (*table, error) {
+	t := &table{}
+	var form textForm
+	var first *source
+	for _, path := range paths {
+		s, err := open(path)
+		if err != nil {
+			return nil, err
+		}
+		if first == nil {
+			first = s
+			for _, name := range s.header {
+				form.add(name)
+				t.profiles = append(t.profiles, newProfile(name))
+			}
+		}
+		err = t.gather(first, s, &form)
+		s.close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	if t.rows == 0 {
+		return nil, first.fail("there is a header but no row", "check that the whole file was copied", nil)
+	}
+	var err error
+	if t.csv, err = dialect(first.delimiter, form, t.profiles); err != nil {
+		return nil, &partition.InputError{File: first.name, Problem: err.Error()}
+	}
+	return t, t.finish(first)
+}
+
+// gather adds the rows of a file to the profiles.
+func (t *table) gather(first, s *source, form *textForm) error {
+	if !slices.Equal(s.header, first.header) || s.delimiter != first.delimiter {
+		return s.fail("the header is not that of "+first.name, "name files with the same columns in one order", nil)
+	}
+	for {
+		record, err := s.next()
+		if record == nil {
+			return err
+		}
+		t.rows++
+		for i, cell := range record {
+			form.add(cell)
+			t.profiles[i].add(cell)
+		}
+	}
+}
+
+// finish gives names and values in UTF-8, and refuses names that a schema cannot have.
+func (t *table) finish(first *source) error {
+	seen := map[string]bool{}
+	for i, p := range t.profiles {
+		p.name = cleanName(t.csv.text(p.name))
+		fail := func(problem, fix string) error {
+			return &partition.InputError{File: first.name, Line: 1, Problem: problem, Fix: fix}
+		}
+		switch {
+		case p.name == "":
+			return fail(fmt.Sprintf("column %d of the header has no name", i+1), "give it one, or remove the column")
+		case isCell(p.name):
+			return fail(fmt.Sprintf("column %d of the header is a number or a date and no name", i+1),
+				"start the file with a line of the columns' names")
+		case seen[p.name]:
+			return fail(fmt.Sprintf("column %d of the header has the name of an earlier one", i+1), "rename one")
+		case !oneLine(p.name):
+			return fail(fmt.Sprintf("the name of column %d has a line break or a control character", i+1), "rename it")
+		}
+		seen[p.name] = true
+		if t.csv.Encoding == "" {
+			continue
+		}
+		values := make(map[string]int, len(p.values))
+		for value, n := range p.values {
+			values[t.csv.text(value)] += n
+		}
+		p.values = values
+	}
+	return nil
+}
+
+// isCell tells whether a header's cell is surely one of a row, which no schema may repeat.
+func isCell(name string) bool {
+	f, _ := numberForm(name)
+	return f != noNumber || len(keepFormats(allFormats(), name)) > 0
+}

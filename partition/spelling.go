@@ -1,0 +1,229 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/conclave-dp/conclave/partition/codes"
+	"github.com/conclave-dp/conclave/partition/dates"
+)
+
+// spelling reads and writes the cells of a column that is computed with as one kind and looks like another.
+type spelling interface {
+	// read gives the cell of a text that is not empty, moved into clip. exact refuses a text that says more than its
+	// cell, as a day says more than its month, and moves nothing.
+	read(c *Column, text string, exact bool) (float64, *CellFault)
+	// write appends a cell as the row has it; row is noRow for a cell by itself.
+	write(c *Column, b []byte, cell float64, row int) []byte
+	// describe says in a few public words what the column holds.
+	describe(c *Column) string
+}
+
+// noRow stands for the row of a cell that is written by itself.
+const noRow = -1
+
+// Declared is the kind that the schema gives the column. Kind is what is computed with: a date is an Integer, a code
+// is Categorical, and an identifier is Text.
+func (c *Column) Declared() ColumnKind {
+	if c.declared == "" {
+		return c.Kind
+	}
+	return c.declared
+}
+
+// HasCell says whether the column's cells have values, and are learned: identifiers and units have none.
+func (c *Column) HasCell() bool { return c.Kind != Text && c.Role != RoleUnit }
+
+// dateCells counts units of the resolution since lower.
+type dateCells struct {
+	layout       dates.Layout
+	resolution   dates.Resolution
+	lower, upper dates.Moment // both allowed
+}
+
+func (d *dateCells) read(c *Column, text string, exact bool) (float64, *CellFault) {
+	at, err := d.layout.Read(text)
+	switch {
+	case errors.Is(err, dates.ErrNone):
+		return 0, &CellFault{fmt.Sprintf("there is no such %s, expected %s", c.declared, d.describe(c)), fixCell}
+	case errors.Is(err, dates.ErrZone):
+		return 0, &CellFault{"a time zone other than UTC", "write all times of the column in one zone, without the " +
+			"zone; in a query of PostgreSQL: seen AT TIME ZONE 'Europe/Berlin'"}
+	case err != nil && missingWord(text):
+		return 0, faultMissing("a " + string(c.declared))
+	case err != nil:
+		return 0, &CellFault{fmt.Sprintf("not a %s as %s, expected %s", c.declared, d.layout.String(), d.describe(c)),
+			fixCell + " or the column's format in the schema"}
+	case c.Clip == nil && (at < d.lower || at > d.upper):
+		return 0, &CellFault{"outside the bounds, expected " + d.describe(c),
+			fixCell + ", or give the column clip: [lo, hi] to move such dates to the edge"}
+	}
+	cell := float64(d.resolution.Count(d.lower, at))
+	if exact && d.start(cell) != at {
+		return 0, &CellFault{fmt.Sprintf("not the start of a %s, which the column is counted in", d.resolution),
+			"write the start of one"}
+	}
+	if c.Clip != nil && !exact {
+		cell = min(max(cell, c.Clip[0]), c.Clip[1])
+	}
+	return cell, nil
+}
+
+// start is the first moment of a cell's unit.
+func (d *dateCells) start(cell float64) dates.Moment { return d.resolution.Add(d.lower, int64(cell)) }
+
+func (d *dateCells) write(_ *Column, b []byte, cell float64, _ int) []byte {
+	return d.layout.Append(b, d.start(cell))
+}
+
+func (d *dateCells) describe(c *Column) string {
+	lo, hi := string(d.layout.Append(nil, d.lower)), string(d.layout.Append(nil, d.upper))
+	clipped := ""
+	if c.Clip != nil {
+		lo, hi, clipped = c.CellText(c.Clip[0]), c.CellText(c.Clip[1]), ", clipped"
+	}
+	return fmt.Sprintf("%s %s to %s, by %s%s", c.declared, lo, hi, d.resolution, clipped)
+}
+
+// codeCells are the places of prefixes.
+type codeCells struct {
+	prefixes *codes.Prefixes
+	file     string      // of the list, empty for none
+	list     *codes.List // nil where the list is not beside the schema
+}
+
+func buildCode(c *Column, in *columnFile) *schemaProblem {
+	if len(in.Prefixes) == 0 {
+		return bad("", "a column of codes needs prefixes",
+			"list the public groups that it is learned by under prefixes:, as in [I20, I21, J]")
+	}
+	for i, prefix := range in.Prefixes {
+		if strings.TrimSpace(prefix.text) != prefix.text {
+			return bad(fmt.Sprintf("prefixes[%d]", i), "a prefix has spaces around it", "remove them")
+		}
+	}
+	if in.Codes != "" && (in.Codes != filepath.Base(in.Codes) || !filepath.IsLocal(in.Codes)) {
+		return bad("codes", "codes is not the name of a file beside the schema", "put the list beside the schema")
+	}
+	if wrong := c.setCategories(in.Prefixes, "prefixes", "prefix", in.Names); wrong != nil {
+		return wrong
+	}
+	c.Kind, c.spelled = Categorical, &codeCells{prefixes: codes.NewPrefixes(c.Categories), file: in.Codes}
+	return nil
+}
+
+// readLists reads the lists of codes that lie beside the schema of a path.
+func (s *Schema) readLists(path string) error {
+	for i := range s.Columns {
+		c := &s.Columns[i]
+		d, is := c.spelled.(*codeCells)
+		if !is || d.file == "" || d.list != nil { // columns of a repeat share one
+			continue
+		}
+		file := filepath.Join(filepath.Dir(path), d.file)
+		f, err := os.Open(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var list []string
+		if err == nil {
+			list, err = codes.Read(f)
+			_ = f.Close()
+		}
+		if err != nil {
+			return &InputError{File: file, Column: c.Name, Problem: "cannot use the list of codes",
+				Fix: "correct the file, or remove it to check codes by their prefixes only", Err: WithoutPath(err)}
+		}
+		d.list = codes.NewList(d.prefixes, list)
+		if at := d.list.Empty(); at >= 0 {
+			return &InputError{File: path, Column: c.Name, Problem: fmt.Sprintf("no code of %s has the prefix %q and "+
+				"no longer one", d.file, c.Categories[at]), Fix: "remove the prefix, or complete the list"}
+		}
+	}
+	return nil
+}
+
+// WithoutCodes are the names of the columns whose list of codes is not beside the schema. Their cells are checked by
+// prefix only, and written as prefixes.
+func (s *Schema) WithoutCodes() (names []string) {
+	for i := range s.Columns {
+		if d, is := s.Columns[i].spelled.(*codeCells); is && d.file != "" && d.list == nil {
+			names = append(names, s.Columns[i].Name)
+		}
+	}
+	return names
+}
+
+func (d *codeCells) read(_ *Column, text string, exact bool) (float64, *CellFault) {
+	code := strings.TrimSpace(text)
+	// A prefix is a code too: rows that were written without the list have it.
+	if at, is := d.prefixes.Is(code); is {
+		return float64(at), nil
+	}
+	at, found := d.prefixes.Of(code)
+	switch {
+	case !found:
+		return 0, &CellFault{"the cell is not one of the schema's codes",
+			"correct the code, or add a prefix of it to the schema"}
+	case exact:
+		return 0, &CellFault{"longer than a prefix of the schema, by which the column is learned", "use a prefix"}
+	case d.list != nil && !d.list.Has(code):
+		return 0, &CellFault{"the cell is not in the list of codes " + d.file, "correct the code, or complete the list"}
+	}
+	return float64(at), nil
+}
+
+func (d *codeCells) write(c *Column, b []byte, cell float64, row int) []byte {
+	if d.list == nil || row == noRow {
+		return append(b, c.Categories[int(cell)]...)
+	}
+	return append(b, d.list.At(int(cell), row)...)
+}
+
+func (*codeCells) describe(c *Column) string { return "codes by prefix: " + c.words() }
+
+// identifierCells have no values. They are written as running numbers between two texts, with at least so many digits.
+type identifierCells struct {
+	before, after string
+	digits        int
+}
+
+// maxDigits bounds the digits that a pattern has.
+const maxDigits = 18
+
+func buildIdentifier(c *Column, in *columnFile) *schemaProblem {
+	d := identifierCells{}
+	if in.Pattern != "" {
+		if at := strings.IndexByte(in.Pattern, '#'); at >= 0 {
+			d.before = in.Pattern[:at]
+			d.after = strings.TrimLeft(in.Pattern[at:], "#")
+			d.digits = len(in.Pattern) - len(d.before) - len(d.after)
+		}
+		if d.digits == 0 || d.digits > maxDigits || strings.ContainsAny(d.after, "#") ||
+			strings.ContainsAny(in.Pattern, "\r\n") {
+			return bad("pattern", fmt.Sprintf("a pattern has one row of 1 to %d # for the digits of a running number",
+				maxDigits), "write it as P-######")
+		}
+	}
+	c.Kind, c.spelled = Text, d
+	return nil
+}
+
+func (identifierCells) read(*Column, string, bool) (float64, *CellFault) { return math.NaN(), nil }
+
+func (d identifierCells) write(_ *Column, b []byte, _ float64, row int) []byte {
+	if row == noRow {
+		return b
+	}
+	return fmt.Appendf(b, "%s%0*d%s", d.before, d.digits, row+1, d.after)
+}
+
+func (identifierCells) describe(*Column) string { return "identifier, which is not learned" }
+
+// Prefixes gives prefixes of a public list of codes, at most so many, for a column of kind code; see [codes.Choose].
+func Prefixes(list []string, most int) []string { return codes.Choose(list, most) }

@@ -33,7 +33,7 @@ func Assign(key Key, t *Table, partitions int, unit string) (*Assignment, error)
 	}
 	digests := unitDigests(key, t, unit)
 	if tooFew(digests, partitions) {
-		return nil, fmt.Errorf("assign partitions: %w: %d partitions asked for;"+
+		return nil, fmt.Errorf("assign partitions: %w: each of %d teachers needs one of its own;"+
 			" use fewer teachers at this node or give it more data",
 			ErrTooManyPartitions, partitions)
 	}

@@ -133,7 +133,7 @@ func (c *Column) parseCell(text string, exact bool) (float64, *CellFault) {
 		return c.spelled.read(c, text, exact)
 	}
 	if c.Kind == Categorical {
-		i, ok := c.index[text]
+		i, ok := c.category(text)
 		if !ok {
 			return 0, &CellFault{"the cell is not one of the schema's categories",
 				"correct its spelling (case and spaces count) or add the category to the schema"}
@@ -176,6 +176,9 @@ func (c *Column) expected() string {
 // ParseNumber reads a plain decimal number. The words nan and inf, and the
 // hexadecimal and underscored forms Go knows, are not numbers in a table.
 func ParseNumber(text string) (float64, *CellFault) {
+	if v, ok := shortDecimal(text); ok {
+		return v + 0, nil // + 0 makes -0 the 0 it is equal to
+	}
 	for i := 0; i < len(text); i++ {
 		switch b := text[i]; {
 		case b >= '0' && b <= '9', b == '.', b == '-', b == '+', b == 'e', b == 'E':
@@ -187,7 +190,7 @@ func ParseNumber(text string) (float64, *CellFault) {
 	if err != nil {
 		return 0, notNumber(text)
 	}
-	return v + 0, nil // + 0 makes -0 the 0 it is equal to
+	return v + 0, nil
 }
 
 // missingWord tells words that tables have for a missing value.

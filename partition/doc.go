@@ -37,6 +37,9 @@
 //	doc         a remark
 //	source      where bounds or categories come from: dictionary, built-in, rows; see Source
 //
+// Beside columns a schema may say how CSV files are written ([CSV]), and name columns under ignore that a file
+// may have and nothing reads.
+//
 // A column of role unit may leave out its kind; its cells are then any
 // non-empty text.
 //

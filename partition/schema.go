@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/conclave-dp/conclave/internal/config"
 )
@@ -57,6 +58,8 @@ type Schema struct {
 	Image   *Image // of format idx
 	Files   map[string]File
 	Notes   []string
+	CSV     CSV
+	Ignore  []string // names of columns that a source may have and nothing reads
 	Columns []Column // in the order of the released table, repeated ones written out
 	SHA256  string   // of the file's bytes, in hex
 
@@ -174,6 +177,19 @@ func (s *Schema) UnitColumn() int { return s.unit }
 // ColumnIndex is the index of a column by name, -1 when there is none.
 func (s *Schema) ColumnIndex(name string) int {
 	return slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
+}
+
+// fewNames lists names of columns, of many the first ones.
+func (s *Schema) fewNames() string {
+	const most = 20
+	var names []string
+	for i := range s.Columns[:min(len(s.Columns), most)] {
+		names = append(names, s.Columns[i].Name)
+	}
+	if len(s.Columns) > most {
+		names = append(names, "...")
+	}
+	return strings.Join(names, ", ")
 }
 
 // CheckUnit tells whether `unit` can be the privacy unit of this schema's

@@ -60,7 +60,7 @@ func buildSchema(f *schemaFile) (*Schema, *schemaProblem) {
 		}
 	}
 	for _, check := range []func(*schemaFile) *schemaProblem{s.resolveRoles, s.resolveLabel, s.resolveTask,
-		s.resolveFormat, s.resolveConstraints} {
+		s.resolveFormat, s.resolveCSV, s.resolveConstraints} {
 		if wrong := check(f); wrong != nil {
 			return nil, wrong
 		}
@@ -219,7 +219,7 @@ func (s *Schema) resolveLabel(f *schemaFile) *schemaProblem {
 	s.label = s.ColumnIndex(s.Label)
 	if s.label < 0 {
 		return bad("$.label", fmt.Sprintf("the label %q is not one of the columns", s.Label),
-			"use the name of a column")
+			"use the name of a column: "+s.fewNames())
 	}
 	c := &s.Columns[s.label]
 	if c.Nullable || c.Role != RoleNone || !c.HasCell() {

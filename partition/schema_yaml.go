@@ -29,6 +29,8 @@ type schemaFile struct {
 	Files    map[string]File `yaml:"files"`
 	Notes    []string        `yaml:"notes"`
 	Image    *Image          `yaml:"image"`
+	CSV      *CSV            `yaml:"csv"`
+	Ignore   []scalar        `yaml:"ignore"`
 	Columns  []columnFile    `yaml:"columns"`
 	// Constraints are checked by [Schema.resolveConstraints].
 	Constraints []constraintFile `yaml:"constraints"`

@@ -90,7 +90,13 @@ func (t *Table) Append(cells []float64, unit string) error {
 }
 
 // Grow makes room for so many more rows.
-func (t *Table) Grow(rows int) { t.cells = slices.Grow(t.cells, rows*len(t.schema.Columns)) }
+func (t *Table) Grow(rows int) {
+	if n := rows * len(t.schema.Columns); t.cells == nil {
+		t.cells = make([]float64, 0, n) // which touches no memory, as slices.Grow does
+	} else {
+		t.cells = slices.Grow(t.cells, n)
+	}
+}
 
 // Push adds a row that is known to be good: what reads rows has checked each cell.
 func (t *Table) Push(cells []float64, unit string) {
@@ -101,6 +107,18 @@ func (t *Table) Push(cells []float64, unit string) {
 		t.units = append(t.units, unit)
 	}
 	t.rows++
+}
+
+// Extend adds rows that are known to be good, their cells one row after the other, and units where the schema has
+// a column of role unit.
+func (t *Table) Extend(cells []float64, units []string) {
+	have := len(t.cells)
+	t.cells = append(t.cells, cells...)
+	for i := range t.cells[have:] {
+		t.cells[have+i] += 0 // no -0: equal cells must hash equally
+	}
+	t.units = append(t.units, units...)
+	t.rows += len(cells) / len(t.schema.Columns)
 }
 
 // Subset is a new table of the given rows, in that order.

@@ -70,7 +70,7 @@ func dryRun(path string, o dryRunFlags) error {
 	if err != nil {
 		return err
 	}
-	site, err := node.ReadSite(config, kinds.All())
+	site, err := node.ReadSite(config, kinds.All(), cli.Warn)
 	if err != nil {
 		return err
 	}

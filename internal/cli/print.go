@@ -18,6 +18,9 @@ func PrintJSON(v any) error {
 	return err
 }
 
+// Warn tells the person before the screen what is no error.
+func Warn(sentence string) { fmt.Fprintln(os.Stderr, "warning: "+sentence) }
+
 // Columns aligns lines of cells, which tabs separate, on standard output.
 func Columns() *tabwriter.Writer { return tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0) }
 

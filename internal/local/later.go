@@ -48,7 +48,7 @@ func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*r
 	if err != nil {
 		return nil, err
 	}
-	sites, err := readSites(configs)
+	sites, err := readSites(configs, o.warn)
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Re
 	if _, missing := os.Stat(filepath.Join(state, "etcd")); missing == nil {
 		defer func() { err = resumed(err, o.Out) }()
 	}
-	sites, err := readSites(configs)
+	sites, err := readSites(configs, o.warn)
 	if err != nil {
 		return nil, err
 	}
@@ -360,10 +360,16 @@ func nodeConfigs(spec *runfile.Spec, schema *partition.Schema, state string, hel
 // readSites reads every site's records and checks them, also against those of an
 // interrupted run. It leaves no trace, so that a mistake in the data of any site
 // can be fixed and the run started in the same folder.
-func readSites(configs []node.Config) ([]*node.Site, error) {
+func readSites(configs []node.Config, warn func(string)) ([]*node.Site, error) {
 	var sites []*node.Site
+	told := map[string]bool{} // sites may share a file
 	for _, c := range configs {
-		s, err := node.ReadSite(c, kinds.All())
+		s, err := node.ReadSite(c, kinds.All(), func(odd string) {
+			if !told[odd] {
+				told[odd] = true
+				warn(odd)
+			}
+		})
 		if err != nil {
 			return nil, fmt.Errorf("site %s: %w", c.Site, err)
 		}

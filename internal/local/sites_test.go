@@ -185,7 +185,7 @@ func TestSitesShareAFileOfImages(t *testing.T) {
 	if configs[0].Teachers != 11 || configs[1].Teachers != 3 || configs[1].Share != [2]float64{0.75, 1} {
 		t.Errorf("nodes %+v", configs)
 	}
-	sites, err := readSites(configs)
+	sites, err := readSites(configs, func(string) {})
 	if err != nil || len(sites) != 2 {
 		t.Errorf("%d sites, %v", len(sites), err)
 	}

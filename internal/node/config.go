@@ -187,8 +187,8 @@ const maxTime = 24 * time.Hour
 const maxDrain = 10 * time.Minute
 
 // readOptions says which rows of the file belong to the node.
-func (c Config) readOptions() tabular.Options {
-	return tabular.Options{Site: c.Site, From: c.Share[0], To: c.Share[1]}
+func (c Config) readOptions(warn func(string)) tabular.Options {
+	return tabular.Options{Site: c.Site, From: c.Share[0], To: c.Share[1], Warn: warn}
 }
 
 // checkSource reports what is wrong with where the rows come from.
@@ -212,10 +212,11 @@ func (c Config) source() string {
 	return c.Data
 }
 
-// ReadTable reads the node's rows from its file, or from its database.
-func (c Config) ReadTable(schema *partition.Schema) (*partition.Table, error) {
+// ReadTable reads the node's rows from its file, or from its database. warn is told what is odd and no error; it may
+// be nil.
+func (c Config) ReadTable(schema *partition.Schema, warn func(string)) (*partition.Table, error) {
 	if c.SQL.Set() {
-		return postgres.Read(context.Background(), schema, c.SQL, c.readOptions()) // ends by sql.timeout
+		return postgres.Read(context.Background(), schema, c.SQL, c.readOptions(warn)) // ends by sql.timeout
 	}
-	return tabular.Read(schema, c.Data, c.readOptions())
+	return tabular.Read(schema, c.Data, c.readOptions(warn))
 }

@@ -54,7 +54,7 @@ func New(cfg Config, kinds question.Registry, log *zap.Logger) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	site, err := ReadSite(cfg, kinds)
+	site, err := ReadSite(cfg, kinds, func(odd string) { log.Warn("about the data", zap.String("warning", odd)) })
 	if err != nil {
 		return nil, err
 	}

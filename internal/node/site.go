@@ -30,8 +30,8 @@ type Site struct {
 }
 
 // ReadSite reads the schema and the records that the configuration names and
-// checks them like [NewSite].
-func ReadSite(cfg Config, kinds question.Registry) (*Site, error) {
+// checks them like [NewSite]. warn is told what is odd about the source and no error; it may be nil.
+func ReadSite(cfg Config, kinds question.Registry, warn func(string)) (*Site, error) {
 	if err := cfg.validateSite(); err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func ReadSite(cfg Config, kinds question.Registry) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, err := cfg.ReadTable(schema)
+	table, err := cfg.ReadTable(schema, warn)
 	if err != nil {
 		return nil, err
 	}

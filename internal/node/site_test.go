@@ -134,18 +134,18 @@ func TestReadSiteReadsTheFilesOfTheConfiguration(t *testing.T) {
 	part := c
 	part.State, part.Share = filepath.Join(dir, "part"), [2]float64{0, 0.5}
 	testkit.Must(t, os.WriteFile(c.Data, []byte(rows+strings.Repeat("0.5,0,p,no\n0.125,1,q,yes\n", 20)), 0o600))
-	first := testkit.Value(ReadSite(part, kinds.All())).table.Len()
+	first := testkit.Value(ReadSite(part, kinds.All(), nil)).table.Len()
 	part.Share = [2]float64{0.5, 1}
-	if second := testkit.Value(ReadSite(part, kinds.All())).table.Len(); first+second != 43 || first*second == 0 {
+	if second := testkit.Value(ReadSite(part, kinds.All(), nil)).table.Len(); first+second != 43 || first*second == 0 {
 		t.Errorf("halves of 43 records have %d and %d", first, second)
 	}
 	testkit.Must(t, os.WriteFile(c.Data, []byte(rows+"7,0,r,yes\n"), 0o600))
 	var input *partition.InputError
-	if _, err := ReadSite(c, kinds.All()); !errors.As(err, &input) || input.Row != 4 || input.Column != "x" {
+	if _, err := ReadSite(c, kinds.All(), nil); !errors.As(err, &input) || input.Row != 4 || input.Column != "x" {
 		t.Errorf("a number out of range: error %v, want one that names row 4, column x", err)
 	}
 	c.Schema = filepath.Join(dir, "none.yaml")
-	if _, err := ReadSite(c, kinds.All()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := ReadSite(c, kinds.All(), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no schema: error %v", err)
 	}
 }

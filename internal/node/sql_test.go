@@ -53,7 +53,7 @@ func TestANodeMovesToADatabase(t *testing.T) {
 	testkit.Must(t, os.WriteFile(c.Schema, []byte(questiontest.SmallSchema), 0o600))
 	testkit.Must(t, os.WriteFile(c.Data, csv.Bytes(), 0o600))
 	server.CopyCSV(t, "records", &csv)
-	site, err := ReadSite(c, kinds.All())
+	site, err := ReadSite(c, kinds.All(), nil)
 	testkit.Must(t, err)
 	n, err := site.Node(c.Aggregator, zap.NewNop())
 	testkit.Must(t, err)
@@ -62,18 +62,18 @@ func TestANodeMovesToADatabase(t *testing.T) {
 	moved := c
 	moved.Data, moved.SQL.DSNEnv, moved.SQL.Query = "", "TEACHER_TEST_DSN", "select y, c, b, x from records"
 	t.Setenv("TEACHER_TEST_DSN", server.DSN)
-	again, err := ReadSite(moved, kinds.All())
+	again, err := ReadSite(moved, kinds.All(), nil)
 	testkit.Must(t, err)
 	if again.manifest.Fingerprint != n.manifest.Fingerprint {
 		t.Error("another manifest")
 	}
 	moved.SQL.Query += " where x > 0.5"
-	if _, err := ReadSite(moved, kinds.All()); err == nil || !strings.Contains(err.Error(), "its data differs") {
+	if _, err := ReadSite(moved, kinds.All(), nil); err == nil || !strings.Contains(err.Error(), "its data differs") {
 		t.Errorf("other rows: error %v", err)
 	}
 	moved.SQL.Query, moved.Teachers = "select * from records limit 3", 8
 	moved.State = filepath.Join(t.TempDir(), "state")
-	if _, err := ReadSite(moved, kinds.All()); err == nil || !strings.HasPrefix(err.Error(), "sql: ") {
+	if _, err := ReadSite(moved, kinds.All(), nil); err == nil || !strings.HasPrefix(err.Error(), "sql: ") {
 		t.Errorf("fewer rows than teachers: error %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -143,7 +144,7 @@ func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
 		results.Record{Run: j.Spec.Path, Dataset: o.Dataset, Name: j.Spec.Name}); err != nil {
 		return nil, err
 	}
-	for _, sentence := range append(j.Spec.Warnings(j.Schema), o.Notes...) {
+	for _, sentence := range slices.Concat(j.real.Warnings, j.Spec.Warnings(j.Schema), o.Notes) {
 		o.Warn(sentence)
 	}
 	opened, err := o.Client.OpenRun(ctx, RunSpec(j.Plan, j.Spec, j.Schema, o.Dataset, o.Coin))

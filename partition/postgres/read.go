@@ -134,7 +134,7 @@ func read(ctx context.Context, conn *pgconn.PgConn, s *partition.Schema, c Confi
 		}
 	}
 	if _, err := rows.Close(); err != nil {
-		return nil, queryError("read the rows", err)
+		return nil, builder.Broken(queryError("read the rows", err))
 	}
 	return builder.Table()
 }

@@ -3,7 +3,8 @@
 //
 // [Builder] makes a table of rows from any source, whose cells are texts as CSV has
 // them, under the same rules. So the same rows give the same table whatever they were
-// read from. Digests are of parsed values, not of texts.
+// read from. Digests are of parsed values, not of texts. What is wrong with cells and rows
+// is counted and told at once, see [Violations].
 package tabular
 
 import (
@@ -20,25 +21,17 @@ const maxTableBytes = 4 << 30
 
 // Builder makes a table of rows from any source. Every source gives a cell as the
 // text that CSV has, so that the rules of cells are the same for all of them, and the
-// tables of the same rows are equal. Its errors are *InputError and hold no cell.
+// tables of the same rows are equal. Its errors are *InputError and *Violations, and hold no cell.
 type Builder struct {
-	schema  *partition.Schema
-	name    string
-	source  Source
+	layout
 	options Options
 	table   *partition.Table
-	target  []int     // source column -> schema column, toNowhere or toWeights
 	weights []float64 // nil where the source has none
-	cells   []float64
-	unit    string
-	row     int // that is being added, from 1
-	most    int // rows, 0 for any number
+	wrong   tally
+	row     int   // that was added last, from 1
+	most    int   // rows, 0 for any number
+	one     *part // of Add
 }
-
-const (
-	toNowhere = -1 // of an ignored unit column, and of identifiers
-	toWeights = -2
-)
 
 // NewBuilder begins a table of a source with these columns: each of the schema's, in
 // any order, and those that the options allow beside them. name is for errors. A
@@ -57,35 +50,53 @@ func NewBuilder(s *partition.Schema, name string, from Source, columns []SourceC
 
 func newBuilder(s *partition.Schema, name string, from Source, columns []SourceColumn, o Options) (*Builder,
 	*partition.InputError) {
-	b := &Builder{schema: s, name: name, source: from, options: o, table: partition.NewTable(s),
-		cells: make([]float64, len(s.Columns))}
+	b := &Builder{options: o, table: partition.NewTable(s), wrong: tally{},
+		layout: layout{schema: s, name: name, source: from, empty: make([]float64, len(s.Columns))}}
 	for i := range s.Columns {
 		if !s.Columns[i].HasCell() {
-			b.cells[i] = math.NaN()
+			b.empty[i] = math.NaN()
 		}
 	}
 	if bad := b.match(columns); bad != nil {
 		return nil, bad
 	}
+	b.one = b.newPart()
 	return b, nil
 }
 
 // Add adds a row of texts as CSV has them, one for each of the source's columns; an
-// empty one is an empty cell.
+// empty one is an empty cell. It fails where no more rows can be added; what is wrong with cells and rows is the error
+// of Table.
 func (b *Builder) Add(texts []string) error {
 	if len(texts) != len(b.target) {
 		return fmt.Errorf("add a row: %d cells for %d columns", len(texts), len(b.target))
 	}
-	if bad, _ := b.add(texts); bad != nil {
-		return bad
+	if b.most > 0 && b.row >= b.most {
+		return b.Broken(&partition.InputError{File: b.name, Row: b.row + 1,
+			Problem: fmt.Sprintf("a table of more than %d rows", b.most),
+			Fix:     "divide it among several nodes, or choose fewer rows"})
 	}
+	b.one.add(texts, func(int) int { return 0 })
+	b.take(b.one, 0)
 	return nil
 }
 
-// Table ends the table: the rows of the site and share that the options ask for.
+// Broken is the error of a source that cannot be read on for the given reason: that, with what was wrong before.
+func (b *Builder) Broken(why error) error {
+	if len(b.wrong) == 0 {
+		return why
+	}
+	return &Violations{File: b.name, Rows: b.row, Found: b.wrong.list(), Ended: why}
+}
+
+// Table ends the table: the rows of the site and share that the options ask for. Where cells or rows are not as the
+// schema has them the error is *Violations.
 func (b *Builder) Table() (*partition.Table, error) {
 	if b.row == 0 {
 		return nil, b.fail("", b.source.empty, b.source.fixEmpty)
+	}
+	if len(b.wrong) > 0 {
+		return nil, &Violations{File: b.name, Rows: b.row, Found: b.wrong.list()}
 	}
 	t := b.table
 	if b.weights != nil {
@@ -103,55 +114,5 @@ func (b *Builder) Table() (*partition.Table, error) {
 }
 
 func (b *Builder) fail(column, problem, fix string) *partition.InputError {
-	return &partition.InputError{File: b.name, Row: b.row, Column: column, Problem: problem, Fix: fix}
-}
-
-// add is Add that tells in which of the source's columns the fault is.
-func (b *Builder) add(texts []string) (bad *partition.InputError, at int) {
-	b.row++
-	b.unit = ""
-	if b.most > 0 && b.row > b.most {
-		return b.fail("", fmt.Sprintf("a table of more than %d rows", b.most),
-			"divide it among several nodes, or choose fewer rows"), 0
-	}
-	for i, text := range texts {
-		if fault := b.set(i, text); fault != nil {
-			return b.fail(b.columnName(i), fault.Problem, fault.Fix), i
-		}
-	}
-	if fault := b.schema.Settle(b.cells); fault != nil {
-		return b.fail("", fault.Problem, fault.Fix), 0
-	}
-	b.table.Push(b.cells, b.unit)
-	return nil, 0
-}
-
-func (b *Builder) set(i int, text string) (fault *partition.CellFault) {
-	columns := b.schema.Columns
-	switch at := b.target[i]; {
-	case at == toNowhere:
-	case at == toWeights:
-		v, fault := partition.ParseNumber(text)
-		if fault != nil {
-			fault.Fix = "give every row a finite number in this column" // the schema does not know it
-		}
-		b.weights = append(b.weights, v)
-		return fault
-	case at == b.schema.UnitColumn():
-		b.unit, fault = columns[at].ParseUnit(text)
-	default:
-		b.cells[at], fault = columns[at].ParseCell(text)
-	}
-	return fault
-}
-
-func (b *Builder) columnName(i int) string {
-	switch at := b.target[i]; {
-	case at == toNowhere:
-		return b.schema.Columns[b.schema.UnitColumn()].Name
-	case at == toWeights:
-		return partition.WeightColumn
-	default:
-		return b.schema.Columns[at].Name
-	}
+	return &partition.InputError{File: b.name, Column: column, Problem: problem, Fix: fix}
 }

@@ -1,42 +1,22 @@
 package tabular
 
 import (
+	"bufio"
 	"compress/flate"
 	"compress/gzip"
-	"encoding/csv"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"slices"
+	"runtime"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Options choose the rows of a file. The zero value takes them all.
-type Options struct {
-	// Site keeps only the rows whose column of role site says so. It has no
-	// effect when the schema has no such column.
-	Site string
-	// From and To are a share of [0,1): a hash of each privacy unit (the unit
-	// column's text where the schema has one, else the record) under a key
-	// that everybody knows decides whether it is in. Shares that do not
-	// overlap have no unit in common, and shares that cover [0,1) cover the
-	// file. 0, 0 means all.
-	From, To float64
-	// Weights takes a column WeightColumn beside the schema's for the weights of
-	// synthetic rows; see Table.Weights. Where the schema has a column of that
-	// name it is data, and this has no effect.
-	Weights bool
-	// IgnoreUnit reads the unit column as empty and lets the file lack it and columns of identifiers, for
-	// generated tables, whose rows belong to nobody.
-	IgnoreUnit bool
-}
-
-// ReadCSV reads a CSV file, gzipped or not (told by its content). The header
+// ReadCSV reads a CSV file, gzipped or not (told by its content), in UTF-8, UTF-16 or what the schema says. The header
 // must have every column of the schema, in any order; of images that is each
-// pixel and the label. Errors are *InputError.
+// pixel and the label. Errors are *InputError and *Violations.
 func ReadCSV(s *partition.Schema, path string, o Options) (*partition.Table, error) {
 	f, err := open(path)
 	if err != nil {
@@ -61,26 +41,21 @@ func DecodeCSV(s *partition.Schema, r io.Reader, name string, o Options) (*parti
 	if err != nil {
 		return nil, err
 	}
-	for {
-		record, err := d.csv.Read()
-		if errors.Is(err, io.EOF) {
-			return d.rows.Table()
-		}
-		if err != nil {
-			d.rows.row++
-			return nil, d.readError(err)
-		}
-		if bad, at := d.rows.add(record); bad != nil {
-			bad.Line, _ = d.csv.FieldPos(at)
-			return nil, bad
-		}
+	if err := d.rows(); err != nil {
+		return nil, d.table.Broken(err)
 	}
+	return d.table.Table()
 }
 
+// csvDecoder reads the rows of a CSV file.
 type csvDecoder struct {
-	name string
-	csv  *csv.Reader
-	rows *Builder
+	name      string
+	delimiter byte
+	chunks    *chunks
+	first     string // the rest of the chunk that has the header
+	size      int64  // of the file in bytes, 0 where it is not known
+	lines     int    // before the rows that the table does not have yet
+	table     *Builder
 }
 
 // newCSVDecoder begins a file: the header is read.
@@ -88,74 +63,165 @@ func newCSVDecoder(s *partition.Schema, r io.Reader, name string, o Options) (*c
 	if err := o.check(s); err != nil {
 		return nil, &partition.InputError{File: name, Problem: err.Error()}
 	}
-	plain, err := partition.OpenPlain(r, name)
+	plain, err := openText(s, r, name)
 	if err != nil {
 		return nil, err
 	}
-	if start, _ := plain.Peek(4); len(start) == 4 && start[0] == 0 && start[1] == 0 && start[2] == 8 {
-		return nil, &partition.InputError{File: name, Problem: "an idx file of images or labels where rows of" +
-			" text were expected", Fix: "use the schema of these images, or name a CSV file"}
+	if buffered, ok := plain.(*bufio.Reader); ok {
+		if start, _ := buffered.Peek(4); len(start) == 4 && start[0] == 0 && start[1] == 0 && start[2] == 8 {
+			return nil, &partition.InputError{File: name, Problem: "an idx file of images or labels where rows of" +
+				" text were expected", Fix: "use the schema of these images, or name a CSV file"}
+		}
 	}
-	d := &csvDecoder{name: name, csv: csv.NewReader(plain)}
-	d.csv.ReuseRecord = true
-	header, err := d.csv.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, &partition.InputError{File: name, Problem: "the file is empty",
-			Fix: "it needs a header line with the schema's column names, and rows"}
+	d := &csvDecoder{name: name, chunks: newChunks(plain)}
+	if f, ok := r.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			d.size = info.Size()
+		}
 	}
-	if err != nil {
-		return nil, d.readError(err)
-	}
-	var bad *partition.InputError
-	if d.rows, bad = newBuilder(s, name, FromCSV, namedColumns(header), o); bad != nil {
-		bad.Line = 1
-		return nil, bad
-	}
-	return d, nil
+	return d, d.header(s, o)
 }
 
-// check refuses options that cannot be meant.
-func (o *Options) check(s *partition.Schema) error {
-	if o.From != 0 || o.To != 0 {
-		if !(o.From >= 0 && o.From < o.To && o.To <= 1) { // false for NaN, too
-			return errors.New("a share must lie in [0,1] and not be empty; correct the share")
+// header reads the first line that is not empty, and tells the delimiter by it.
+func (d *csvDecoder) header(s *partition.Schema, o Options) error {
+	text := ""
+	for strings.Trim(text, "\r\n") == "" {
+		d.lines += strings.Count(text, "\n")
+		var err error
+		if text, err = d.chunks.next(); errors.Is(err, io.EOF) {
+			return &partition.InputError{File: d.name, Problem: "the file is empty",
+				Fix: "it needs a header line with the schema's column names, and rows"}
+		} else if err != nil {
+			return d.endError(err, 0)
 		}
 	}
-	if o.Site != "" && s.SiteColumn() >= 0 {
-		c := &s.Columns[s.SiteColumn()]
-		if !slices.Contains(c.Categories, o.Site) {
-			return fmt.Errorf("site %q is not a category of column %q; use one of: %s",
-				o.Site, c.Name, strings.Join(c.Categories, ", "))
-		}
+	h, bad := readHeader(s, text)
+	if bad != nil {
+		bad.File, bad.Line = d.name, d.lines+bad.Line
+		return bad
 	}
+	line := d.lines + h.line
+	d.delimiter, d.first = h.delimiter, text[h.end:]
+	d.lines += strings.Count(text[:h.end], "\n")
+	if d.table, bad = newBuilder(s, d.name, FromCSV, namedColumns(h.names), o); bad != nil {
+		bad.Line = line
+		return bad
+	}
+	d.table.comma = s.CSV.Decimal == "," || s.CSV.Decimal == "" && h.delimiter != ','
 	return nil
 }
 
-// readError words what the CSV and gzip readers found. Their own messages hold
-// no cell, but they say nothing of the fix.
-func (d *csvDecoder) readError(err error) *partition.InputError {
-	e := &partition.InputError{File: d.name}
-	if d.rows != nil {
-		e.Row = d.rows.row
+// rows reads the chunks at once, on as many cores as there are, and adds their rows in order.
+func (d *csvDecoder) rows() error {
+	var begun []*csvChunk // in order
+	defer func() {
+		for _, c := range begun {
+			<-c.done
+		}
+	}()
+	var free []*part
+	finish := func() *partition.InputError {
+		c := begun[0]
+		begun = begun[1:]
+		<-c.done
+		bad := c.bad
+		if bad != nil {
+			bad.File, bad.Line = d.name, d.lines+bad.Line
+			if bad.Row > 0 {
+				bad.Row += d.table.row
+			}
+		}
+		if len(d.table.wrong) == 0 && d.table.row == 0 && len(c.text) > 0 {
+			// As many rows as the rest would have at this length; a zipped file is larger, and the table grows then.
+			d.table.table.Grow(int(float64(c.rows.rows) * (1.02*float64(d.size)/float64(len(c.text)) + 1)))
+		}
+		d.table.take(c.rows, d.lines)
+		d.lines += strings.Count(c.text, "\n")
+		free = append(free, c.rows)
+		return bad
 	}
-	var parse *csv.ParseError
-	var corrupt flate.CorruptInputError
-	if errors.As(err, &parse) {
-		e.Line = parse.StartLine
+	for text, err := d.first, error(nil); ; text, err = d.chunks.next() {
+		if err != nil {
+			for len(begun) > 0 {
+				if bad := finish(); bad != nil {
+					return bad
+				}
+			}
+			return d.endError(err, d.table.row+1)
+		}
+		c := &csvChunk{text: text, delimiter: d.delimiter, done: make(chan struct{})}
+		if n := len(free); n > 0 {
+			c.rows, free = free[n-1], free[:n-1]
+		} else {
+			c.rows = d.table.newPart()
+		}
+		go c.read()
+		if begun = append(begun, c); len(begun) > runtime.GOMAXPROCS(0) {
+			if bad := finish(); bad != nil {
+				return bad
+			}
+		}
 	}
+}
+
+// csvChunk is a piece of a file that is read by a goroutine of its own.
+type csvChunk struct {
+	text      string
+	delimiter byte
+	rows      *part
+	bad       *partition.InputError // why its end was not read, by its own lines and rows
+	done      chan struct{}         // closed when it is read
+}
+
+func (c *csvChunk) read() {
+	defer close(c.done)
+	text := c.text
+	if !utf8.ValidString(text) {
+		c.bad = notUTF8(text)
+		text = text[:lastRecordEnd([]byte(text[:invalidAt(text)]))]
+	}
+	r := newRecords(text, c.delimiter)
+	for {
+		fields, more, ok := r.next()
+		switch {
+		case !ok:
+			c.bad = brokenQuotes(r.lineOf(0))
+			c.bad.Row = c.rows.rows + 1
+			return
+		case !more:
+			return
+		case len(fields) != len(c.rows.target):
+			c.rows.short(func() int { return r.lineOf(0) })
+		default:
+			c.rows.add(fields, r.lineOf)
+		}
+	}
+}
+
+// endError is what ended a file before the given row, nil for its end.
+func (d *csvDecoder) endError(err error, row int) error {
+	var bad *partition.InputError
 	switch {
-	case errors.Is(err, csv.ErrFieldCount):
-		e.Problem = fmt.Sprintf("the row has not the %d cells of the header", len(d.rows.target))
-		e.Fix = "complete or quote the row's cells"
-	case parse != nil:
-		e.Problem = "broken quotes"
-		e.Fix = `put a cell with quotes, commas or line breaks in "..." and double the quotes in it`
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader),
-		errors.As(err, &corrupt):
-		e.Problem, e.Fix, e.Err = "broken gzip data", partition.FixGzip, err
+	case errors.Is(err, io.EOF):
+		return nil
+	case errors.Is(err, errLongRecord):
+		bad = brokenQuotes(d.lines + 1)
+		bad.File, bad.Err = d.name, err
 	default:
-		e.Problem, e.Err = "cannot read the table", partition.WithoutPath(err)
-		e.Fix = "check that it is a file that can be read"
+		bad = readError(d.name, err)
+	}
+	bad.Row = row
+	return bad
+}
+
+// readError words what reading a file fails with.
+func readError(name string, err error) *partition.InputError {
+	e := &partition.InputError{File: name, Problem: "cannot read the table",
+		Fix: "check that it is a file that can be read", Err: partition.WithoutPath(err)}
+	var corrupt flate.CorruptInputError
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) ||
+		errors.As(err, &corrupt) {
+		e.Problem, e.Fix = "broken gzip data", partition.FixGzip
 	}
 	return e
 }

@@ -2,78 +2,96 @@ package tabular
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// match finds the schema's columns among the source's.
+// match finds the schema's columns among the source's, and those that nothing reads.
 func (b *Builder) match(header []SourceColumn) *partition.InputError {
-	names := make(map[string]int, len(b.schema.Columns)+1)
-	if b.options.Weights {
-		names[partition.WeightColumn] = toWeights // but where the schema has that column
+	names := namesOf(b.schema, b.options.Weights)
+	m := names.match(header)
+	switch {
+	case len(m.twice) == 1:
+		return b.fail(m.twice[0], "the column is in the "+b.source.place+" twice", "remove or rename one")
+	case len(m.twice) > 1:
+		return b.fail("", "columns are in the "+b.source.place+" twice: "+quoted(m.twice),
+			"remove or rename one of each")
+	case len(m.alike) > 0:
+		return b.fail("", "it is not clear which columns of the schema these are: "+quoted(m.alike),
+			"name one of them exactly as the schema does")
+	case m.known == 0 && b.source.sure:
+		return b.fail("", "there is none of the schema's columns", "name the columns as the schema does")
+	case m.known == 0:
+		// The first line may be a record: say nothing of what it holds.
+		return b.fail("", "the first line has none of the schema's column names", "start the file with a header line")
 	}
-	for i := range b.schema.Columns {
-		names[b.schema.Columns[i].Name] = i
-	}
-	b.target = make([]int, len(header))
-	taken := make(map[int]bool) // targets
-	unknown := -1
-	known := 0
-	for i := range header {
-		name := header[i].Name
-		at, ok := names[name]
-		if !ok {
-			if unknown < 0 {
-				unknown = i
-			}
-			continue
-		}
-		if taken[at] {
-			return b.fail(name, "the column is in the "+b.source.place+" twice", "remove or rename one")
-		}
-		taken[at] = true
-		known++
-		b.target[i] = at
+	b.target = m.target
+	for i, at := range b.target {
 		if at >= 0 && !b.schema.Columns[at].HasCell() && (at != b.schema.UnitColumn() || b.options.IgnoreUnit) {
 			b.target[i] = toNowhere
 		}
 	}
-	if known == 0 && b.source.sure {
-		return b.fail("", "there is none of the schema's columns", "name the columns as the schema does")
-	}
-	if known == 0 {
-		// The first line may be a record: say nothing of what it holds.
-		return b.fail("", "the first line has none of the schema's column names", "start the file with a header line")
-	}
-	if unknown >= 0 {
-		return b.unknownColumn(header, unknown, known)
-	}
+	var missing []string
 	for i := range b.schema.Columns {
-		if !taken[i] && !b.nobody(i) {
-			return b.fail(b.schema.Columns[i].Name, "the column is missing from the "+b.source.place,
-				"add it to the "+b.source.thing+" or remove it from the schema")
+		// Rows of a generated table belong to nobody: it may lack units and identifiers.
+		if !m.found[i] && (b.schema.Columns[i].HasCell() || !b.options.IgnoreUnit) {
+			missing = append(missing, b.schema.Columns[i].Name)
 		}
+	}
+	if len(m.unknown) > 0 || len(missing) > 0 {
+		// A line that is a record has few of the schema's names, and its cells are values.
+		sure := b.source.sure || 2*m.known >= len(header) || m.known > 1 && 2*m.known >= len(b.schema.Columns)
+		return b.misfit(header, missing, m.unknown, sure)
+	}
+	if len(m.similar) > 0 && b.options.Warn != nil {
+		b.options.Warn(fmt.Sprintf("%s: %s found by a similar name: %s", b.name, columnsAre(len(m.similar)),
+			strings.Join(m.similar, ", ")))
 	}
 	return b.checkKinds(header)
 }
 
-// nobody tells whether a column may be missing from a generated table, whose rows belong to nobody: one of units or of
-// identifiers.
-func (b *Builder) nobody(column int) bool {
-	return b.options.IgnoreUnit && !b.schema.Columns[column].HasCell()
+// misfit names the columns that are missing and those that are unknown; of the latter only the numbers where it is not
+// sure that the line is a header.
+func (b *Builder) misfit(header []SourceColumn, missing []string, unknown []int, sure bool) *partition.InputError {
+	if len(unknown) == 1 && len(missing) == 0 {
+		return b.unknownColumn(header, unknown[0], sure)
+	}
+	if len(unknown) == 0 && len(missing) == 1 {
+		return b.fail(missing[0], "the column is missing from the "+b.source.place,
+			"add it to the "+b.source.thing+" or remove it from the schema")
+	}
+	var problems, fixes []string
+	if n := len(missing); n > 0 {
+		problems = append(problems, fmt.Sprintf("%s missing from the %s: %s", columnsAre(n),
+			b.source.place, quoted(missing)))
+		fixes = append(fixes, "add what is missing to the "+b.source.thing+" or remove it from the schema")
+	}
+	if n := len(unknown); n > 0 {
+		which := make([]string, n)
+		for i, at := range unknown {
+			if which[i] = strconv.Quote(header[at].Name); !sure || strings.TrimSpace(header[at].Name) == "" {
+				which[i] = "column " + strconv.Itoa(at+1)
+			}
+		}
+		problems = append(problems, fmt.Sprintf("%s not in the schema: %s", columnsAre(n),
+			few(which)))
+		fixes = append(fixes, "add what the schema does not know to its columns, or to ignore: if it is to stay unread")
+	}
+	return b.fail("", strings.Join(problems, ", and "), strings.Join(fixes, "; "))
 }
 
-// unknownColumn names the column only if the line is surely a header: most of
-// its cells are the schema's names. Otherwise the cell could be a value.
-func (b *Builder) unknownColumn(header []SourceColumn, at, known int) *partition.InputError {
+// unknownColumn is the error of the only column that does not belong.
+func (b *Builder) unknownColumn(header []SourceColumn, at int, sure bool) *partition.InputError {
 	e := b.fail("", fmt.Sprintf("column %d of the %s is not in the schema", at+1, b.source.place),
-		"remove it from the "+b.source.thing+" or add it to the schema")
+		"remove it from the "+b.source.thing+", or add it to the schema's columns or to its ignore:")
 	switch {
-	case 2*known < len(header) && !b.source.sure:
+	case !sure:
 	case strings.TrimSpace(header[at].Name) == "":
-		e.Problem, e.Fix = fmt.Sprintf("column %d of the %s has no name",
-			at+1, b.source.place), "give it its name in the schema, or remove the column (a comma too many makes one)"
+		e.Problem, e.Fix = fmt.Sprintf("column %d of the %s has no name", at+1, b.source.place),
+			"give it its name in the schema, or remove the column (a delimiter too many makes one)"
 	case header[at].Name == partition.WeightColumn:
 		e.Column, e.Problem = partition.WeightColumn, "the schema has no such column,"+
 			" but synthetic rows have their importance weights in one; here rows without weights were expected"
@@ -82,4 +100,29 @@ func (b *Builder) unknownColumn(header []SourceColumn, at, known int) *partition
 		e.Column, e.Problem = header[at].Name, "the column is not in the schema"
 	}
 	return e
+}
+
+func columnsAre(n int) string {
+	if n == 1 {
+		return "1 column is"
+	}
+	return text.Several(n, "column") + " are"
+}
+
+// quoted lists names in quotes, of many the first ones.
+func quoted(names []string) string {
+	in := make([]string, len(names))
+	for i, name := range names {
+		in[i] = strconv.Quote(name)
+	}
+	return few(in)
+}
+
+// few lists words, of many the first ones.
+func few(words []string) string {
+	const most = 20
+	if n := len(words); n > most {
+		return strings.Join(words[:most], ", ") + fmt.Sprintf(" and %d more", n-most)
+	}
+	return strings.Join(words, ", ")
 }

@@ -53,7 +53,7 @@ func DecodeParquet(s *partition.Schema, r io.ReaderAt, size int64, name string, 
 	}
 	for cells, err := range file.Rows(func(column int) bool { return b.target[column] != toNowhere }) {
 		if err != nil {
-			return nil, parquetError(name, err)
+			return nil, b.Broken(parquetError(name, err))
 		}
 		if err := b.Add(cells); err != nil {
 			return nil, err

@@ -156,7 +156,7 @@ func TestReadRefuses(t *testing.T) {
 		alone:                                   "t10k-labels-idx1-ubyte.gz: cannot read the labels",
 		nameless:                                `no "images" in the file's name`,
 		filepath.Join(t.TempDir(), "no-images"): "no-images: cannot read the images",
-		short:                                   `column "p_1": the column is missing`,
+		short:                                   `5 columns are missing from the header: "p_1", "p_2"`,
 		imageFolder(t, &idx.Images{Shape: partition.Image{Height: 2, Width: 3, Channels: 1}},
 			"images"): "no image in it",
 	} {

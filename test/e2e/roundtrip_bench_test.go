@@ -170,7 +170,7 @@ func loopback(b *testing.B, dir string, d aggregator.DatasetConfig, o aggregator
 	for _, t := range sites {
 		t.Dataset, t.State, t.TLS = dataset, filepath.Join(dir, "node-"+t.Site),
 			certs.IssuedFiles(built.certs, certs.RoleNode, t.Site)
-		site, err := node.ReadSite(t, kinds.All())
+		site, err := node.ReadSite(t, kinds.All(), nil)
 		check(b, err)
 		n, err := site.Node(server.Addr().String(), log)
 		check(b, err)

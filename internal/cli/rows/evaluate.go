@@ -91,15 +91,15 @@ func (e *evaluateFlags) measure(ctx context.Context, schema *partition.Schema) (
 		return e.measureImages(ctx, schema)
 	}
 	in := evaluate.Input{Models: e.models}
-	synthetic := tabular.Options{IgnoreUnit: true, Weights: true}
+	real, synthetic := tabular.Options{Warn: cli.Warn}, tabular.Options{IgnoreUnit: true, Weights: true, Warn: cli.Warn}
 	for _, file := range []struct {
 		path    string
 		into    **partition.Table
 		options tabular.Options
 	}{
-		{e.real, &in.Test, tabular.Options{}},
+		{e.real, &in.Test, real},
 		{e.synthetic, &in.Synthetic, synthetic},
-		{e.train, &in.Train, tabular.Options{}},
+		{e.train, &in.Train, real},
 		{e.coin, &in.CoinFlips, synthetic},
 	} {
 		if file.path == "" {

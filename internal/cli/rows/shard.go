@@ -56,13 +56,13 @@ func shard(ctx context.Context, o shardFlags) error {
 	if err != nil {
 		return err
 	}
-	table, err := tabular.Read(schema, o.data, tabular.Options{})
+	table, err := tabular.Read(schema, o.data, tabular.Options{Warn: cli.Warn})
 	if err != nil {
 		return err
 	}
 	shards, err := table.Shards(o.shards)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", o.data, err)
 	}
 	if err := os.MkdirAll(o.out, 0o700); err != nil {
 		return fmt.Errorf("create the folder of shards: %w", err)

@@ -112,19 +112,16 @@ func (r *runFlags) train(ctx context.Context, path string) error {
 		return err
 	}
 	return r.execute(func(log *zap.Logger, watch func(run.Status)) (*results.Result, error) {
-		o := local.Options{Out: r.out, Coin: *r.votes == "coin", Log: log, Watch: watch, Warn: warn,
+		o := local.Options{Out: r.out, Coin: *r.votes == "coin", Log: log, Watch: watch, Warn: cli.Warn,
 			HoldOut: true}
 		if !r.unregistered {
 			if o.Register, err = local.RegisterDir(); err != nil {
-				warn(err.Error())
+				cli.Warn(err.Error())
 			}
 		}
 		return local.Run(ctx, spec, o)
 	})
 }
-
-// warn tells the person before the screen, before anything is spent.
-func warn(sentence string) { fmt.Fprintln(os.Stderr, "warning: "+sentence) }
 
 // ownFolder refuses an output folder with other people's files in it, which the
 // results could overwrite. New and empty folders will do, and those of a local

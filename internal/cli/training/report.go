@@ -40,6 +40,7 @@ func reportCommand() *cobra.Command {
 }
 
 func makeReport(ctx context.Context, o results.ReportOptions, format string) error {
+	o.Warn = cli.Warn
 	result, err := results.MakeReport(ctx, o)
 	if err != nil {
 		return cli.Interrupted(ctx, err, "interrupted; start the report again")

@@ -35,7 +35,7 @@ func siteOf(t testing.TB) (node.Config, *node.Site) {
 	c.Schema, c.Data = filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "train.csv.gz")
 	c.State = filepath.Join(dir, "state")
 	c.TLS = certs.Files{CA: "ca.crt", Cert: "n.crt", Key: "n.key"}
-	site, err := node.ReadSite(c, kinds.All())
+	site, err := node.ReadSite(c, kinds.All(), nil)
 	testkit.Must(t, err)
 	return c, site
 }

@@ -87,9 +87,6 @@ func (c *checker) readSchema() {
 	}
 }
 
-// mostRows bounds the problems of rows that are named.
-const mostRows = 100
-
 func (c *checker) readData() {
 	if c.schema == nil || c.config.Data == "" && !c.config.SQL.Set() {
 		c.skip("data", "there is no schema to read it by, or the configuration names none")
@@ -100,20 +97,21 @@ func (c *checker) readData() {
 			c.openToOthers("database", file, at, "others may read the password in it")
 		}
 	}
-	table, err := c.config.ReadTable(c.schema)
+	table, err := c.config.ReadTable(c.schema, func(odd string) {
+		c.add("data", Warning, "write the names as the schema has them", "%s", odd)
+	})
 	if err != nil {
-		problems := []error{err}
-		var input *partition.InputError
-		if errors.As(err, &input) && input.Line > 1 && c.schema.Image == nil { // a row of CSV
-			o := tabular.Options{Site: c.config.Site, From: c.config.Share[0], To: c.config.Share[1]}
-			problems = tabular.CSVProblems(c.schema, c.config.Data, o, mostRows)
+		var found *tabular.Violations
+		if !errors.As(err, &found) {
+			c.fail("data", err)
+			return
 		}
-		for _, problem := range problems {
-			c.fail("data", problem)
+		for i := range found.Found {
+			v := &found.Found[i]
+			c.add("data", Problem, v.Fix, "%s: %s", found.File, v.Where())
 		}
-		if len(problems) == mostRows {
-			c.add("data", Problem, "fix these and check again", "more than %d problems; the rest is not shown",
-				mostRows)
+		if found.Ended != nil {
+			c.fail("data", found.Ended)
 		}
 		return
 	}

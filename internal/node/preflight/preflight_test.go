@@ -289,7 +289,7 @@ func (p *place) started() {
 	testkit.Must(p.t, err)
 	schema, err := partition.LoadSchema(c.Schema)
 	testkit.Must(p.t, err)
-	table, err := c.ReadTable(schema)
+	table, err := c.ReadTable(schema, nil)
 	testkit.Must(p.t, err)
 	site, err := node.NewSite(c, table, nil)
 	testkit.Must(p.t, err)

@@ -49,6 +49,8 @@ type Real struct {
 	Models      []string // nil for all
 	// HeldOut is the share of the units that Test is made of, 0 where a file was named.
 	HeldOut float64
+	// Warnings say what is odd about the files and no error.
+	Warnings []string
 	// Images are what the report of images compares with, in place of tables.
 	Images realImages
 }
@@ -79,6 +81,7 @@ func LoadReal(e Evaluate, schema *partition.Schema) (Real, error) {
 		if f.path == "" {
 			continue
 		}
+		f.options.Warn = func(odd string) { r.Warnings = append(r.Warnings, odd) }
 		t, err := tabular.Read(schema, f.path, f.options)
 		if err != nil {
 			return r, fmt.Errorf("rows for the report: %w", err)

@@ -26,6 +26,8 @@ type ReportOptions struct {
 	Test, Train string
 	// CoinFlips is the synthetic table, or images, of the same run with coin flips for votes.
 	CoinFlips string
+	// Warn is told what is odd about the files and no error; nil tells nobody.
+	Warn func(sentence string)
 }
 
 // ReportResult says what was made, and is the object of --format json.
@@ -71,6 +73,11 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 		f.synthetic.Schema())
 	if err != nil {
 		return nil, err
+	}
+	if o.Warn != nil {
+		for _, sentence := range real.Warnings {
+			o.Warn(sentence)
+		}
 	}
 	page := report.Page{
 		Certificate: f.Certificate, Rounds: f.rounds, Config: f.Earlier.Config, Notes: f.Earlier.Notes,

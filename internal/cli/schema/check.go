@@ -1,0 +1,130 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/report/text"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
+)
+
+// reminder is what whoever mends a schema by its violations must not do.
+const reminder = "Bounds and categories are public: take them from documentation or knowledge of the field. " +
+	"Never widen them to the minimum or maximum of the rows, which would give two records away."
+
+// checked is what is said of a file.
+type checked struct {
+	File string `json:"file"`
+	OK   bool   `json:"ok"`
+	// Rows is how many were read.
+	Rows       int                 `json:"rows"`
+	Violations []tabular.Violation `json:"violations,omitempty"`
+	// Problem is why the file, or the rest of it, could not be read.
+	Problem  string   `json:"problem,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+func checkCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "check --schema FILE FILE...",
+		Short: "read files of rows and tell all that the schema does not allow",
+		Long: `Reads files of rows as a node or a run does, and tells all cells and rows that the schema does not allow:
+by column and kind, how many and in which rows first, never a value. Numbers of rows are private: the output
+stays at the site.
+
+Exit codes: 0 all files are as the schema has them, 1 some are not or cannot be read, 2 wrong usage.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Misuse("name at least one file of rows")
+			}
+			return nil
+		},
+	}
+	path := c.Flags().String("schema", "", "the public schema.yaml")
+	format := cli.Format(c)
+	c.RunE = func(c *cobra.Command, files []string) error {
+		if *path == "" {
+			return cli.Misuse("--schema is needed")
+		}
+		return check(c.Context(), *path, files, *format)
+	}
+	return c
+}
+
+// check checks files one after the other.
+func check(ctx context.Context, path string, files []string, format string) error {
+	s, err := partition.LoadSchema(path)
+	if err != nil {
+		return err
+	}
+	all := make([]checked, 0, len(files))
+	good, violations := true, false
+	for _, file := range files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		one := checkFile(s, file)
+		good, violations = good && one.OK, violations || len(one.Violations) > 0
+		all = append(all, one)
+		if format != "json" {
+			one.show()
+		}
+	}
+	if format == "json" {
+		err = cli.PrintJSON(map[string]any{"ok": good, "schema_sha256": s.SHA256, "files": all, "note": reminder})
+	} else if violations {
+		fmt.Println(reminder)
+	}
+	if err == nil && !good {
+		err = &cli.ExitError{Code: 1} // what is wrong has been shown
+	}
+	return err
+}
+
+func checkFile(s *partition.Schema, file string) checked {
+	one := checked{File: file}
+	warn := func(odd string) { one.Warnings = append(one.Warnings, odd) }
+	t, err := tabular.Read(s, file, tabular.Options{Warn: warn})
+	var found *tabular.Violations
+	switch {
+	case err == nil:
+		one.OK, one.Rows = true, t.Len()
+	case errors.As(err, &found):
+		one.Rows, one.Violations = found.Rows, found.Found
+		if found.Ended != nil {
+			one.Problem = found.Ended.Error()
+		}
+	default:
+		one.Problem = err.Error()
+	}
+	return one
+}
+
+// show prints what is said of a file: warnings to standard error, the rest to standard output.
+func (c *checked) show() {
+	for _, odd := range c.Warnings {
+		cli.Warn(odd)
+	}
+	switch {
+	case c.OK:
+		fmt.Printf("%s: %s, all as the schema has them\n", c.File, text.Several(c.Rows, "row"))
+		return
+	case len(c.Violations) > 0:
+		fmt.Printf("%s: %s, not all as the schema has them:\n", c.File, text.Several(c.Rows, "row"))
+		for i := range c.Violations {
+			v := &c.Violations[i]
+			fmt.Printf("  %s\n    fix: %s\n", v.Where(), v.Fix)
+		}
+		if c.Problem != "" {
+			fmt.Printf("  the rest could not be read: %s\n", strings.TrimPrefix(c.Problem, c.File+", "))
+		}
+	default:
+		fmt.Println(c.Problem)
+	}
+}

@@ -1,0 +1,61 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// CSV is how the CSV files of a schema are written. What it leaves out is told from each file.
+type CSV struct {
+	// Encoding is latin1 for files that may be windows-1252, which has Latin-1 in it; a file that is
+	// valid UTF-8 is read as UTF-8 all the same. Empty: UTF-8 or UTF-16.
+	Encoding string `yaml:"encoding"`
+	// Delimiter is one ASCII character. Empty: that of , ; tab and | under which the header has most columns.
+	Delimiter string `yaml:"delimiter"`
+	// Decimal is what stands before the decimals of a number, a point or a comma. Empty: a point, and where the
+	// delimiter is no comma either of them.
+	Decimal string `yaml:"decimal"`
+}
+
+// Latin1 is the encoding of files that are windows-1252 where they are not UTF-8.
+const Latin1 = "latin1"
+
+// resolveCSV checks how files are written, and the columns that nothing reads.
+func (s *Schema) resolveCSV(f *schemaFile) *schemaProblem {
+	if c := f.CSV; c != nil {
+		s.CSV = *c
+	}
+	if e := s.CSV.Encoding; e != "" && e != Latin1 {
+		return bad("$.csv.encoding", fmt.Sprintf("unknown encoding %q", e),
+			"use latin1, or leave it out for UTF-8 and UTF-16")
+	}
+	if d := s.CSV.Delimiter; d != "" && (len(d) != 1 || !delimits(d[0])) {
+		return bad("$.csv.delimiter", "a delimiter is one character that stands in no number and is no quote",
+			`use ",", ";", "|" or "\t" for a tab, in double quotes`)
+	}
+	if d := s.CSV.Decimal; d != "" && d != "." && d != "," {
+		return bad("$.csv.decimal", "decimals begin with a point or a comma", `use "." or ","`)
+	}
+	for i, name := range f.Ignore {
+		path := fmt.Sprintf("$.ignore[%d]", i)
+		switch {
+		case strings.TrimSpace(name.text) == "":
+			return bad(path, "a column to ignore has no name", "name it as in the header")
+		case slices.Contains(s.Ignore, name.text):
+			return bad(path, fmt.Sprintf("column %q is to be ignored twice", name.text), "remove one")
+		case s.ColumnIndex(name.text) >= 0:
+			return bad(path, fmt.Sprintf("column %q is both a column of the schema and to be ignored", name.text),
+				"remove it from ignore or from columns")
+		}
+		s.Ignore = append(s.Ignore, name.text)
+	}
+	return nil
+}
+
+// delimits says whether a character can stand between the cells of a line.
+func delimits(b byte) bool {
+	letter := b|0x20 >= 'a' && b|0x20 <= 'z'
+	return b < 0x7f && (b > ' ' || b == '\t' || b == ' ') && !letter && !(b >= '0' && b <= '9') &&
+		!strings.ContainsRune(`"._+-`, rune(b))
+}

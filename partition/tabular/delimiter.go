@@ -1,0 +1,108 @@
+package tabular
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+const (
+	// delimiters are those that a file may have without a word, the first where there is nothing to tell by.
+	delimiters = ",;\t|"
+	// rareDelimiters are those that the schema has to name.
+	rareDelimiters = ": ^~#!/*"
+)
+
+// csvHeader is the first line of a CSV file.
+type csvHeader struct {
+	delimiter byte
+	names     []string
+	line, end int // its line, from 1, and where it ends
+	known     int // names that are the schema's
+}
+
+// readHeader reads the first line that is not empty, by the delimiter under which it has most of the schema's columns:
+// the one that the schema names, or a comma, which generated files have whatever the schema says. An error has the line
+// in the text.
+func readHeader(s *partition.Schema, text string) (*csvHeader, *partition.InputError) {
+	names, said := namesOf(s, true), s.CSV.Delimiter
+	among := delimiters
+	if said != "" {
+		among = said + ","
+	}
+	h, tied, bad := names.header(text, among)
+	if bad != nil {
+		return nil, bad
+	}
+	if !utf8.ValidString(text[:h.end]) {
+		return nil, notUTF8(text[:h.end])
+	}
+	if tied != 0 && said == "" {
+		return nil, &partition.InputError{Line: h.line, Fix: delimiterFix(h.delimiter), Problem: fmt.Sprintf(
+			"the header fits the delimiters %q and %q alike", string(h.delimiter), string(tied))}
+	}
+	if said == "" && h.known > 0 {
+		return h, nil
+	}
+	o, _, bad := names.header(text, delimiters+rareDelimiters)
+	if bad != nil || o.known <= h.known {
+		return h, nil
+	}
+	problem := fmt.Sprintf("the header looks like one with the delimiter %q", string(o.delimiter))
+	if said != "" {
+		problem += fmt.Sprintf(", and the schema says %q", said)
+	}
+	return nil, &partition.InputError{Line: h.line, Problem: problem, Fix: delimiterFix(o.delimiter)}
+}
+
+// header reads the first line by each of some delimiters, and returns the best, and which one is as good, 0 for none.
+func (n *columnNames) header(text, among string) (best *csvHeader, tied byte, bad *partition.InputError) {
+	for i := range len(among) {
+		r := newRecords(text, among[i])
+		fields, _, ok := r.next()
+		if !ok {
+			bad = brokenQuotes(r.lineOf(0))
+			continue
+		}
+		h := &csvHeader{among[i], slices.Clone(fields), r.lineOf(0), r.at, n.count(fields)}
+		switch {
+		case best == nil || h.known > best.known:
+			best, tied = h, 0
+		case h.known == best.known && h.known > 0 && !slices.Equal(h.names, best.names):
+			tied = h.delimiter
+		}
+	}
+	if best != nil {
+		bad = nil
+	}
+	return best, tied, bad
+}
+
+func delimiterFix(looksLike byte) string {
+	return fmt.Sprintf("write csv: {delimiter: %q} in the schema, or save the file with another one", string(looksLike))
+}
+
+func notUTF8(text string) *partition.InputError {
+	return &partition.InputError{Line: 1 + strings.Count(text[:invalidAt(text)], "\n"),
+		Problem: "the text is not UTF-8", Fix: fixEncoding}
+}
+
+// invalidAt is where the first character that is not UTF-8 begins.
+func invalidAt(text string) int {
+	for i, c := range text {
+		if c == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(text[i:]); size == 1 {
+				return i
+			}
+		}
+	}
+	return len(text)
+}
+
+func brokenQuotes(line int) *partition.InputError {
+	return &partition.InputError{Line: line, Problem: "broken quotes",
+		Fix: `put a cell with quotes, delimiters or line breaks in "..." and double the quotes in it`}
+}

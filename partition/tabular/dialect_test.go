@@ -1,0 +1,156 @@
+package tabular
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
+)
+
+const wards = `ignore: [remarks, Second Remark]
+columns:
+  - {name: ward, kind: categorical, categories: [Süd, Österreich]}
+  - {name: age in years, kind: integer, lower: 0, upper: 120}
+  - {name: dose, kind: continuous, lower: 0, upper: 100, nullable: true}
+`
+
+const wardRows = "ward,age in years,dose\nSüd,40,1.5\nÖsterreich,7,\n"
+
+func encoded(t testing.TB, e encoding.Encoding, text string) string {
+	t.Helper()
+	return testkit.Value(e.NewEncoder().String(text))
+}
+
+// wardTable is the table of wardRows under a schema.
+func wardTable(t *testing.T, s *partition.Schema) *partition.Table {
+	t.Helper()
+	table := partition.NewTable(s)
+	testkit.Must(t, table.Append([]float64{0, 40, 1.5}, ""))
+	testkit.Must(t, table.Append([]float64{1, 7, math.NaN()}, ""))
+	return table
+}
+
+// What people have is read as the plain form is.
+func TestDialects(t *testing.T) {
+	little, big := unicode.LittleEndian, unicode.BigEndian
+	utf16 := func(order unicode.Endianness, mark unicode.BOMPolicy) string {
+		return encoded(t, unicode.UTF16(order, mark), wardRows)
+	}
+	windows := encoded(t, charmap.Windows1252, wardRows)
+	more := func(name string) string {
+		return name + "," + strings.NewReplacer("Süd", "x,Süd", "Öst", "y,Öst").Replace(wardRows)
+	}
+	semicolons := strings.NewReplacer(",", ";", "1.5", "1,5").Replace(wardRows)
+	const latin1 = "csv: {encoding: latin1}"
+	for name, c := range map[string]struct{ csv, text string }{
+		"semicolons, decimal commas":     {"", semicolons},
+		"semicolons, decimal points":     {"", strings.ReplaceAll(wardRows, ",", ";")},
+		"tabs":                           {"", strings.ReplaceAll(wardRows, ",", "\t")},
+		"bars":                           {"", strings.ReplaceAll(wardRows, ",", "|")},
+		"colons, said":                   {`csv: {delimiter: ":"}`, strings.ReplaceAll(wardRows, ",", ":")},
+		"decimal commas, said":           {`csv: {decimal: ","}`, strings.ReplaceAll(wardRows, "1.5", `"1,5"`)},
+		"commas where another is said":   {`csv: {delimiter: ";", decimal: ","}`, wardRows},
+		"quoted header":                  {"", strings.Replace(semicolons, "age in years", `"age in years"`, 1)},
+		"UTF-16 with a mark":             {"", utf16(little, unicode.UseBOM)},
+		"UTF-16, big end first":          {"", utf16(big, unicode.UseBOM)},
+		"UTF-16 without a mark":          {"", utf16(little, unicode.IgnoreBOM)},
+		"UTF-16, big end first, no mark": {"", utf16(big, unicode.IgnoreBOM)},
+		"zipped UTF-16":                  {"", string(zipped(t, utf16(little, unicode.UseBOM)))},
+		"windows-1252, said":             {latin1, windows},
+		"windows-1252, zipped":           {latin1, string(zipped(t, windows))},
+		"UTF-8 where latin1 is said":     {latin1, wardRows},
+		"UTF-16 where latin1 is said":    {latin1, utf16(little, unicode.UseBOM)},
+		"ignored columns":                {"", more("remarks")},
+		"ignored columns, similar":       {"", more("second_remark")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := partitiontest.Schema(t, c.csv+"\n"+wards)
+			for _, from := range []io.Reader{strings.NewReader(c.text), io.MultiReader(strings.NewReader(c.text))} {
+				got, err := DecodeCSV(s, from, "t.csv", Options{})
+				testkit.Must(t, err)
+				partitiontest.SameTables(t, wardTable(t, s), got)
+			}
+		})
+	}
+}
+
+// A file whose form cannot be told, or is not the one that the schema says, is an error with the way out.
+func TestDialectsThatCannotBe(t *testing.T) {
+	const line1, looks = "t.csv, line 1: ", "the header looks like one with the delimiter "
+	for name, c := range map[string]struct{ csv, text, want string }{
+		"windows-1252": {"", encoded(t, charmap.Windows1252, wardRows), "t.csv, line 2: the text is not UTF-8; " +
+			"save the file as UTF-8, or write csv: {encoding: latin1} in the schema"},
+		"windows-1252 in the header": {"", "w\xe4rd,dose,age in years\n", line1 + "the text is not UTF-8; save"},
+		"another delimiter than said": {`csv: {delimiter: ","}`, strings.ReplaceAll(wardRows, ",", ";"),
+			line1 + looks + `";", and the schema says ","; write csv: {delimiter: ";"} in the schema, or save`},
+		"a rare delimiter": {"", strings.ReplaceAll(wardRows, ",", "^"), line1 + looks + `"^"; write csv: {`},
+		"two delimiters alike": {"", "ward;x,dose\nSüd;1,2\n", line1 + `the header fits the delimiters "," and ";" ` +
+			`alike; write csv: {delimiter: ","} in the schema, or save the file with another one`},
+		"a comma in a number where it is a delimiter": {"", strings.ReplaceAll(wardRows, "1.5", `"1,5"`),
+			`t.csv, row 1 (line 2), column "dose": not a finite decimal number, expected a number from 0 to 100; `},
+		"thousands": {"", "ward;age in years;dose\nSüd;1;1.000,5\n", "not a finite decimal number"},
+		"twice": {"", "ward,dose,dose,age in years\n",
+			`t.csv, line 1, column "dose": the column is in the header twice; remove or rename one`},
+		"two twice": {"", "ward,ward,dose,dose,age in years\n",
+			line1 + `columns are in the header twice: "ward", "dose"; remove or rename one of each`},
+		"not clear": {"", "Ward,WARD,dose,age in years\nx,x,1,1\n", line1 + "it is not clear which columns of the " +
+			`schema these are: "Ward", "WARD"; name one of them exactly`},
+		"similar to one that is there": {"", "ward,Ward,dose,age in years\nx,x,1,1\n",
+			`t.csv, line 1, column "Ward": the column is not in the schema; remove it from the file, or add it to`},
+		"missing and unknown": {"", "ward,height,weight,width\nx,1,1,1\n",
+			line1 + `2 columns are missing from the header: "age in years", "dose", and 3 columns are not in the ` +
+				"schema: column 2, column 3, column 4; add what is missing"},
+		"missing and unknown, surely": {"", "ward,dose,height,weight,width\nx,1,1,1,1\n",
+			line1 + `1 column is missing from the header: "age in years", and 3 columns are not in the schema: ` +
+				`"height", "weight", "width"; add what is missing to the file or remove it from the schema; add what ` +
+				"the schema does not know to its columns, or to ignore: if it is to stay unread"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := partitiontest.Schema(t, c.csv+"\n"+wards)
+			_, err := DecodeCSV(s, strings.NewReader(c.text), "t.csv", Options{})
+			var input *partition.InputError
+			if !errors.As(err, &input) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error\n%v\nwant\n%s", err, c.want)
+			}
+		})
+	}
+}
+
+// Similar names are taken, with one warning that names them.
+func TestSimilarNames(t *testing.T) {
+	s := partitiontest.Schema(t, wards)
+	var warnings []string
+	text := strings.Replace(wardRows, "ward,age in years", "\"WARD\u00a0\", Age_in years", 1)
+	got, err := DecodeCSV(s, bytes.NewReader([]byte(text)), "t.csv", Options{Warn: func(w string) {
+		warnings = append(warnings, w)
+	}})
+	testkit.Must(t, err)
+	partitiontest.SameTables(t, wardTable(t, s), got)
+	testkit.Same(t, "warnings", []string{`t.csv: 2 columns are found by a similar name: "WARD\u00a0" is "ward",` +
+		` " Age_in years" is "age in years"`}, warnings)
+}
+
+// Characters that are cut by the buffer are still characters.
+func TestAllUTF8(t *testing.T) {
+	for text, want := range map[string]bool{
+		strings.Repeat("aé€😀", 20_000): true, strings.Repeat("é", 50_000) + "\xe9": false, "": true,
+		strings.Repeat("a", 1<<16-1) + "é": true, strings.Repeat("a", 1<<16-1) + "\xe9a": false,
+	} {
+		for shift := range 4 {
+			got, err := allUTF8(strings.NewReader(strings.Repeat("x", shift) + text))
+			if testkit.Must(t, err); got != want {
+				t.Errorf("a text of %d bytes: %v", shift+len(text), got)
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package tabular
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// columnNames finds what a source's column is by its name: a column of the schema, toWeights, or toNowhere.
+type columnNames struct {
+	exact  map[string]int
+	folded map[string][]int // as fold writes them
+	words  map[int]string   // target -> name
+}
+
+func namesOf(s *partition.Schema, weights bool) *columnNames {
+	n := &columnNames{map[string]int{}, map[string][]int{}, map[int]string{}}
+	put := func(name string, target int) {
+		n.exact[name], n.words[target] = target, name
+		if f := fold(name); !slices.Contains(n.folded[f], target) {
+			n.folded[f] = append(n.folded[f], target)
+		}
+	}
+	for _, name := range s.Ignore {
+		put(name, toNowhere)
+	}
+	if weights && s.ColumnIndex(partition.WeightColumn) < 0 {
+		put(partition.WeightColumn, toWeights)
+	}
+	for i := range s.Columns {
+		put(s.Columns[i].Name, i)
+	}
+	return n
+}
+
+// fold makes names equal that differ in case and in spaces, underscores and marks that do not show.
+func fold(name string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+		return unicode.IsSpace(r) || r == '_' || r == '\ufeff' || r == '\u200b'
+	}), " ")
+}
+
+// count is how many columns of the schema names are, or are similar to.
+func (n *columnNames) count(names []string) (known int) {
+	seen := map[int]bool{}
+	for _, name := range names {
+		at, ok := n.exact[name]
+		if !ok {
+			if similar := n.folded[fold(name)]; len(similar) > 0 {
+				at, ok = similar[0], true
+			}
+		}
+		if ok && !seen[at] {
+			seen[at] = true
+			known++
+		}
+	}
+	return known
+}
+
+// matched is what the columns of a source are.
+type matched struct {
+	target  []int        // of each column
+	found   map[int]bool // targets
+	known   int
+	unknown []int    // columns that are nothing of the schema's
+	twice   []string // names that are there twice
+	similar []string // pairs of names that are not the same, in words
+	alike   []string // names between which nothing decides
+}
+
+// match goes by the exact names first, and finds for the rest similar ones.
+func (n *columnNames) match(header []SourceColumn) *matched {
+	m := &matched{target: make([]int, len(header)), found: map[int]bool{}}
+	var rest []int
+	for i := range header {
+		at, ok := n.exact[header[i].Name]
+		switch {
+		case !ok:
+			rest = append(rest, i)
+		case m.found[at] && at != toNowhere:
+			m.twice = append(m.twice, header[i].Name)
+		default:
+			m.take(i, at)
+		}
+	}
+	wanted := map[int][]int{} // target -> columns with a similar name
+	for _, i := range rest {
+		similar := slices.DeleteFunc(slices.Clone(n.folded[fold(header[i].Name)]), func(at int) bool {
+			return m.found[at] && at != toNowhere
+		})
+		switch len(similar) {
+		case 0:
+			m.unknown = append(m.unknown, i)
+		case 1:
+			wanted[similar[0]] = append(wanted[similar[0]], i)
+		default:
+			m.alike = append(m.alike, header[i].Name)
+		}
+	}
+	for _, i := range rest {
+		for at, columns := range wanted {
+			switch {
+			case !slices.Contains(columns, i):
+			case len(columns) > 1 && at != toNowhere:
+				m.alike = append(m.alike, header[i].Name)
+			default:
+				m.take(i, at)
+				if at != toNowhere {
+					m.similar = append(m.similar, fmt.Sprintf("%q is %q", header[i].Name, n.words[at]))
+				}
+			}
+		}
+	}
+	return m
+}
+
+func (m *matched) take(column, at int) {
+	m.target[column], m.found[at] = at, true
+	m.known++
+}

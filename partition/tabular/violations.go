@@ -1,0 +1,176 @@
+package tabular
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/report/text"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Violations is the error of a table with cells or rows that the schema does not allow: all of them, counted by column
+// and kind. It holds row numbers and no value, and is for the site alone.
+type Violations struct {
+	File string
+	// Rows is how many were read.
+	Rows int
+	// Found are the kinds of violations, in the order of the source's columns; those of whole rows come last.
+	Found []Violation
+	// Ended is why the rest of the source could not be read, nil where all of it was.
+	Ended error
+}
+
+// Violation is one kind of what is wrong with the cells of a column, or with whole rows.
+type Violation struct {
+	Column  string `json:"column,omitempty"` // empty: of whole rows
+	Problem string `json:"problem"`
+	Fix     string `json:"fix"`
+	Times   int    `json:"times"`
+	Rows    []int  `json:"rows"` // the first ones, from 1
+	line    int    // of the first, 0 where the source has no lines
+}
+
+const (
+	mostRowsNamed  = 5  // of a violation
+	mostKindsNamed = 20 // of violations in an error's text
+)
+
+// Error is the line of an [partition.InputError] for a single violation, and else a line for each kind.
+func (v *Violations) Error() string {
+	if len(v.Found) == 1 && v.Found[0].Times == 1 && v.Ended == nil {
+		return v.first().Error()
+	}
+	var b strings.Builder
+	if v.File != "" {
+		b.WriteString(v.File + ": ")
+	}
+	b.WriteString(v.heading())
+	for i, f := range v.Found {
+		if i == mostKindsNamed {
+			fmt.Fprintf(&b, "\n  and %d kinds more, which show when these are fixed", len(v.Found)-i)
+			break
+		}
+		b.WriteString("\n  " + f.Where() + "; " + f.Fix)
+	}
+	if v.Ended != nil {
+		b.WriteString("\n  the rest could not be read: " + v.Ended.Error())
+	}
+	return b.String()
+}
+
+// Unwrap gives the first violation as the error that it would be alone, and why the rest could not be read.
+func (v *Violations) Unwrap() []error {
+	if v.Ended != nil {
+		return []error{v.first(), v.Ended}
+	}
+	return []error{v.first()}
+}
+
+func (v *Violations) first() *partition.InputError {
+	f := slices.MinFunc(v.Found, func(a, b Violation) int { return cmp.Compare(a.Rows[0], b.Rows[0]) })
+	return &partition.InputError{File: v.File, Row: f.Rows[0], Line: f.line, Column: f.Column, Problem: f.Problem,
+		Fix: f.Fix}
+}
+
+// heading says how much is wrong: "14 cells cannot be read, in 3 columns:".
+func (v *Violations) heading() string {
+	cells, rows := 0, 0
+	columns := map[string]bool{}
+	for _, f := range v.Found {
+		if f.Column == "" {
+			rows += f.Times
+			continue
+		}
+		cells += f.Times
+		columns[f.Column] = true
+	}
+	var parts []string
+	if cells > 0 {
+		parts = append(parts, fmt.Sprintf("%s cannot be read, in %s", text.Several(cells, "cell"),
+			text.Several(len(columns), "column")))
+	}
+	if rows > 0 {
+		parts = append(parts, text.Several(rows, "row")+" cannot be taken")
+	}
+	return strings.Join(parts, "; ") + ":"
+}
+
+// Where says column, how often, what, and in which rows: all but what to do.
+func (f *Violation) Where() string {
+	where := "whole rows"
+	if f.Column != "" {
+		where = fmt.Sprintf("column %q", f.Column)
+	}
+	rows := make([]string, len(f.Rows))
+	for i, row := range f.Rows {
+		rows[i] = fmt.Sprint(row)
+	}
+	named := strings.Join(rows, ", ")
+	if f.Times > len(rows) {
+		named += ", ..."
+	}
+	name := "rows"
+	if f.Times == 1 {
+		name = "row"
+	}
+	return fmt.Sprintf("%s: %s %s (%s %s)", where, text.Several(f.Times, "time"), f.Problem, name, named)
+}
+
+// kind tells violations apart: by the source's column (of whole rows the number of columns) and by what is wrong.
+type kind struct {
+	column  int
+	problem string
+}
+
+// tally counts violations.
+type tally map[kind]*Violation
+
+// add counts one, of which line gives the line.
+func (t tally) add(k kind, column, fix string, row int, line func() int) {
+	f := t[k]
+	if f == nil {
+		f = &Violation{Column: column, Problem: k.problem, Fix: fix, line: line()}
+		t[k] = f
+	}
+	f.Times++
+	if len(f.Rows) < mostRowsNamed {
+		f.Rows = append(f.Rows, row)
+	}
+}
+
+// merge adds those of later rows, after so many rows and lines.
+func (t tally) merge(later tally, rows, lines int) {
+	for k, f := range later {
+		for i := range f.Rows {
+			f.Rows[i] += rows
+		}
+		if f.line > 0 {
+			f.line += lines
+		}
+		if have := t[k]; have != nil {
+			have.Times += f.Times
+			have.Rows = append(have.Rows, f.Rows[:min(len(f.Rows), mostRowsNamed-len(have.Rows))]...)
+			continue
+		}
+		t[k] = f
+	}
+}
+
+// list orders what was counted by the columns of the source.
+func (t tally) list() []Violation {
+	kinds := make([]kind, 0, len(t))
+	for k := range t {
+		kinds = append(kinds, k)
+	}
+	slices.SortFunc(kinds, func(a, b kind) int {
+		return cmp.Or(cmp.Compare(a.column, b.column), cmp.Compare(t[a].Rows[0], t[b].Rows[0]),
+			cmp.Compare(a.problem, b.problem))
+	})
+	found := make([]Violation, len(kinds))
+	for i, k := range kinds {
+		found[i] = *t[k]
+	}
+	return found
+}

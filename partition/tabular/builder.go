@@ -51,9 +51,11 @@ func NewBuilder(s *partition.Schema, name string, from Source, columns []SourceC
 	if bad != nil {
 		return nil, bad
 	}
-	b.most = max(1, maxTableBytes/(8*len(columns)))
+	b.most = mostRows(len(columns))
 	return b, nil
 }
+
+func mostRows(columns int) int { return max(1, maxTableBytes/(8*columns)) }
 
 func newBuilder(s *partition.Schema, name string, from Source, columns []SourceColumn, o Options) (*Builder,
 	*partition.InputError) {
@@ -84,7 +86,7 @@ func (b *Builder) Add(texts []string) error {
 
 // Table ends the table: the rows of the site and share that the options ask for.
 func (b *Builder) Table() (*partition.Table, error) {
-	if b.row == 0 {
+	if b.row == 0 && !b.options.part {
 		return nil, b.fail("", b.source.empty, b.source.fixEmpty)
 	}
 	t := b.table

@@ -32,6 +32,8 @@ type Options struct {
 	// IgnoreUnit reads the unit column as empty and lets the file lack it and columns of identifiers, for
 	// generated tables, whose rows belong to nobody.
 	IgnoreUnit bool
+
+	part bool // of a table: there may be no row, and which ones are chosen is for the whole table
 }
 
 // ReadCSV reads a CSV file, gzipped or not (told by its content). The header

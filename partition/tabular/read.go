@@ -12,8 +12,22 @@ import (
 // schema is one of images; path then names the file of images, and their labels
 // lie beside it, see LabelsPath. A file whose name ends in .csv or .csv.gz is
 // CSV also where the schema is one of images. Of the options only a share means
-// anything to idx files. Errors are *InputError.
+// anything to idx files. A folder of CSV or Parquet files, or a pattern of their names, is one
+// table of the rows of all of [Files], the same as of one file. Errors are *InputError.
 func Read(s *partition.Schema, path string, o Options) (*partition.Table, error) {
+	parts, err := Files(path)
+	if err != nil {
+		return nil, err
+	}
+	if ofParts(path, parts) {
+		return readParts(s, path, parts, o)
+	}
+	return readFile(s, path, o)
+}
+
+func ofParts(path string, files []string) bool { return len(files) != 1 || files[0] != path }
+
+func readFile(s *partition.Schema, path string, o Options) (*partition.Table, error) {
 	if isParquet(path) {
 		return ReadParquet(s, path, o)
 	}
@@ -29,7 +43,11 @@ func Read(s *partition.Schema, path string, o Options) (*partition.Table, error)
 
 // ReadImages is Read for who wants images: of idx files no table is made.
 func ReadImages(s *partition.Schema, path string, o Options) (*idx.Images, error) {
-	if isCSV(path) || isParquet(path) {
+	parts, err := Files(path)
+	if err != nil {
+		return nil, err
+	}
+	if ofParts(path, parts) || isCSV(path) || isParquet(path) {
 		t, err := Read(s, path, o)
 		if err != nil {
 			return nil, err

@@ -106,7 +106,11 @@ func (c *checker) readData() {
 		var input *partition.InputError
 		if errors.As(err, &input) && input.Line > 1 && c.schema.Image == nil { // a row of CSV
 			o := tabular.Options{Site: c.config.Site, From: c.config.Share[0], To: c.config.Share[1]}
-			problems = tabular.CSVProblems(c.schema, c.config.Data, o, mostRows)
+			problems = nil
+			files, _ := tabular.Files(c.config.Data) // which were read just now
+			for _, file := range files {
+				problems = append(problems, tabular.CSVProblems(c.schema, file, o, mostRows-len(problems))...)
+			}
 		}
 		for _, problem := range problems {
 			c.fail("data", problem)

@@ -13,7 +13,7 @@ import (
 // Data is the data of one site in a local run.
 type Data struct {
 	Site string `yaml:"site"`
-	// File is CSV or Parquet; a folder of CSV or Parquet files or a pattern of their names; or the idx
+	// File is CSV, Parquet or a workbook; a folder of CSV or Parquet files or a pattern of their names; or the idx
 	// file of images with that of their labels beside it.
 	File string `yaml:"file"`
 	// Share is the part of the file that is the site's, chosen by a hash of
@@ -52,7 +52,8 @@ func (s *Spec) checkShares() error {
 		for _, file := range files {
 			real := realPath(file)
 			first, again := named[real]
-			if again && FileKey(s.Data[first].File) != key {
+			sheets := again && tabular.Sheet(d.File) != "" && tabular.Sheet(s.Data[first].File) != ""
+			if again && !sheets && FileKey(s.Data[first].File) != key {
 				return fmt.Errorf("data[%d].file: %s is among the files of site %s as well; a record would be at two "+
 					"sites: name the same files at both and divide them by shares, or name different ones", i, file,
 					s.Data[first].Site)
@@ -85,7 +86,7 @@ func FileKey(path string) string {
 	for i, file := range files {
 		real[i] = realPath(file)
 	}
-	return strings.Join(real, "\x00") // which no path has in it
+	return strings.Join(append(real, tabular.Sheet(path)), "\x00") // which no path has in it
 }
 
 func realPath(file string) string {

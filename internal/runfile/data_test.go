@@ -31,7 +31,10 @@ func TestSitesThatShareFiles(t *testing.T) {
 		"a folder and its part":     {"parts", "parts/1.csv", [2]float64{}, "parts/1.csv is among the files of site a"},
 		"a part and its pattern": {"linked/2.csv", "parts/*.csv", [2]float64{},
 			"parts/2.csv is among the files of site a"},
-		"no folder": {"parts", "none*", [2]float64{}, "there is no file of rows"},
+		"two sheets":               {"a.xlsx#A", "a.xlsx#B", [2]float64{0, 0.5}, ""},
+		"a sheet twice":            {"a.xlsx#A", "a.xlsx#A", [2]float64{0.5, 1}, ""},
+		"a workbook and its sheet": {"a.xlsx", "a.xlsx#A", [2]float64{}, "a.xlsx is among the files of site a"},
+		"no folder":                {"parts", "none*", [2]float64{}, "there is no file of rows"},
 	} {
 		s := DefaultSpec()
 		s.Data = []Data{{"a", filepath.Join(dir, c.a), 0.5}, {"b", filepath.Join(dir, c.b), 0.5}}

@@ -1,4 +1,4 @@
-// Package tabular reads tables from CSV and Parquet files, and from files of images as tables,
+// Package tabular reads tables from CSV and Parquet files, sheets of workbooks, and files of images as tables,
 // and writes them as CSV. Start with [Read].
 //
 // [Builder] makes a table of rows from any source, whose cells are texts as CSV has

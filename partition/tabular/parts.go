@@ -21,10 +21,13 @@ var unfinished = map[string]*partition.InputError{
 }
 
 // Files are the files whose rows [Read] reads where it is given a path: those of a folder or of a pattern such as
-// parts/*.csv, in the natural order of their names (part-2 before part-10), and else the path's own, which may be
-// missing. Left out are names that begin with _ or a dot, and sums (*.crc), which programs put beside parts.
-// Errors are *InputError.
+// parts/*.csv, in the natural order of their names (part-2 before part-10); the workbook whose sheet is named; and
+// else the path's own, which may be missing. Left out are names that begin with _ or a dot, and sums (*.crc),
+// which programs put beside parts. Errors are *InputError.
 func Files(path string) ([]string, error) {
+	if file, sheet := cutSheet(path); sheet != "" {
+		return []string{file}, nil
+	}
 	info, err := os.Stat(path)
 	var names []string
 	switch {

@@ -22,13 +22,18 @@ func readParts(s *partition.Schema, name string, parts []string, o Options) (*pa
 			return nil, &partition.InputError{File: path, Problem: "CSV and Parquet among the parts of one table",
 				Fix: "name one kind by a pattern, such as parts/*.parquet"}
 		}
+		if archive, _ := isArchive(path); archive {
+			return nil, &partition.InputError{File: path, Problem: "a workbook or archive among the parts of a table",
+				Fix: "save its rows as CSV"}
+		}
 		t, err := readFile(s, path, of)
 		if err != nil {
 			return nil, err
 		}
 		if most := mostRows(len(s.Columns)); columnar && t.Len() > most-whole.Len() {
-			return nil, &partition.InputError{File: path, Problem: fmt.Sprintf("with it the table has more than %d rows",
-				most), Fix: "divide the parts among several nodes"}
+			return nil, &partition.InputError{File: path,
+				Problem: fmt.Sprintf("with it the table has more than %d rows", most),
+				Fix:     "divide the parts among several nodes"}
 		}
 		if whole.Len() > 0 && t.Len() > 0 && (t.Weights() == nil) != (weights == nil) {
 			return nil, &partition.InputError{File: path, Column: partition.WeightColumn,

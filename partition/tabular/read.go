@@ -8,7 +8,7 @@ import (
 )
 
 // Read reads the rows of a file: Parquet (told by its content, or a name that ends in
-// .parquet), CSV, or images in the idx format where the
+// .parquet), a sheet of a workbook (see [ReadXLSX]), CSV, or images in the idx format where the
 // schema is one of images; path then names the file of images, and their labels
 // lie beside it, see LabelsPath. A file whose name ends in .csv or .csv.gz is
 // CSV also where the schema is one of images. Of the options only a share means
@@ -25,9 +25,18 @@ func Read(s *partition.Schema, path string, o Options) (*partition.Table, error)
 	return readFile(s, path, o)
 }
 
-func ofParts(path string, files []string) bool { return len(files) != 1 || files[0] != path }
+// ofParts tells whether a path names files that are parts of its table.
+func ofParts(path string, files []string) bool {
+	return len(files) != 1 || files[0] != path && Sheet(path) == ""
+}
 
 func readFile(s *partition.Schema, path string, o Options) (*partition.Table, error) {
+	switch archive, err := isArchive(path); {
+	case err != nil:
+		return nil, err
+	case archive:
+		return ReadXLSX(s, path, o)
+	}
 	if isParquet(path) {
 		return ReadParquet(s, path, o)
 	}

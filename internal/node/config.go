@@ -200,8 +200,8 @@ func (c Config) checkSource() error {
 	case c.SQL.Set():
 		return c.SQL.Validate()
 	case c.Data == "":
-		return errors.New("data: missing; give the path of the site's CSV, Parquet, .xlsx or idx file, or of a folder " +
-			"of parts, or a query in sql")
+		return errors.New("data: missing; give the path of the site's CSV, Parquet, .xlsx or idx file, or of a " +
+			"folder of parts, or a query in sql")
 	}
 	return nil
 }

@@ -174,7 +174,8 @@ func isArchive(path string) (bool, error) {
 		return true, nil
 	case start == "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
 		return false, &partition.InputError{File: path,
-			Problem: "a workbook of the old form (.xls), or one with a password", Fix: "save it as .xlsx without a password, or as CSV"}
+			Problem: "a workbook of the old form (.xls), or one with a password",
+			Fix:     "save it as .xlsx without a password, or as CSV"}
 	}
 	return false, nil
 }

@@ -223,7 +223,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 	if _, err := l.session(of, o); err != nil {
 		return nil, err
 	}
-	if err := results.MakeOutput(o.Out, l.Schema.Image); err != nil {
+	if err := results.MakeOutput(o.Out, l.Schema.Image, l.Spec.Release.Format); err != nil {
 		return nil, err
 	}
 	if err := results.CheckRecord(o.Out, l.Spec.Name); err != nil {

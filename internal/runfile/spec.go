@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // Spec is a run.yaml. Paths are relative to the file.
@@ -62,7 +63,7 @@ type Release struct {
 	// Rows is the number of synthetic rows. Default: 6000. It is public, so
 	// it must not be taken from the data.
 	Rows int `yaml:"rows"`
-	// Format: csv.
+	// Format: csv (default) or parquet.
 	Format string `yaml:"format"`
 	// Private marks the release as one that is given away: methods that are NOT PRIVATE are
 	// refused. Default: true. Without it there is no certificate.
@@ -111,7 +112,7 @@ func DefaultSpec() *Spec {
 		Teachers: manyTeachers, Pipeline: pipelines.Default.Tables, Weights: pipeline.NoWeights,
 		Aggregation: Aggregation{Colluding: 1},
 		Evaluate:    results.Evaluate{HoldOut: 0.1},
-		Release:     Release{Rows: 6000, Format: "csv", Private: true}, Seed: 1, Sections: pipelines.Sections(),
+		Release:     Release{Rows: 6000, Format: tabular.CSV, Private: true}, Seed: 1, Sections: pipelines.Sections(),
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // maxTeachers is far beyond what one aggregator serves.
@@ -56,7 +57,8 @@ func (s *Spec) Validate() error {
 	errs = append(errs, s.validateStages()...)
 	need(s.Release.Rows >= 1 && s.Release.Rows <= pipeline.MaxRows,
 		"release.rows: %d is not between 1 and %d; the model draws more later", s.Release.Rows, pipeline.MaxRows)
-	need(s.Release.Format == "csv", "release.format: %q is not available; use csv", s.Release.Format)
+	need(s.Release.Format == tabular.CSV || s.Release.Format == tabular.Parquet,
+		"release.format: %q is not available; use csv or parquet", s.Release.Format)
 	need(s.Evaluate.HoldOut >= 0 && s.Evaluate.HoldOut <= 0.5,
 		"evaluate.hold_out: %v is not a share from 0 to 0.5 of the units", s.Evaluate.HoldOut)
 	need(s.Evaluate.Train == "" || s.Evaluate.Test != "",

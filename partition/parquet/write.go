@@ -18,7 +18,7 @@ const rowsPerGroup = 1 << 17
 type Writer struct {
 	columns  []Column
 	nullable func(column int) bool
-	rows     *pq.Writer
+	rows     *pq.GenericWriter[any]
 	row      pq.Row
 	written  int
 }
@@ -42,7 +42,7 @@ func NewWriter(w io.Writer, columns []Column, nullable func(column int) bool) *W
 		group.Group[c.Name] = node
 		group.names = append(group.names, c.Name)
 	}
-	return &Writer{columns: columns, nullable: nullable, rows: pq.NewWriter(w, pq.NewSchema("table", group),
+	return &Writer{columns: columns, nullable: nullable, rows: pq.NewGenericWriter[any](w, pq.NewSchema("table", group),
 		pq.Compression(&pq.Zstd), pq.MaxRowsPerRowGroup(rowsPerGroup))}
 }
 

@@ -44,7 +44,8 @@ func TestWhatTheWriterWritesIsRead(t *testing.T) {
 				}
 				row = append(row, rapid.SampledFrom(map[Kind][]string{
 					Whole:  {"0", "-9223372036854775808", "9223372036854775807", "42"},
-					Number: {"0", "0.1", "-1e-300", "1e+21", "12345.6789"}, Text: {"a", " a ", "é\n", "1.50", "2024-02-29"},
+					Number: {"0", "0.1", "-1e-300", "1e+21", "12345.6789"},
+					Text:   {"a", " a ", "é\n", "1.50", "2024-02-29"},
 				}[c.Kind]).Draw(rt, "cell"))
 			}
 			rows = append(rows, row)
@@ -60,8 +61,9 @@ func TestWhatTheWriterWritesIsRead(t *testing.T) {
 
 // Other programs see the types that they have: this is what the library's own reader says.
 func TestTypesThatAreWritten(t *testing.T) {
-	raw := written(t, []Column{{Name: "z", Kind: Whole}, {Name: "nullable", Kind: Number}, {Name: "a", Kind: Text}},
-		[][]string{{"7", "", "x"}, {"-8", "0.5", "x"}})
+	columns := []Column{{Name: "z", Kind: Whole}, {Name: "nullable", Kind: Number}, {Name: "a", Kind: Text}}
+	cells := [][]string{{"7", "", "x"}, {"-8", "0.5", "x"}}
+	raw := written(t, columns, cells)
 	f, err := pq.OpenFile(bytes.NewReader(raw), int64(len(raw)))
 	testkit.Must(t, err)
 	testkit.Same(t, "schema", "message table {\n\trequired int64 z (INT(64,true));\n\toptional double nullable;\n"+
@@ -77,8 +79,7 @@ func TestTypesThatAreWritten(t *testing.T) {
 	for _, c := range f.Metadata().RowGroups[0].Columns {
 		testkit.Same(t, "compression", "ZSTD", c.MetaData.Codec.String())
 	}
-	if again := written(t, []Column{{Name: "z", Kind: Whole}, {Name: "nullable", Kind: Number}, {Name: "a", Kind: Text}},
-		[][]string{{"7", "", "x"}, {"-8", "0.5", "x"}}); !bytes.Equal(again, raw) {
+	if !bytes.Equal(written(t, columns, cells), raw) {
 		t.Error("the same rows give another file")
 	}
 }

@@ -94,6 +94,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
 	}
 	first.Teachers = cmp.Or(first.Teachers, finished.Certificate.Teachers)
+	first.Choose(nil) // its delta; the rest is known
 	first.Resolve(path)
 	if err := first.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
@@ -32,7 +33,13 @@ func (s *Spec) Validate() error {
 		errs = append(errs, err)
 	}
 	need(s.Schema != "", "schema: missing; give the path of the public schema.yaml")
-	if _, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta); err != nil {
+	_, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta)
+	if s.Privacy.Delta == byRecords {
+		need(false, "privacy.delta: missing, and no public number of privacy units to choose it by; give that in "+
+			"privacy.records, or a delta well below one over it; do not count it in the data")
+		_, err = privacy.NewBudget(s.Privacy.Epsilon, meaning.StrongDelta)
+	}
+	if err != nil {
 		errs = append(errs, fmt.Errorf("privacy: %w", err))
 	}
 	if d := s.Privacy.Dataset; d != nil {

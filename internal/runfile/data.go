@@ -38,8 +38,10 @@ func (d *Data) UnmarshalYAML(unmarshal func(any) error) error {
 // checkShares refuses parts of a file that overlap, and files of which sites name some in common and others not.
 func (s *Spec) checkShares() error {
 	shares, named := map[string]float64{}, map[string]int{}
+	keys := make([]string, len(s.Data))
 	for i, d := range s.Data {
 		key := FileKey(d.File)
+		keys[i] = key
 		shares[key] += d.Share
 		if shares[key] > 1+1e-9 {
 			return fmt.Errorf("data[%d].share: the shares of %s add up to more than 1; a record would be at two sites",
@@ -53,7 +55,7 @@ func (s *Spec) checkShares() error {
 			real := realPath(file)
 			first, again := named[real]
 			sheets := again && tabular.Sheet(d.File) != "" && tabular.Sheet(s.Data[first].File) != ""
-			if again && !sheets && FileKey(s.Data[first].File) != key {
+			if again && !sheets && keys[first] != key {
 				return fmt.Errorf("data[%d].file: %s is among the files of site %s as well; a record would be at two "+
 					"sites: name the same files at both and divide them by shares, or name different ones", i, file,
 					s.Data[first].Site)

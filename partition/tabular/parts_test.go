@@ -27,8 +27,8 @@ func folderOf(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// visits are rows of people, some of them equal, as one file and in parts of three rows as Spark names them.
-func visits(t *testing.T) (s *partition.Schema, file, folder string) {
+// visitsInParts are rows of people, some of them equal, as one file and in parts of three rows as Spark names them.
+func visitsInParts(t *testing.T) (s *partition.Schema, file, folder string) {
 	t.Helper()
 	s = partitiontest.Schema(t, `
 columns:
@@ -53,7 +53,7 @@ columns:
 }
 
 func TestPartsAreOneTable(t *testing.T) {
-	s, file, folder := visits(t)
+	s, file, folder := visitsInParts(t)
 	for _, o := range []Options{{}, {Site: "south"}, {From: 0, To: 0.3}, {From: 0.3, To: 1}, {Site: "north", To: 0.5}} {
 		want, err := Read(s, file, o)
 		testkit.Must(t, err)

@@ -63,7 +63,10 @@ func DecodeXLSX(s *partition.Schema, r io.ReaderAt, size int64, name, sheet stri
 	}
 	var b *Builder
 	var header, texts []string
-	for cells, err := range book.Rows(at) {
+	wanted := func(column int) bool {
+		return b == nil || column >= len(header) || b.target[column] != toNowhere
+	}
+	for cells, err := range book.Rows(at, wanted) {
 		switch {
 		case err != nil:
 			return nil, cellError(name, b, header, err)

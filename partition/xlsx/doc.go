@@ -4,7 +4,7 @@
 // # How to start
 //
 //	file, err := xlsx.Open(f, size)
-//	for cells, err := range file.Rows(0) {
+//	for cells, err := range file.Rows(0, nil) {
 //		// the texts of a row of file.Sheets[0]
 //	}
 //

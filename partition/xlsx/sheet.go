@@ -2,6 +2,7 @@ package xlsx
 
 import (
 	"encoding/xml"
+	"errors"
 	"io"
 	"iter"
 	"strconv"
@@ -14,10 +15,10 @@ const (
 	mostColumns = 1 << 14
 )
 
-// Rows gives the rows of a sheet that have a value, each as the texts of its cells to the last one with a value,
-// empty for none. They are good until the next row. An error is the last that is given; what is wrong with a cell
-// is a *CellError.
-func (f *File) Rows(sheet int) iter.Seq2[[]string, error] {
+// Rows gives the rows of a sheet that have a value, each as the texts of its cells to the last one with a value, empty
+// for none. They are good until the next row. Cells of columns that wanted refuses are empty, and what is wrong with
+// them is no error; nil wants all. An error is the last that is given; what is wrong with a cell is a *CellError.
+func (f *File) Rows(sheet int, wanted func(column int) bool) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		r, err := f.open(f.sheets[sheet], maxSheet)
 		if err != nil {
@@ -25,19 +26,19 @@ func (f *File) Rows(sheet int) iter.Seq2[[]string, error] {
 			return
 		}
 		defer r.close()
-		f.rows(r, yield)
+		f.rows(r, wanted, yield)
 	}
 }
 
 // Empty tells whether no cell of a sheet has a value.
 func (f *File) Empty(sheet int) (bool, error) {
-	for _, err := range f.Rows(sheet) {
+	for _, err := range f.Rows(sheet, nil) {
 		return false, err
 	}
 	return true, nil
 }
 
-func (f *File) rows(r *reader, yield func([]string, error) bool) {
+func (f *File) rows(r *reader, wanted func(int) bool, yield func([]string, error) bool) {
 	var cells []string
 	last, data := 0, false // the last row, and whether the rows have begun
 	for {
@@ -71,7 +72,7 @@ func (f *File) rows(r *reader, yield func([]string, error) bool) {
 			return
 		}
 		last = row
-		if cells, err = f.row(r, cells[:0]); err != nil {
+		if cells, err = f.row(r, wanted, cells[:0]); err != nil {
 			yield(nil, err)
 			return
 		}
@@ -82,7 +83,7 @@ func (f *File) rows(r *reader, yield func([]string, error) bool) {
 }
 
 // row reads the cells of the row that has begun.
-func (f *File) row(r *reader, cells []string) ([]string, error) {
+func (f *File) row(r *reader, wanted func(int) bool, cells []string) ([]string, error) {
 	column := -1
 	for {
 		token, err := r.next()
@@ -111,14 +112,18 @@ func (f *File) row(r *reader, cells []string) ([]string, error) {
 		}
 		column = at
 		text, err := f.cell(r, start, column)
-		if err != nil {
+		unread := wanted != nil && !wanted(column)
+		if err != nil && !(unread && errors.As(err, new(*CellError))) {
 			return nil, err
 		}
-		if text == "" {
+		if text == "" && err == nil {
 			continue
 		}
 		for len(cells) < column {
 			cells = append(cells, "")
+		}
+		if unread {
+			text = ""
 		}
 		cells = append(cells, text)
 	}

@@ -28,7 +28,7 @@ func readAll(raw []byte, sheet int) (rows [][]string, err error) {
 	if sheet >= len(f.Sheets) {
 		return nil, os.ErrNotExist
 	}
-	for cells, err := range f.Rows(sheet) {
+	for cells, err := range f.Rows(sheet, nil) {
 		if err != nil {
 			return nil, err
 		}
@@ -186,6 +186,19 @@ func TestCellsThatCannotBeRead(t *testing.T) {
 			t.Errorf("%.40s: %.200v, want %q", cell, err, want)
 		}
 	}
+}
+
+func TestColumnsThatAreNotWanted(t *testing.T) {
+	raw := book(`<row><c><v>1</v></c><c t="e"><v>#N/A</v></c></row><row><c r="B2"><f>RAND()</f></c></row>` +
+		`<row><c r="A3"><v>2</v></c><c r="B3"><v>3</v></c><c r="C3"><v>4</v></c></row>`)
+	f, err := Open(bytes.NewReader(raw), int64(len(raw)))
+	testkit.Must(t, err)
+	var rows [][]string
+	for cells, err := range f.Rows(0, func(column int) bool { return column != 1 }) {
+		testkit.Must(t, err)
+		rows = append(rows, slices.Clone(cells))
+	}
+	testkit.Same(t, "rows", [][]string{{"1", ""}, {"", ""}, {"2", "", "4"}}, rows)
 }
 
 func TestFilesThatAreNoWorkbooks(t *testing.T) {

@@ -136,8 +136,8 @@ func TestAWorkbookOfAnotherProgram(t *testing.T) {
   - {name: label, kind: binary}
   - {name: patient, role: unit}
   - {name: ward, kind: categorical, categories: [north, süd & <ost>], nullable: true}
-  - {name: day, kind: categorical, categories: ["1900-03-01", "2001-01-01", "2024-02-29"]}
-  - {name: seen, kind: categorical, categories: ["1999-12-31 23:59:59", "2024-02-29 13:04:05", "2024-03-01 00:00:00"]}
+  - {name: day, kind: date, lower: 1900-03-01, upper: 2024-12-31, format: DD.MM.YYYY, resolution: day}
+  - {name: seen, kind: datetime, lower: 1999-12-31, upper: 2024-12-31, format: "DD.MM.YYYY hh:mm", resolution: day}
   - {name: dose, kind: continuous, lower: 0, upper: 1e12}
   - {name: share, kind: continuous, lower: 0, upper: 1}
   - {name: smoker, kind: binary}
@@ -150,7 +150,8 @@ func TestAWorkbookOfAnotherProgram(t *testing.T) {
 		unit  string
 		cells []float64
 	}{
-		{"P-1", []float64{1, none, 0, 2, 1, 1.1, 0.25, 1}}, {"P-2", []float64{0, none, 1, 1, 2, 0.3, 0.5, 0}},
+		{"P-1", []float64{1, none, 0, 45290, 8826, 1.1, 0.25, 1}},
+		{"P-2", []float64{0, none, 1, 36831, 8827, 0.3, 0.5, 0}},
 		{" P-3 ", []float64{1, none, none, 0, 0, 12345678901, 1, 1}},
 	} {
 		testkit.Must(t, want.Append(row.cells, row.unit))

@@ -1,7 +1,7 @@
 // Package partition has the public schema of a site's table, the table itself, and the
 // decision which partition every privacy unit belongs to, once and for all.
 //
-// Packages below it read tables from files (tabular, idx, parquet) and databases
+// Packages below it read tables from files (tabular, idx, parquet, xlsx) and databases
 // (postgres), and turn rows into what teachers train on (encode).
 //
 // # How to start

@@ -33,6 +33,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 const dataset = "local"
@@ -148,10 +149,15 @@ func registerFiles(job *run.Job, state string, o Options) []string {
 		return nil
 	}
 	var files []string
+	var notes, details []string
+	var err error
 	for _, d := range job.Spec.Data {
-		files = append(files, d.File)
+		parts, missing := tabular.Files(d.File)
+		files, err = append(files, parts...), errors.Join(err, missing)
 	}
-	notes, details, err := register(o.Register, state, o.Out, files, job.DatasetBudget())
+	if err == nil {
+		notes, details, err = register(o.Register, state, o.Out, files, job.DatasetBudget())
+	}
 	if err != nil {
 		o.warn(fmt.Sprintf("Whether these data files have a budget elsewhere is not known: %v.", err))
 	}

@@ -92,9 +92,11 @@ func register(dir, state, out string, files []string, budget privacy.Budget) (no
 			case r.Ledger == ledger:
 				known = true
 			default:
+				if _, named := others[r.Ledger]; !named { // once, however many parts the table has
+					details = append(details, fmt.Sprintf("%s had a budget of epsilon %g at delta %g in %s.", name,
+						r.Budget.Epsilon, r.Budget.Delta, r.Out))
+				}
 				others[r.Ledger] = r
-				details = append(details, fmt.Sprintf("%s had a budget of epsilon %g at delta %g in %s.", name,
-					r.Budget.Epsilon, r.Budget.Delta, r.Out))
 			}
 		}
 		if !known {

@@ -79,8 +79,9 @@ type Identity struct {
 type Records struct {
 	// Schema is the path of the public schema.yaml.
 	Schema string `yaml:"schema"`
-	// Data is the path of the site's CSV file, plain or gzipped, of its Parquet
-	// file, or of its idx file of images, with the file of their labels beside it.
+	// Data is the path of the site's CSV file, plain or gzipped, or of its Parquet file; of a
+	// folder of such files, or a pattern of their names, which are one table; or of its idx
+	// file of images, with the file of their labels beside it.
 	Data string `yaml:"data"`
 	// SQL asks a PostgreSQL database for the site's rows, in place of Data. They are
 	// read once, when the node starts.
@@ -199,7 +200,8 @@ func (c Config) checkSource() error {
 	case c.SQL.Set():
 		return c.SQL.Validate()
 	case c.Data == "":
-		return errors.New("data: missing; give the path of the site's CSV, Parquet or idx file, or a query in sql")
+		return errors.New("data: missing; give the path of the site's CSV, Parquet, .xlsx or idx file, or of a " +
+			"folder of parts, or a query in sql")
 	}
 	return nil
 }

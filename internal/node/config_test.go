@@ -23,7 +23,7 @@ func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
 		"site: \"North\"":      func(c *Config) { c.Site = "North" },
 		"node: \"a/b\"":        func(c *Config) { c.Node = "a/b" },
 		"schema: missing":      func(c *Config) { c.Schema = "" },
-		"data: missing; give the path of the site's CSV, Parquet or idx file, or a query in sql": func(c *Config) {
+		"data: missing; give the path of the site's CSV, Parquet, .xlsx or idx file": func(c *Config) {
 			c.Data = ""
 		},
 		"data: sql is given too": func(c *Config) { c.SQL.Query = "table visits" },

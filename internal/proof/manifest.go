@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // The files of a proof, beside those that are given out.
@@ -25,8 +26,10 @@ const (
 	ledgerFile     = "ledger.jsonl"
 	certFile       = "certificate.json"
 	schemaFile     = "model/schema.yaml"
-	rowsFile       = "synthetic.csv"
 )
+
+// rowsFiles are the names of a run's rows in the forms that they are written in. A run has one of them.
+var rowsFiles = []string{"synthetic." + tabular.CSV, "synthetic." + tabular.Parquet}
 
 // maxManifest bounds what is read of a manifest, in bytes: one has a line of some 150 for each file.
 const maxManifest = 1 << 20
@@ -139,10 +142,20 @@ func ReadManifest(folder fs.FS, c certificate.Certificate) (m Manifest, raw []by
 	case m.Run != c.Run || m.Rows != c.Rows:
 		err = fmt.Errorf("%w: %d rows of run %q, and the certificate says %d of run %q", ErrManifest, m.Rows, m.Run,
 			c.Rows, c.Run)
-	case !m.Has(schemaFile) || !m.Has(rowsFile):
-		err = fmt.Errorf("%w: it does not list %s and %s", ErrManifest, schemaFile, rowsFile)
+	case !m.Has(schemaFile) || m.RowsFile() == "":
+		err = fmt.Errorf("%w: it does not list %s and one of %s", ErrManifest, schemaFile,
+			strings.Join(rowsFiles, " and "))
 	}
 	return m, raw, err
+}
+
+// RowsFile is the name of the rows among the files, empty where there are none, or in two forms.
+func (m Manifest) RowsFile() string {
+	listed := slices.DeleteFunc(slices.Clone(rowsFiles), func(name string) bool { return !m.Has(name) })
+	if len(listed) != 1 {
+		return ""
+	}
+	return listed[0]
 }
 
 // Has says whether a file is listed.

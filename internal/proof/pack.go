@@ -89,13 +89,15 @@ More rows: unpack it, and
 func about(name string) string {
 	words := map[string]string{
 		ManifestFile: "the SHA-256 of each file that was given out", SignaturesFile: "who stands for it",
-		certFile: "the guarantee", ledgerFile: "what was asked, and what it cost", rowsFile: "the synthetic rows",
+		certFile: "the guarantee", ledgerFile: "what was asked, and what it cost",
 		schemaFile: "columns, categories and bounds, which are public",
 	}
 	if words[name] != "" {
 		return words[name]
 	}
 	switch {
+	case slices.Contains(rowsFiles, name):
+		return "the synthetic rows"
 	case strings.HasPrefix(name, modelPrefix):
 		return "the model that the rows come from"
 	case strings.HasPrefix(name, "shared/"):

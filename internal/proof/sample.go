@@ -40,19 +40,36 @@ func MakeSample(rows int, files []File, model string, modelFiles []string) (Samp
 	byName := func(a, b File) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(s.Model, byName)
 	slices.SortFunc(s.Files, byName)
-	raw, err := readFile(os.DirFS(filepath.Join(model, "..")), ManifestFile, maxManifest)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, s.validate()
+	m, raw, err := beside(model)
+	if err != nil {
+		return s, err
 	}
-	var m Manifest
+	if raw != nil {
+		s.Run, s.ManifestSHA256 = m.Run, sumOf(raw)
+	}
+	return s, s.validate()
+}
+
+// beside is the run's list beside the folder of its model, and its text, which is nil where there is none.
+func beside(model string) (m Manifest, raw []byte, err error) {
+	raw, err = readFile(os.DirFS(filepath.Join(model, "..")), ManifestFile, maxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil, nil
+	}
 	if err == nil {
 		m, err = ParseManifest(raw)
 	}
 	if err != nil {
-		return s, fmt.Errorf("the list of files beside the model: %w", err)
+		return m, nil, fmt.Errorf("the list of files beside the model: %w", err)
 	}
-	s.Run, s.ManifestSHA256 = m.Run, sumOf(raw)
-	return s, s.validate()
+	return m, raw, nil
+}
+
+// ReleasedRows is how many rows the run of a model gave out, by the list beside the model's folder: 0 where there
+// is none.
+func ReleasedRows(model string) (int, error) {
+	m, _, err := beside(model)
+	return m.Rows, err
 }
 
 const modelPrefix = "model/"

@@ -98,12 +98,13 @@ func Verify(folder fs.FS, authorities *x509.CertPool) Findings {
 }
 
 // CheckFiles checks the files of a folder against its manifest, and that against a certificate, which was verified.
-func CheckFiles(folder fs.FS, c certificate.Certificate) error {
+// It returns the manifest.
+func CheckFiles(folder fs.FS, c certificate.Certificate) (Manifest, error) {
 	m, _, err := ReadManifest(folder, c)
 	if err != nil {
-		return err
+		return m, err
 	}
-	return m.Check(folder)
+	return m, m.Check(folder)
 }
 
 // verification is one folder's, under way.
@@ -312,7 +313,7 @@ func (v *verification) checkManifest() {
 	}
 	if !v.sealed && v.run.Manifest != "" {
 		v.fail(ManifestFile, errors.New("it is not the list that the run was closed with: stages at no cost made "+
-			"other rows later, or somebody exchanged synthetic.csv or another file; take the files of the run itself"))
+			"other rows later, or somebody exchanged rows or another file; take the files of the run itself"))
 	}
 	if !v.sealed && v.run.Manifest == "" {
 		v.add(ManifestFile, Stated, "the student", "the run was ended by somebody else, and without a list of "+
@@ -352,12 +353,8 @@ func (v *verification) checkRows() {
 	}
 	v.add(schemaFile, Proven, "the ledger", "is the schema that the run was opened with")
 	v.checkColumnsFromRows(schema)
-	rows, err := v.folder.Open(rowsFile)
-	if err != nil {
-		return // the manifest's check said so
-	}
-	defer rows.Close()
-	table, err := tabular.DecodeCSV(schema, rows, rowsFile, tabular.Options{Weights: true})
+	rowsFile := v.manifest.RowsFile()
+	table, err := v.decodeRows(schema, rowsFile)
 	switch {
 	case err != nil:
 		v.fail(rowsFile, err)
@@ -377,6 +374,25 @@ func (v *verification) checkColumnsFromRows(schema *partition.Schema) {
 	case len(own) > 0:
 		v.add(schemaFile, Stated, "the schema", certificate.OutsideGuarantee(own))
 	}
+}
+
+// decodeRows reads the rows, which are the listed ones.
+func (v *verification) decodeRows(schema *partition.Schema, name string) (*partition.Table, error) {
+	rows, err := v.folder.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	o := tabular.Options{Weights: true}
+	if !strings.HasSuffix(name, tabular.Parquet) {
+		return tabular.DecodeCSV(schema, rows, name, o)
+	}
+	at := slices.IndexFunc(v.manifest.Files, func(f File) bool { return f.Name == name })
+	random, ok := rows.(io.ReaderAt)
+	if !ok {
+		return nil, errors.New("it cannot be read from its end; copy the folder to a disk")
+	}
+	return tabular.DecodeParquet(schema, random, v.manifest.Files[at].Bytes, name, o)
 }
 
 // checkRelease checks the student's signature of manifest and certificate.
@@ -433,7 +449,7 @@ func (v *verification) stated() {
 	v.add("what sites hold", Stated, "the sites", "that records are real, and that "+unitWords(c.Unit)+
 		" lies in one partition of one site")
 	v.add("other files", Stated, "nobody", "what else lies in the folder was not looked at, report.html beside "+
-		"synthetic.csv among it")
+		"the rows among it")
 	fields := slices.DeleteFunc(slices.Clone(certificate.Stated), func(s string) bool {
 		return s == "rows" || s == "manifest_sha256" || s == "columns_from_rows"
 	})

@@ -137,7 +137,7 @@ func executed(ctx context.Context, o Options, name string,
 }
 
 func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
-	if err := results.MakeOutput(o.Out, j.Schema.Image); err != nil {
+	if err := results.MakeOutput(o.Out, j.Schema.Image, j.Spec.Release.Format); err != nil {
 		return nil, err
 	}
 	if err := results.WriteRecord(o.Out,

@@ -94,6 +94,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
 	}
 	first.Teachers = cmp.Or(first.Teachers, finished.Certificate.Teachers)
+	first.Choose(nil) // its delta; the rest is known
 	first.Resolve(path)
 	if err := first.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
@@ -223,7 +224,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 	if _, err := l.session(of, o); err != nil {
 		return nil, err
 	}
-	if err := results.MakeOutput(o.Out, l.Schema.Image); err != nil {
+	if err := results.MakeOutput(o.Out, l.Schema.Image, l.Spec.Release.Format); err != nil {
 		return nil, err
 	}
 	if err := results.CheckRecord(o.Out, l.Spec.Name); err != nil {

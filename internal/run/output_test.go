@@ -81,7 +81,7 @@ func TestMakingTheOutputLeavesWhatIsThere(t *testing.T) {
 	out := write(t, map[string]string{"synthetic.csv": "old", "notes.txt": "mine"})
 	testkit.Must(t, os.Mkdir(results.StateDir(out), 0o755))
 	for range 2 {
-		testkit.Must(t, results.MakeOutput(out, nil))
+		testkit.Must(t, results.MakeOutput(out, nil, "csv"))
 	}
 	entries, err := os.ReadDir(out)
 	testkit.Must(t, err)

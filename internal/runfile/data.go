@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"strings"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // Data is the data of one site in a local run.
 type Data struct {
 	Site string `yaml:"site"`
-	// File is CSV, or the idx file of images with that of their labels beside it.
+	// File is CSV, Parquet or a workbook; a folder of CSV or Parquet files or a pattern of their names; or the idx
+	// file of images with that of their labels beside it.
 	File string `yaml:"file"`
 	// Share is the part of the file that is the site's, chosen by a hash of
 	// each record. Sites that share a file get parts that do not overlap.
@@ -32,15 +35,34 @@ func (d *Data) UnmarshalYAML(unmarshal func(any) error) error {
 	return nil
 }
 
-// checkShares refuses parts of a file that overlap.
+// checkShares refuses parts of a file that overlap, and files of which sites name some in common and others not.
 func (s *Spec) checkShares() error {
-	shares := map[string]float64{}
+	shares, named := map[string]float64{}, map[string]int{}
+	keys := make([]string, len(s.Data))
 	for i, d := range s.Data {
-		file := FileKey(d.File)
-		shares[file] += d.Share
-		if shares[file] > 1+1e-9 {
+		key := FileKey(d.File)
+		keys[i] = key
+		shares[key] += d.Share
+		if shares[key] > 1+1e-9 {
 			return fmt.Errorf("data[%d].share: the shares of %s add up to more than 1; a record would be at two sites",
 				i, d.File)
+		}
+		files, err := tabular.Files(d.File)
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			real := realPath(file)
+			first, again := named[real]
+			sheets := again && tabular.Sheet(d.File) != "" && tabular.Sheet(s.Data[first].File) != ""
+			if again && !sheets && keys[first] != key {
+				return fmt.Errorf("data[%d].file: %s is among the files of site %s as well; a record would be at two "+
+					"sites: name the same files at both and divide them by shares, or name different ones", i, file,
+					s.Data[first].Site)
+			}
+			if !again {
+				named[real] = i
+			}
 		}
 	}
 	return nil
@@ -55,16 +77,28 @@ func (s *Spec) HeldOut(schema *partition.Schema) float64 {
 	return s.Evaluate.HoldOut
 }
 
-// FileKey is the same for all paths of one file, so that no record gets to two
-// sites because its file was named in two ways.
+// FileKey is the same for all paths of one table, so that no record gets to two
+// sites because its file, or its files, were named in two ways.
 func FileKey(path string) string {
-	if absolute, err := filepath.Abs(path); err == nil {
-		path = absolute
+	files, err := tabular.Files(path)
+	if err != nil {
+		return path // which is an error where it is read
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	real := make([]string, len(files))
+	for i, file := range files {
+		real[i] = realPath(file)
 	}
-	return path // of a file that is not there, which is an error later
+	return strings.Join(append(real, tabular.Sheet(path)), "\x00") // which no path has in it
+}
+
+func realPath(file string) string {
+	if absolute, err := filepath.Abs(file); err == nil {
+		file = absolute
+	}
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	}
+	return file // of a file that is not there, which is an error later
 }
 
 // Sites returns for each entry of Data the part [from, to) of its file: parts

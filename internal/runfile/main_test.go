@@ -28,6 +28,7 @@ func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
+		testkit.Must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	return dir

@@ -9,8 +9,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // Spec is a run.yaml. Paths are relative to the file.
@@ -62,7 +64,7 @@ type Release struct {
 	// Rows is the number of synthetic rows. Default: 6000. It is public, so
 	// it must not be taken from the data.
 	Rows int `yaml:"rows"`
-	// Format: csv.
+	// Format: csv (default) or parquet.
 	Format string `yaml:"format"`
 	// Private marks the release as one that is given away: methods that are NOT PRIVATE are
 	// refused. Default: true. Without it there is no certificate.
@@ -72,7 +74,10 @@ type Release struct {
 // Privacy is the budget and what it protects.
 type Privacy struct {
 	Epsilon float64 `yaml:"epsilon"`
-	Delta   float64 `yaml:"delta"`
+	// Delta. Default: -1, chosen by Records, and an error where there is no such number.
+	Delta float64 `yaml:"delta"`
+	// DeltaChosen says that it was.
+	DeltaChosen bool `yaml:"-"`
 	// Unit: record (default), or the schema's unit column.
 	Unit string `yaml:"unit"`
 	// Guarantee: data-independent.
@@ -81,8 +86,8 @@ type Privacy struct {
 	// together; elsewhere the aggregator's operator sets it. Default: this run's budget, so
 	// that nothing is left for stages that are added later.
 	Dataset *DatasetBudget `yaml:"dataset"`
-	// Records is the public number of privacy units at all sites, for the warning about a delta above one over
-	// it; it must not be counted in the data. Default: 0, not known.
+	// Records is the public number of privacy units at all sites, for the default of Delta and the warning about a
+	// delta above one over it; it must not be counted in the data. Default: 0, not known.
 	Records int `yaml:"records"`
 }
 
@@ -107,11 +112,11 @@ func (p Privacy) DatasetBudget(filter privacy.Filter) privacy.Budget {
 // DefaultSpec returns the defaults named at each field.
 func DefaultSpec() *Spec {
 	return &Spec{
-		Privacy:  Privacy{Unit: "record", Guarantee: "data-independent"},
+		Privacy:  Privacy{Delta: byRecords, Unit: "record", Guarantee: "data-independent"},
 		Teachers: manyTeachers, Pipeline: pipelines.Default.Tables, Weights: pipeline.NoWeights,
 		Aggregation: Aggregation{Colluding: 1},
 		Evaluate:    results.Evaluate{HoldOut: 0.1},
-		Release:     Release{Rows: 6000, Format: "csv", Private: true}, Seed: 1, Sections: pipelines.Sections(),
+		Release:     Release{Rows: 6000, Format: tabular.CSV, Private: true}, Seed: 1, Sections: pipelines.Sections(),
 	}
 }
 
@@ -155,9 +160,16 @@ const byData = "(by the data)"
 // ByData leaves the pipeline and the number of teachers to [Spec.Choose].
 func (s *Spec) ByData() { s.Pipeline, s.Teachers = byData, 0 }
 
-// Choose gives a spec that names no pipeline the default of its data, and one that says no number of
-// teachers that of its pipeline; nil is the schema of a table.
+// byRecords stands for the delta of a spec that says none.
+const byRecords = -1
+
+// Choose gives a spec that names no pipeline the default of its data, one that says no number of
+// teachers that of its pipeline, and one that says no delta that of its public number of units; nil is the schema of a
+// table.
 func (s *Spec) Choose(schema *partition.Schema) {
+	if p := &s.Privacy; p.Delta == byRecords && p.Records > 0 {
+		p.Delta, p.DeltaChosen = meaning.UsualDelta(p.Records), true
+	}
 	if s.Pipeline == byData {
 		s.Pipeline = pipelines.Default.Tables
 		if schema != nil && schema.Image != nil {

@@ -14,7 +14,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // maxTeachers is far beyond what one aggregator serves.
@@ -31,7 +33,13 @@ func (s *Spec) Validate() error {
 		errs = append(errs, err)
 	}
 	need(s.Schema != "", "schema: missing; give the path of the public schema.yaml")
-	if _, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta); err != nil {
+	_, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta)
+	if s.Privacy.Delta == byRecords {
+		need(false, "privacy.delta: missing, and no public number of privacy units to choose it by; give that in "+
+			"privacy.records, or a delta well below one over it; do not count it in the data")
+		_, err = privacy.NewBudget(s.Privacy.Epsilon, meaning.StrongDelta)
+	}
+	if err != nil {
 		errs = append(errs, fmt.Errorf("privacy: %w", err))
 	}
 	if d := s.Privacy.Dataset; d != nil {
@@ -56,7 +64,8 @@ func (s *Spec) Validate() error {
 	errs = append(errs, s.validateStages()...)
 	need(s.Release.Rows >= 1 && s.Release.Rows <= pipeline.MaxRows,
 		"release.rows: %d is not between 1 and %d; the model draws more later", s.Release.Rows, pipeline.MaxRows)
-	need(s.Release.Format == "csv", "release.format: %q is not available; use csv", s.Release.Format)
+	need(s.Release.Format == tabular.CSV || s.Release.Format == tabular.Parquet,
+		"release.format: %q is not available; use csv or parquet", s.Release.Format)
 	need(s.Evaluate.HoldOut >= 0 && s.Evaluate.HoldOut <= 0.5,
 		"evaluate.hold_out: %v is not a share from 0 to 0.5 of the units", s.Evaluate.HoldOut)
 	need(s.Evaluate.Train == "" || s.Evaluate.Test != "",

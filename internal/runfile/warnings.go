@@ -25,6 +25,11 @@ func (s *Spec) Warnings(schema *partition.Schema) []string {
 	if columns := schema.ColumnsFromRows(); len(columns) > 0 {
 		warnings = append(warnings, certificate.OutsideGuarantee(columns))
 	}
+	if s.Privacy.DeltaChosen {
+		warnings = append(warnings, fmt.Sprintf("Delta is %g, the smaller of %g and a tenth of one over the public "+
+			"number of privacy units, %d, by privacy.records: run.yaml has no privacy.delta.", s.Privacy.Delta,
+			meaning.StrongDelta, s.Privacy.Records))
+	}
 	return warnings
 }
 

@@ -1,9 +1,12 @@
 package runfile
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
@@ -26,6 +29,35 @@ func TestWarnings(t *testing.T) {
 	}
 	if s.Privacy.Unit = "person"; len(s.Warnings(persons)) > 0 {
 		t.Error("a run that protects persons is warned that it does not")
+	}
+}
+
+func TestDeltaByThePublicNumber(t *testing.T) {
+	for yaml, want := range map[string]float64{
+		"epsilon: 1, records: 1000": 1e-5, "epsilon: 1, records: 10000": 1e-5, "epsilon: 1, records: 2000000": 5e-8,
+		"epsilon: 1, records: 1000, delta: 1e-4": 1e-4, "epsilon: 1, records: 1000, delta: -1": 1e-5,
+	} {
+		s, err := load(t, "name: r1\nschema: schema.yaml\nteachers: 4\nprivacy: {"+yaml+"}\n")
+		testkit.Must(t, err)
+		if math.Abs(s.Privacy.Delta/want-1) > 1e-12 {
+			t.Errorf("%s: delta %v, want %v", yaml, s.Privacy.Delta, want)
+		}
+		said := strings.Join(s.Warnings(partitiontest.Schema(t, schemaText)), "\n")
+		number := fmt.Sprintf("units, %d, by privacy.records", s.Privacy.Records)
+		if chosen := want != 1e-4; strings.Contains(said, number) != chosen {
+			t.Errorf("%s: the warnings are %q", yaml, said)
+		}
+	}
+	_, err := load(t, "name: r1\nschema: schema.yaml\nteachers: 4\nprivacy: {epsilon: 0}\n")
+	for _, want := range []string{"privacy.delta: missing, and no public number of privacy units to choose it by; give",
+		"privacy: epsilon is 0"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	_, err = load(t, "name: r1\nschema: schema.yaml\nteachers: 4\nprivacy: {epsilon: 1, records: 10, delta: 0}\n")
+	if err == nil || !strings.Contains(err.Error(), "privacy: delta is 0") {
+		t.Errorf("a delta of 0 that somebody wrote: %v", err)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package tabular reads tables from CSV and Parquet files, and from files of images as tables,
+// Package tabular reads tables from CSV and Parquet files, sheets of workbooks, and files of images as tables,
 // and writes them as CSV. Start with [Read].
 //
 // [Builder] makes a table of rows from any source, whose cells are texts as CSV has
@@ -44,9 +44,11 @@ func NewBuilder(s *partition.Schema, name string, from Source, columns []SourceC
 	if bad != nil {
 		return nil, bad
 	}
-	b.most = max(1, maxTableBytes/(8*len(columns)))
+	b.most = mostRows(len(columns))
 	return b, nil
 }
+
+func mostRows(columns int) int { return max(1, maxTableBytes/(8*columns)) }
 
 func newBuilder(s *partition.Schema, name string, from Source, columns []SourceColumn, o Options) (*Builder,
 	*partition.InputError) {
@@ -92,7 +94,7 @@ func (b *Builder) Broken(why error) error {
 // Table ends the table: the rows of the site and share that the options ask for. Where cells or rows are not as the
 // schema has them the error is *Violations.
 func (b *Builder) Table() (*partition.Table, error) {
-	if b.row == 0 {
+	if b.row == 0 && !b.options.ofPart {
 		return nil, b.fail("", b.source.empty, b.source.fixEmpty)
 	}
 	if len(b.wrong) > 0 {

@@ -29,6 +29,8 @@ type Options struct {
 	IgnoreUnit bool
 	// Warn is told what is odd and no error, once for a source: names of columns, no values. nil tells nobody.
 	Warn func(warning string)
+
+	ofPart bool // of a table: there may be no row, and which ones are chosen is for the whole table
 }
 
 // check refuses options that cannot be meant.

@@ -75,7 +75,8 @@ func (e *evaluateFlags) loadSchema() (*partition.Schema, error) {
 	}
 	beside := func(files string, names ...string) string {
 		first, _, _ := strings.Cut(files, ",")
-		return filepath.Join(append([]string{filepath.Dir(first)}, names...)...)
+		folder := filepath.Dir(filepath.Clean(first)) // of a folder of parts, with a slash or without
+		return filepath.Join(append([]string{folder}, names...)...)
 	}
 	for _, path := range []string{beside(e.real, "schema.yaml"), beside(e.synthetic, "model", "schema.yaml")} {
 		if _, err := os.Stat(path); err == nil {

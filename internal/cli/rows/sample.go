@@ -29,15 +29,16 @@ type sampleFlags struct {
 
 func sampleCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "sample --model DIR/model --rows N --out FILE [--where label=1] [flags]",
+		Use:   "sample --model DIR/model --out FILE [--rows N] [--where label=1] [flags]",
 		Short: "draw more rows from a trained model",
 	}
 	var o sampleFlags
 	f := c.Flags()
 	f.StringVar(&o.model, "model", "", "model `folder` of a finished run")
-	f.IntVar(&o.rows, "rows", 1000, "number of rows")
-	f.StringVar(&o.out, "out", "", "CSV `file` to write, - for standard output; of images also a .png to look at, "+
-		"or an idx file with images in its name")
+	f.IntVar(&o.rows, "rows", 0, "number of rows (default: as many as the run gave out, by manifest.json beside "+
+		"the model)")
+	f.StringVar(&o.out, "out", "", "`file` to write: Parquet where its name ends in .parquet, else CSV, - for "+
+		"standard output; of images also a .png to look at, or an idx file with images in its name")
 	f.StringArrayVar(&o.where, "where", nil, "draw such rows only, as `label=value`; once for each condition. Models "+
 		"of networks take the label alone")
 	f.Uint64Var(&o.seed, "seed", 0, "repeat a draw; 0 draws anew each time")
@@ -46,6 +47,16 @@ func sampleCommand() *cobra.Command {
 	c.RunE = func(*cobra.Command, []string) error {
 		if o.model == "" || o.out == "" {
 			return cli.Misuse("--model and --out are needed")
+		}
+		if !f.Changed("rows") {
+			released, err := proof.ReleasedRows(o.model)
+			if err == nil && released == 0 {
+				err = cli.Misuse("--rows is needed: no manifest.json beside %s says how many the run gave out", o.model)
+			}
+			if err != nil {
+				return err
+			}
+			o.rows = released
 		}
 		if o.rows < 1 || o.rows > pipeline.MaxRows {
 			return cli.Misuse("--rows %d: ask for 1 to %d, and again for more", o.rows, pipeline.MaxRows)
@@ -142,9 +153,12 @@ func (o *sampleFlags) free(path string) error {
 func (o *sampleFlags) files(model pipeline.Model) (kind sampleKind, paths []string, err error) {
 	paths = []string{o.out}
 	if model.Schema().Image == nil {
-		if strings.HasSuffix(strings.ToLower(o.out), ".png") {
+		switch strings.ToLower(filepath.Ext(o.out)) {
+		case ".png":
 			return 0, nil, fmt.Errorf("%s: the model makes rows of a table, of which there is no picture; "+
-				"name a CSV file", o.out)
+				"name a CSV or Parquet file", o.out)
+		case ".parquet":
+			return sampleParquet, paths, nil
 		}
 		return sampleCSV, paths, nil
 	}

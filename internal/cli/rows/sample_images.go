@@ -17,6 +17,7 @@ type sampleKind int
 
 const (
 	sampleCSV sampleKind = iota
+	sampleParquet
 	samplePNG
 	sampleIDX
 )
@@ -26,13 +27,15 @@ func kindOfSample(path string) (sampleKind, error) {
 	switch {
 	case path == "-" || strings.HasSuffix(base, ".csv"):
 		return sampleCSV, nil
+	case strings.HasSuffix(base, ".parquet"):
+		return sampleParquet, nil
 	case strings.HasSuffix(base, ".png"):
 		return samplePNG, nil
 	case strings.Contains(filepath.Base(path), "images") && !strings.HasSuffix(base, ".csv.gz"):
 		return sampleIDX, nil
 	default:
-		return 0, fmt.Errorf("--out %s: the model is one of images; name a .csv file, a .png to look at them, "+
-			"or an idx file like more-images-idx3-ubyte.gz, whose labels are put beside it", path)
+		return 0, fmt.Errorf("--out %s: the model is one of images; name a .csv or .parquet file, a .png to look at "+
+			"them, or an idx file like more-images-idx3-ubyte.gz, whose labels are put beside it", path)
 	}
 }
 
@@ -41,9 +44,9 @@ const sheetLine = 20
 // encodeSample gives the files of a sample: one, or of idx the images and their
 // labels, gzipped where the name ends so.
 func encodeSample(t *partition.Table, kind sampleKind, name string) ([][]byte, error) {
-	if kind == sampleCSV {
+	if form, ok := map[sampleKind]string{sampleCSV: tabular.CSV, sampleParquet: tabular.Parquet}[kind]; ok {
 		var b bytes.Buffer
-		err := tabular.WriteCSV(&b, t)
+		err := tabular.Write(&b, form, t, nil)
 		return [][]byte{b.Bytes()}, err
 	}
 	x, err := idx.FromTable(t)

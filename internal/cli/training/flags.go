@@ -31,7 +31,7 @@ func (q *quickFlags) add(c *cobra.Command) {
 	f.StringVar(&q.schema, "schema", "", "the public schema.yaml of FILE")
 	f.Float64Var(&q.epsilon, "epsilon", math.NaN(), "the run's budget")
 	f.Lookup("epsilon").DefValue = "0" // which help leaves out
-	f.Float64Var(&q.delta, "delta", 0, "the probability that the bound may fail; well below 1 over the records")
+	f.Float64Var(&q.delta, "delta", 0, "the probability that the bound may fail (default: chosen by --records)")
 	f.IntVar(&q.records, "records", 0, "the public number of records, not counted in the data")
 	f.IntVar(&q.rows, "rows", 0, "number of synthetic rows (default 6000)")
 	f.StringVar(&q.pipeline, "pipeline", "", "how to train (default: what is best for the data)")

@@ -19,6 +19,13 @@ const (
 	ReasonableDelta   = 1e-3
 )
 
+// UsualDelta is a delta for a public number of privacy units, above 0: the smaller of 1e-5 and a tenth of one over the
+// number. A mechanism that publishes each unit with probability delta, which any (epsilon, delta) allows, publishes a
+// tenth of a unit on average then, or less. Dwork and Roth 2014 (The Algorithmic Foundations of Differential Privacy,
+// section 2.3) want delta far below one over the number; 1/n^1.1, which is in use as well, is half of that for a
+// thousand units and a quarter for a million.
+func UsualDelta(records int) float64 { return min(StrongDelta, 0.1/float64(records)) }
+
 // Source names where the tiers of epsilon come from.
 const Source = "tiers of Ponomareva et al. 2023, How to DP-fy ML; the limits of delta are ours"
 

@@ -9,9 +9,9 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// notPrivateFile holds rows that are made or weighted by real ones. It is not named as a
-// release is, and has no certificate beside it.
-const notPrivateFile = "NOT-PRIVATE.csv"
+// notPrivateName is that of rows that are made or weighted by real ones, without its form. They are not named as a
+// release is, and have no certificate beside them.
+const notPrivateName = "NOT-PRIVATE."
 
 // Compare writes what a run leaves that is not marked private: rows for comparison, and what
 // they are worth. There is no certificate, and nothing to give away.
@@ -20,12 +20,12 @@ func (r *Release) Compare(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]string{"not_private": filepath.Join(r.Out, notPrivateFile),
+	out := map[string]string{"not_private": filepath.Join(r.Out, notPrivateName+r.Form),
 		"model": filepath.Join(r.Out, "model")}
 	if err := r.Model.Save(out["model"]); err != nil {
 		return nil, err
 	}
-	write := func(b *bytes.Buffer) error { return tabular.WriteWeightedCSV(b, synthetic, r.Made.Weights) }
+	write := func(b *bytes.Buffer) error { return tabular.Write(b, r.Form, synthetic, r.Made.Weights) }
 	if err := writeFile(out["not_private"], private, write); err != nil {
 		return nil, err
 	}

@@ -24,16 +24,28 @@ import (
 func TestOutputsOfImages(t *testing.T) {
 	grey, colour := &partition.Image{Height: 1, Width: 1, Channels: 1},
 		&partition.Image{Height: 1, Width: 1, Channels: 3}
-	if name := filepath.Base(Files("x", colour)["images"]); name != "synthetic-images-idx4-ubyte.gz" {
+	if name := filepath.Base(Files("x", colour, "csv")["images"]); name != "synthetic-images-idx4-ubyte.gz" {
 		t.Errorf("colour is in %s", name)
 	}
 	out := write(t, map[string]string{"samples.png": "mine"})
-	if err := MakeOutput(out, grey); err == nil ||
+	if err := MakeOutput(out, grey, "csv"); err == nil ||
 		!strings.Contains(err.Error(), "samples.png exists and is not of a run") {
 		t.Errorf("error %v", err)
 	}
-	if err := MakeOutput(out, nil); err != nil {
+	if err := MakeOutput(out, nil, "csv"); err != nil {
 		t.Error(err)
+	}
+}
+
+// Rows in another form than the run's are somebody's too.
+func TestOutputsInAnotherForm(t *testing.T) {
+	out := write(t, map[string]string{"synthetic.csv": "mine"})
+	if name := filepath.Base(Files(out, nil, "parquet")["synthetic"]); name != "synthetic.parquet" {
+		t.Errorf("rows are in %s", name)
+	}
+	if err := MakeOutput(out, nil, "parquet"); err == nil ||
+		!strings.Contains(err.Error(), "synthetic.csv exists and is not of a run") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -11,13 +11,14 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/proof"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // Files names what a run leaves in its output folder. image is the schema's,
-// nil for tables.
-func Files(out string, image *partition.Image) map[string]string {
+// nil for tables, and form that in which rows are written.
+func Files(out string, image *partition.Image, form string) map[string]string {
 	files := map[string]string{
-		"synthetic":   filepath.Join(out, "synthetic.csv"),
+		"synthetic":   rowsPath(out, form),
 		"model":       filepath.Join(out, "model"),
 		"ledger":      filepath.Join(out, "ledger.jsonl"),
 		"certificate": filepath.Join(out, "certificate.json"),
@@ -39,6 +40,16 @@ func Files(out string, image *partition.Image) map[string]string {
 	return files
 }
 
+func rowsPath(out, form string) string { return filepath.Join(out, "synthetic."+form) }
+
+// otherForm is the one that rows are not written in.
+func otherForm(form string) string {
+	if form == tabular.CSV {
+		return tabular.Parquet
+	}
+	return tabular.CSV
+}
+
 func StateDir(out string) string { return filepath.Join(out, "state") }
 
 func CheckpointPath(out string) string { return filepath.Join(StateDir(out), "student.safetensors") }
@@ -48,8 +59,8 @@ func part(path string) string { return path + ".part" }
 
 // MakeOutput makes the output folder and finds what would keep the results from
 // being written, before a run is open: afterwards its budget is spent.
-func MakeOutput(out string, image *partition.Image) error {
-	if err := checkForeign(out, image); err != nil {
+func MakeOutput(out string, image *partition.Image, form string) error {
+	if err := checkForeign(out, image, form); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(StateDir(out), 0o755); err != nil {
@@ -57,7 +68,7 @@ func MakeOutput(out string, image *partition.Image) error {
 	}
 	files := append(pipeline.ModelFiles(filepath.Join(out, "model")), CheckpointPath(out))
 	folders := []string{out, StateDir(out)}
-	for name, path := range Files(out, image) {
+	for name, path := range Files(out, image, form) {
 		if name != "model" {
 			files = append(files, path, part(path))
 			continue
@@ -89,11 +100,13 @@ func MakeOutput(out string, image *partition.Image) error {
 
 // checkForeign refuses to write over results that no run in this folder left: a
 // run makes the state folder before anything else.
-func checkForeign(out string, image *partition.Image) error {
+func checkForeign(out string, image *partition.Image, form string) error {
 	if _, err := os.Lstat(StateDir(out)); err == nil {
 		return nil
 	}
-	for _, path := range Files(out, image) {
+	files := Files(out, image, form)
+	files["in the other form"] = rowsPath(out, otherForm(form))
+	for _, path := range files {
 		if _, err := os.Lstat(path); err == nil {
 			return fmt.Errorf("%s exists and is not of a run in this folder; move it away, or name another "+
 				"output folder", path)

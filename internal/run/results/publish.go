@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -61,8 +63,8 @@ type Release struct {
 	Real Real
 	// About is what is known of the run besides.
 	About report.About
-	// Out is the output folder.
-	Out string
+	// Out is the output folder, Form what the rows are written in: tabular.CSV or tabular.Parquet.
+	Out, Form string
 }
 
 // Of is what was run, for results that have no certificate.
@@ -86,7 +88,7 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := Files(r.Out, r.Schema.Image)
+	out := Files(r.Out, r.Schema.Image, r.Form)
 	sealed, synthetic, err := r.seal(ctx, out, synthetic)
 	if err != nil {
 		return nil, err
@@ -162,9 +164,13 @@ func (r *Release) writeRows(out map[string]string, synthetic *partition.Table) e
 	if err := r.Model.Save(out["model"]); err != nil {
 		return err
 	}
-	write := func(b *bytes.Buffer) error { return tabular.WriteWeightedCSV(b, synthetic, r.Made.Weights) }
+	write := func(b *bytes.Buffer) error { return tabular.Write(b, r.Form, synthetic, r.Made.Weights) }
 	if err := WriteFile(out["synthetic"], write); err != nil {
 		return err
+	}
+	// Of an earlier start, before the run's form was changed.
+	if err := os.Remove(rowsPath(r.Out, otherForm(r.Form))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write results: %w", err)
 	}
 	if r.Schema.Image != nil {
 		return writeImages(out, synthetic)

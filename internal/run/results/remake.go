@@ -96,7 +96,7 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of the report: %w; name another with --out", err)
 	}
-	out := Files(o.Out, nil)
+	out := Files(o.Out, nil, tabular.CSV)
 	if err := writeReports(out, page, private); err != nil {
 		return nil, err
 	}
@@ -111,10 +111,10 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 }
 
 func ReadFinished(dir string) (*Finished, error) {
-	files := Files(dir, nil)
+	files := Files(dir, nil, tabular.CSV) // but for the rows, whose form the manifest says
 	certificate, err := certificate.Read(files["certificate"])
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, compared := os.Stat(filepath.Join(dir, notPrivateFile)); compared == nil {
+		if compared, _ := filepath.Glob(filepath.Join(dir, notPrivateName+"*")); len(compared) > 0 {
 			return nil, fmt.Errorf("%s holds a comparison, NOT PRIVATE (release.private: false), that has no "+
 				"certificate and that nothing may follow; name the output folder of a private run with --from", dir)
 		}
@@ -136,9 +136,11 @@ func ReadFinished(dir string) (*Finished, error) {
 		return nil, err
 	}
 	defer folder.Close()
-	if err := proof.CheckFiles(folder, certificate); err != nil {
+	manifest, err := proof.CheckFiles(folder, certificate)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
+	files["synthetic"] = filepath.Join(dir, manifest.RowsFile())
 	if err := checkSealed(dir, total.Manifest, certificate); err != nil {
 		return nil, err
 	}
@@ -178,7 +180,7 @@ func checkSealed(dir, closedWith string, c certificate.Certificate) error {
 	if r, err := ReadRecord(dir); err == nil && r.Name != c.Run {
 		return nil
 	}
-	return fmt.Errorf("%s: synthetic.csv or another file was exchanged: %s is not the list that run %q was closed "+
+	return fmt.Errorf("%s: the rows or another file were exchanged: %s is not the list that run %q was closed "+
 		"with; "+
 		"copy the folder again", dir, proof.ManifestFile, c.Run)
 }

@@ -75,8 +75,8 @@ func (r *Release) seal(ctx context.Context, out map[string]string, synthetic *pa
 	ended, err := r.Sealing.Close(ctx, sum[:])
 	if err == nil && !ended.Free && len(ended.Manifest) > 0 && !bytes.Equal(ended.Manifest, sum[:]) {
 		err = fmt.Errorf("run %q was closed with other files than those that lie in %s now, and they cannot be made "+
-			"again as they were; put back synthetic.csv, model and %s of the first "+
-			"time", r.Run, r.Out, proof.ManifestFile)
+			"again as they were; put back %s, model and %s of the first "+
+			"time", r.Run, r.Out, filepath.Base(out["synthetic"]), proof.ManifestFile)
 	}
 	return sealed{ended, manifest, sum[:]}, synthetic, err
 }
@@ -137,7 +137,7 @@ func (s Sealing) sign(path string, of sealed, c certificate.Certificate, reports
 
 // EndedIn is the end of the run whose results lie in a folder.
 func EndedIn(folder string) (Ended, error) {
-	files := Files(folder, nil)
+	files := Files(folder, nil, tabular.CSV) // whatever the rows are in
 	raw, err := os.ReadFile(files["ledger"])
 	if err != nil {
 		return Ended{}, fmt.Errorf("read the ledger: %w", err)

@@ -1,0 +1,188 @@
+package tabular
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/xlsx"
+)
+
+// FromXLSX words errors about a sheet of a workbook, whose cells say as little of their kinds as those of CSV.
+var FromXLSX = Source{place: "sheet's first row", thing: "sheet", empty: "there is a header but no row",
+	fixEmpty: "check that it is the right sheet"}
+
+// Sheet is the sheet that a path names, as in visits.xlsx#Visits 2024, and empty where it names none.
+func Sheet(path string) string {
+	_, sheet := cutSheet(path)
+	return sheet
+}
+
+func cutSheet(path string) (file, sheet string) {
+	at := strings.LastIndex(strings.ToLower(path), ".xlsx#")
+	if at < 0 {
+		return path, ""
+	}
+	if _, err := os.Stat(path); err == nil {
+		return path, "" // a file of that name
+	}
+	at += len(".xlsx")
+	return path[:at], path[at+1:]
+}
+
+// ReadXLSX reads a sheet of a workbook: the one that the path names after a #, or else the only one that is not
+// empty. The first row with a value is the header; rows without any are passed over. Errors are *InputError.
+func ReadXLSX(s *partition.Schema, path string, o Options) (*partition.Table, error) {
+	file, sheet := cutSheet(path)
+	f, err := open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, xlsxError(path, err)
+	}
+	return DecodeXLSX(s, f, info.Size(), path, sheet, o)
+}
+
+// DecodeXLSX is ReadXLSX from size bytes of a reader; name is for errors, sheet may be empty.
+func DecodeXLSX(s *partition.Schema, r io.ReaderAt, size int64, name, sheet string, o Options) (*partition.Table,
+	error) {
+	book, err := xlsx.Open(r, size)
+	if err != nil {
+		return nil, xlsxError(name, err)
+	}
+	at, err := chooseSheet(book, name, sheet)
+	if err != nil {
+		return nil, err
+	}
+	var b *Builder
+	var header, texts []string
+	wanted := func(column int) bool {
+		return b == nil || column >= len(header) || b.target[column] != toNowhere
+	}
+	for cells, err := range book.Rows(at, wanted) {
+		switch {
+		case err != nil:
+			bad := cellError(name, b, header, err)
+			if b != nil {
+				return nil, b.Broken(bad)
+			}
+			return nil, bad
+		case b == nil:
+			header = slices.Clone(cells)
+			if b, err = NewBuilder(s, name, FromXLSX, namedColumns(header), o); err != nil {
+				return nil, err
+			}
+			continue
+		case len(cells) > len(header):
+			return nil, b.Broken(&partition.InputError{File: name, Row: b.row + 1,
+				Problem: fmt.Sprintf("the row has more cells than the %d of the header", len(header)),
+				Fix:     "give each column a name in the first row, and move remarks to another sheet"})
+		}
+		texts = append(texts[:0], cells...)
+		for len(texts) < len(header) {
+			texts = append(texts, "")
+		}
+		if err := b.Add(texts); err != nil {
+			return nil, err
+		}
+	}
+	if b == nil {
+		return nil, &partition.InputError{File: name, Problem: "the sheet is empty",
+			Fix: "it needs a first row with the schema's column names, and rows"}
+	}
+	return b.Table()
+}
+
+// chooseSheet is the number of the named sheet, or of the only one with a value.
+func chooseSheet(book *xlsx.File, name, sheet string) (int, error) {
+	if at := slices.Index(book.Sheets, sheet); at >= 0 {
+		return at, nil
+	}
+	if sheet != "" {
+		return 0, &partition.InputError{File: name, Problem: "the workbook has no such sheet",
+			Fix: "name one of: " + strings.Join(book.Sheets, ", ")}
+	}
+	var full []int
+	var names []string
+	for at, called := range book.Sheets {
+		empty, err := book.Empty(at)
+		if err != nil && !errors.As(err, new(*xlsx.CellError)) {
+			return 0, xlsxError(name, err)
+		}
+		if !empty {
+			full, names = append(full, at), append(names, called)
+		}
+	}
+	switch len(full) {
+	case 0:
+		return 0, &partition.InputError{File: name, Problem: "all sheets of the workbook are empty",
+			Fix: "check that it is the right file, and that it was saved"}
+	case 1:
+		return full[0], nil
+	}
+	return 0, &partition.InputError{File: name, Problem: fmt.Sprintf("%d sheets of the workbook have cells: %s",
+		len(full), strings.Join(names, ", ")), Fix: fmt.Sprintf("name one after a #, as in %s#%s", name, names[0])}
+}
+
+// cellError places what is wrong with a cell of the row after those that b has; the header is row 0.
+func cellError(name string, b *Builder, header []string, err error) *partition.InputError {
+	e := xlsxError(name, err)
+	var cell *xlsx.CellError
+	if !errors.As(err, &cell) {
+		return e
+	}
+	e.Problem, e.Fix, e.Err = cell.Problem, cell.Fix, nil
+	if b == nil {
+		e.Problem += fmt.Sprintf(" (column %d of the first row)", cell.Column+1)
+		return e
+	}
+	e.Row = b.row + 1
+	if cell.Column < len(header) {
+		e.Column = header[cell.Column]
+	}
+	return e
+}
+
+func xlsxError(name string, err error) *partition.InputError {
+	e := &partition.InputError{File: name, Problem: "cannot read the table",
+		Fix: "check that it is a file that can be read", Err: partition.WithoutPath(err)}
+	switch {
+	case errors.Is(err, xlsx.ErrDamaged):
+		e.Fix = "copy the file or save it again"
+	case errors.Is(err, xlsx.ErrUnsupported):
+		e.Fix = "save it as .xlsx or as CSV"
+	}
+	return e
+}
+
+// isArchive tells by its content a file that is a zip archive, as workbooks are. Other forms of workbooks are
+// refused, for their bytes would be told of as broken text.
+func isArchive(path string) (bool, error) {
+	file, _ := cutSheet(path)
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return false, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return false, nil // whoever reads it says why
+	}
+	defer f.Close()
+	var magic [8]byte
+	n, _ := f.ReadAt(magic[:], 0)
+	switch start := string(magic[:n]); {
+	case strings.HasPrefix(start, "PK\x03\x04"):
+		return true, nil
+	case start == "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
+		return false, &partition.InputError{File: path,
+			Problem: "a workbook of the old form (.xls), or one with a password",
+			Fix:     "save it as .xlsx without a password, or as CSV"}
+	}
+	return false, nil
+}

@@ -182,7 +182,7 @@ func TestSeveralWriters(t *testing.T) {
 			for i := range 10 {
 				var err error
 				if w == 0 {
-					_, err = g.Decide("r", "", i%2 == 0, "ann")
+					_, err = g.Decide("r", "", Decision{Approve: i%2 == 0, By: "ann"})
 				} else {
 					r := round("r", uint64(100*w+i), 100)
 					if _, err = g.Charge(r); err != nil {

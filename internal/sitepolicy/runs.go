@@ -301,8 +301,9 @@ func (e *Enforcer) decision(b *book, d *Dataset, key runKey, by Decision) (Entry
 		if term, err := ParseTerm(d.ApprovalExpires); err == nil && by.Until.IsZero() {
 			by.Until = p.now.Add(term)
 		}
+		r := b.runs[key]
 		switch {
-		case by.Until.IsZero() && by.Advance != nil:
+		case by.Until.IsZero() && (by.Advance != nil || r != nil && r.advance != nil):
 			return entry, errors.New("an approval in advance needs an end; give --until or --for, or approval_expires " +
 				"in the policy")
 		case by.Until.IsZero():

@@ -25,10 +25,14 @@ const (
 	RunRemoved   = "run-removed"
 	// LedgerAccepted: a site takes a dataset's ledger that was restored from an older one.
 	LedgerAccepted = "ledger-accepted"
-	Released       = "release" // a round was answered and charged
-	Repeated       = "repeat"  // the stored answer of a round was handed out again, at no cost
-	Answered       = "answer"  // a node's teachers answered a round
-	Opened         = "open"    // a node opens its answer to a round of a masked run
+	// Of a site's people: one lets a run begin or denies it, and an approval was asked for after its end.
+	Approved = "approval"
+	Denied   = "denial"
+	Expired  = "expiry"
+	Released = "release" // a round was answered and charged
+	Repeated = "repeat"  // the stored answer of a round was handed out again, at no cost
+	Answered = "answer"  // a node's teachers answered a round
+	Opened   = "open"    // a node opens its answer to a round of a masked run
 	// LeftOut: how many lines of a certificate were left out, being too many.
 	LeftOut = "left-out"
 	Refused = "refusal" // of a connection, a node, a run, a round or an answer
@@ -86,8 +90,8 @@ type Charge struct {
 // but a machine that dies may.
 func (e Entry) lasting() bool {
 	switch e.Event {
-	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, LedgerAccepted, Released,
-		Repeated, Answered, Opened:
+	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, LedgerAccepted, Approved, Denied,
+		Released, Repeated, Answered, Opened:
 		return true
 	}
 	return false

@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
@@ -33,8 +35,23 @@ func (c Config) LedgerPath() string {
 func (c Config) PolicyOptions(schemaSHA256 string) sitepolicy.Options {
 	return sitepolicy.Options{
 		Policy: c.Policy, Ledger: c.LedgerPath(), Dataset: c.Dataset, Site: c.Site, Node: c.Node,
-		SchemaSHA256: schemaSHA256, Unit: c.Unit,
+		SchemaSHA256: schemaSHA256, Unit: c.Unit, Authority: c.TLS,
+		Teachers: c.Teachers,
 	}
+}
+
+// Decided writes into the node's audit log that a person at the site decided about a run; by names them.
+func Decided(c Config, run sitepolicy.Run, approve bool, by string) error {
+	event := auditlog.Denied
+	if approve {
+		event = auditlog.Approved
+	}
+	return auditlog.Append(c.AuditLog, string(certs.RoleNode), c.Site+"/"+c.Node, c.decided(event, run.Run, by))
+}
+
+// decided is the line of a decision.
+func (c Config) decided(event, run, by string) auditlog.Entry {
+	return auditlog.Entry{Event: event, Dataset: c.Dataset, Run: run, Reason: "by " + by}
 }
 
 // policy enforces a site's policy before its node's answers leave. Without one its enforcer is nil,
@@ -49,19 +66,20 @@ type policy struct {
 }
 
 // newPolicy makes that of a node of the configuration.
-func newPolicy(c Config, s *question.Site, metrics *prometheus.Registry) *policy {
+func newPolicy(c Config, s *question.Site, w *watch) *policy {
 	p := &policy{waiting: map[string]waitingRun{}}
 	if c.Policy == "" {
 		return p
 	}
 	o := c.PolicyOptions(s.Schema.SHA256)
 	o.Facts = facts(s)
+	o.Expired = func(e sitepolicy.Entry) { _ = w.auditLog.Write(c.decided(auditlog.Expired, e.Run, e.By)) }
 	p.enforcer = sitepolicy.New(o)
 	p.figure = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "conclave_node_waiting_runs",
 		Help: "Runs whose rounds wait for the site: for an approval, or a policy or ledger that can be used.",
 	})
-	metrics.MustRegister(p.figure, policyFigures{p.enforcer})
+	w.metrics.registry.MustRegister(p.figure, policyFigures{p.enforcer})
 	return p
 }
 

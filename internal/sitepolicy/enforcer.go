@@ -20,6 +20,7 @@ type Options struct {
 	// The node, and what its rounds must be about.
 	Dataset, Site, Node, SchemaSHA256, Unit string
 	Facts                                   Facts
+	Teachers                                int // at the node
 	// Authority has the authority whose certificates approvers have, and the list of those that are revoked.
 	Authority certs.Files
 	// Expired is told of each approval that has expired, once, when somebody asks for its run. It may be nil.

@@ -14,15 +14,23 @@ type Facts struct {
 
 // permits asks the rules about a run; own is the site.
 func (d *Dataset) permits(s Spec, own string) *Refusal {
-	if !slices.Contains(d.Pipelines, s.Pipeline) {
-		return &Refusal{Rule: RulePipeline, Public: fmt.Sprintf("%q is not allowed on dataset %s", s.Pipeline, d.Name)}
+	return firstOf(d.permitsPipeline(s), d.permitsStages(s), d.permitsMasks(s, own))
+}
+
+func (d *Dataset) permitsPipeline(s Spec) *Refusal {
+	if slices.Contains(d.Pipelines, s.Pipeline) {
+		return nil
 	}
+	return &Refusal{Rule: RulePipeline, Public: fmt.Sprintf("%q is not allowed on dataset %s", s.Pipeline, d.Name)}
+}
+
+func (d *Dataset) permitsStages(s Spec) *Refusal {
 	for _, stage := range s.Stages() {
 		if !slices.Contains(d.Stages, stage) {
 			return &Refusal{Rule: RuleStages, Public: fmt.Sprintf("%q is not allowed on dataset %s", stage, d.Name)}
 		}
 	}
-	return d.permitsMasks(s, own)
+	return nil
 }
 
 // allows asks the rules that do not depend on what was charged or approved; nil where they

@@ -25,14 +25,16 @@ func showBrief(b *sitepolicy.Brief) {
 	showDecisions(b.Run)
 	fmt.Printf("who asks: %s, in the aggregator's word\n", cli.Dash(b.Requester))
 	fmt.Printf("what for: %s\n", purposeText(s.Purpose))
-	fmt.Printf("pipeline %s, budget epsilon %g at delta %g, by %d teachers of all sites\n", s.Pipeline, s.Epsilon, s.Delta,
+	fmt.Printf("pipeline %s, budget epsilon %g at delta %g, by %d teachers of all sites\n", s.Pipeline, s.Epsilon,
+		s.Delta,
 		s.Teachers)
 	fmt.Println("\nwhat leaves this node:")
 	for _, l := range b.Leaves {
 		showLeaving(l, s.Unit)
 	}
 	showCost(b)
-	fmt.Printf("\nwhat it can tell about one person, if all of its plan is released:\n  %s %s %s\n", meaning.Percent(b.Telling.Chance),
+	fmt.Printf("\nwhat it can tell about one person, if all of its plan is released:\n  %s %s %s\n",
+		meaning.Percent(b.Telling.Chance),
 		b.Telling.Says("one "+s.Unit), b.Telling.Basis())
 	fmt.Printf("  %s protection: %s\n", b.Strength, b.Why)
 	if len(b.Rules) > 0 {
@@ -59,7 +61,8 @@ func showLeaving(l sitepolicy.Leaving, unit string) {
 	if l.Stage != "" {
 		stage = ", by stage " + l.Stage
 	}
-	fmt.Printf("  %s%s\n    each: %s\n    before noise is added it is seen by %s\n", l.Mechanism, stage, l.Answer, l.SeenBy)
+	fmt.Printf("  %s%s\n    each: %s\n    before noise is added it is seen by %s\n", l.Mechanism, stage, l.Answer,
+		l.SeenBy)
 	if l.Deviation == 0 {
 		fmt.Println("    what is released is a choice by chance; no count stands in it")
 		return
@@ -67,7 +70,8 @@ func showLeaving(l sitepolicy.Leaving, unit string) {
 	fmt.Printf("    noise: standard deviation %.4g x the most that one %s adds; fewer than %d do not stand out of one "+
 		"release (%d x %.4g)", l.Deviation, unit, l.HiddenOnce, meaning.HiddenSigmas, l.Deviation)
 	if l.Times > 1 {
-		fmt.Printf(",\n    and fewer than %d not out of all %d, if all asked the same (that / sqrt(%d))", l.HiddenInAll, l.Times,
+		fmt.Printf(",\n    and fewer than %d not out of all %d, if all asked the same (that / sqrt(%d))", l.HiddenInAll,
+			l.Times,
 			l.Times)
 	}
 	fmt.Println()
@@ -76,9 +80,11 @@ func showLeaving(l sitepolicy.Leaving, unit string) {
 func showCost(b *sitepolicy.Brief) {
 	fmt.Println("\nwhat it costs this node:")
 	if b.EpsilonMost == nil {
-		fmt.Printf("  its plan bounds nothing, or it is over; its budget is epsilon %g at delta %g\n", b.Spec.Epsilon, b.Spec.Delta)
+		fmt.Printf("  its plan bounds nothing, or it is over; its budget is epsilon %g at delta %g\n", b.Spec.Epsilon,
+			b.Spec.Delta)
 	} else if b.Limit != nil {
-		fmt.Printf("  epsilon %s at delta %g at most, as filter %s counts", mostText(b.Run), b.Limit.Delta, b.Limit.Filter)
+		fmt.Printf("  epsilon %s at delta %g at most, as filter %s counts", mostText(b.Run), b.Limit.Delta,
+			b.Limit.Filter)
 		if b.RevealsAtMost > 1 {
 			fmt.Printf(", with each round opened %d times", b.RevealsAtMost)
 		}
@@ -115,8 +121,10 @@ func showDecisions(r sitepolicy.Run) {
 // showAdvance shows an approval in advance, and what runs under it cost.
 func showAdvance(r sitepolicy.Run) {
 	a := r.Advance
-	fmt.Printf("in advance, %s (spec %s) is %s: runs of %s, pipelines %s, purpose %s, all of them together epsilon %g at most; "+
-		"%d answers cost %.4g so far\n", r.Run, r.SpecSHA256[:12], stateText(r), a.Student, strings.Join(a.Pipelines, ","),
+	fmt.Printf("in advance, %s (spec %s) is %s: runs of %s, pipelines %s, purpose %s, all of them together epsilon "+
+		"%g at most; "+
+		"%d answers cost %.4g so far\n", r.Run, r.SpecSHA256[:12], stateText(r), a.Student, strings.Join(a.Pipelines,
+		","),
 		cli.Dash(a.Purpose), a.Epsilon, r.Charges, r.EpsilonCharged)
 	showDecisions(r)
 }

@@ -26,7 +26,8 @@ func newDecider(c *cobra.Command) decider {
 	return decider{
 		spec: f.String("spec", "", "start of the spec's SHA-256, as teacher runs shows it; needed where runs of "+
 			"several specs have one name"),
-		as:     f.String("as", "", "`certificate` of role approver of the person who decides, where the policy names approvers"),
+		as: f.String("as", "", "`certificate` of role approver of the person who decides, where the policy names "+
+			"approvers"),
 		key:    f.String("key", "", "`file` of its key"),
 		format: cli.Format(c),
 	}
@@ -95,13 +96,16 @@ says. Where the policy names approvers each of them signs by a certificate and k
 	}
 	by := newDecider(c)
 	f := c.Flags()
-	until := f.String("until", "", "`day` like 2027-01-31 until whose end it holds, or a moment like 2027-01-31T18:00:00Z")
+	until := f.String("until", "", "`day` like 2027-01-31 until whose end it holds, or a moment like "+
+		"2027-01-31T18:00:00Z")
 	term := f.String("for", "", "`time` for which it holds: days such as 30d, or a duration such as 36h")
 	var advance sitepolicy.Advance
-	f.StringVar(&advance.Student, "student", "", "in advance: `name` in the certificate of the student whose runs may begin")
+	f.StringVar(&advance.Student, "student", "", "in advance: `name` in the certificate of the student whose runs "+
+		"may begin")
 	f.StringSliceVar(&advance.Pipelines, "pipelines", nil, "in advance: what the runs may have, with commas")
 	f.Float64Var(&advance.Epsilon, "epsilon", 0, "in advance: the most that all of them together cost this node")
-	f.StringVar(&advance.Purpose, "purpose", "", "in advance: `text` that must be the runs' purpose; anything without it")
+	f.StringVar(&advance.Purpose, "purpose", "", "in advance: `text` that must be the runs' purpose; anything "+
+		"without it")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if len(args) == 0 {
 			return cli.Misuse("name a run; `teacher runs` lists those that asked")
@@ -153,8 +157,8 @@ func denyCommand(config *string) *cobra.Command {
 		Use:   "deny --config FILE RUN [--as CERT --key KEY] [--spec HASH] [--format json]",
 		Short: "refuse a run, stop one that was let begin, or withdraw an approval in advance",
 		Long: `Refuses a run, stops one that was let begin, or withdraws an approval in advance by its name.
-Where the policy names approvers, what one of them denied by --as and --key that person alone can approve again; without these
-flags all of them decide anew.`,
+Where the policy names approvers, what one of them denied by --as and --key that person alone can approve again;
+without these flags all of them decide anew.`,
 		Args:              cli.AtMostOneArgument,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -40,8 +40,9 @@ func runsCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "runs --config FILE [RUN [--spec HASH]] [--format json]",
 		Short: "list the runs that asked this node, or show what one asks and costs",
-		Long: `Lists the runs that asked this node and what they were charged. With a RUN it shows what whoever approves it
-should know: who asks and why, what leaves this node with how much noise, what it costs, and what it can tell about a person.`,
+		Long: `Lists the runs that asked this node and what they were charged.
+With a RUN it shows what whoever approves it should know: who asks and why, what leaves this node with how much
+noise, what it costs, and what it can tell about a person.`,
 		Args:              cli.AtMostOneArgument,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -95,7 +96,8 @@ func showStatus(s *sitepolicy.Status) {
 		return
 	}
 	w := cli.Columns()
-	fmt.Fprintln(w, "run\tspec\tstate\trequester\tpipeline\tepsilon\tdelta\tcharges\tepsilon charged\tat most\tseen\tpurpose")
+	fmt.Fprintln(w, "run\tspec\tstate\trequester\tpipeline\tepsilon\tdelta\tcharges\tepsilon charged\tat "+
+		"most\tseen\tpurpose")
 	for _, r := range s.Runs {
 		t := r.Spec
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%g\t%g\t%d\t%.4g\t%s\t%s\t%s\n",

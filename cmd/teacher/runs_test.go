@@ -83,8 +83,10 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 		approvers = append(approvers, fmt.Sprintf("{name: Dr. %s, key: %s}", name, certs.SpellFingerprint(key)))
 	}
 	ca, _ := certs.AuthorityFiles(dir)
-	file, enforcer, config := atSite(t, strings.Replace(teacherYAML, "ca: ca.crt", "ca: "+ca, 1)+"audit_log: audit.jsonl\n",
-		"datasets:\n  - {name: d, epsilon: 3, delta: 1e-5, pipelines: [embed], approval_expires: 30d, approvals_needed: 2,\n"+
+	file, enforcer, config := atSite(t, strings.Replace(teacherYAML, "ca: ca.crt", "ca: "+ca,
+		1)+"audit_log: audit.jsonl\n",
+		"datasets:\n  - {name: d, epsilon: 3, delta: 1e-5, pipelines: [embed], approval_expires: 30d, "+
+			"approvals_needed: 2,\n"+
 			"     approvers: ["+strings.Join(approvers, ", ")+"]}\n")
 	if err := enforcer.Ask(asks(t, config, nil)); err == nil || !strings.Contains(err.Error(), "0 of 2 approvals") {
 		t.Fatalf("error %v", err)
@@ -106,8 +108,10 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 	says([]string{
 		"at node north/0 is waiting (0 of 2)\napprovals: 0 of 2\n", "who asks: lab, in the aggregator's word\n",
 		"what for: study 12 (in the student's words; nothing checks them)\n", "  1 x embedding: gaussian sigma 20\n",
-		"noise: standard deviation 20 x the most that one record adds; fewer than 40 do not stand out of one release (2 x 20)\n",
-		"before noise is added it is seen by the aggregator alone", "  the site's limit is epsilon 3: room for a run of 3 now, of ",
+		"noise: standard deviation 20 x the most that one record adds; fewer than 40 do not stand out of one release " +
+			"(2 x 20)\n",
+		"before noise is added it is seen by the aggregator alone",
+		"  the site's limit is epsilon 3: room for a run of 3 now, of ",
 		"about whether one record was in the data", "  pipelines  met  allowed: embed\n",
 	}, "runs", "asked")
 	says([]string{"is waiting (1 of 2)\n", "  approve by Dr. ann at "}, signed("ann")...)
@@ -117,8 +121,10 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 	says([]string{`"hidden_once":40`, `"rule":"pipelines","met":true`, `"approvals":2,"approvals_needed":2`,
 		`"strength":"strong"`, `"epsilon_left_after":`}, "runs", "asked", "--format", "json")
 	says([]string{"is denied by "}, "deny", "asked")
-	says([]string{"in advance, lab-2027 (spec ", "is waiting (1 of 2): runs of lab, pipelines embed, purpose -, all of them together " +
-		"epsilon 0.5 at most; 0 answers cost 0 so far\n"}, "approve", "lab-2027", "--student", "lab", "--pipelines", "embed", "--epsilon", "0.5",
+	says([]string{"in advance, lab-2027 (spec ", "is waiting (1 of 2): runs of lab, pipelines embed, purpose -, all " +
+		"of them together " +
+		"epsilon 0.5 at most; 0 answers cost 0 so far\n"}, "approve", "lab-2027", "--student", "lab", "--pipelines",
+		"embed", "--epsilon", "0.5",
 		"--as", signed("ann")[3], "--key", signed("ann")[5])
 	says([]string{"in advance, lab-2027 (spec "}, "runs")
 	var events []string

@@ -90,7 +90,8 @@ type Charge struct {
 // but a machine that dies may.
 func (e Entry) lasting() bool {
 	switch e.Event {
-	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, LedgerAccepted, Approved, Denied,
+	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, LedgerAccepted, Approved,
+		Denied,
 		Released, Repeated, Answered, Opened:
 		return true
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/node/notify"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
@@ -60,14 +61,17 @@ type policy struct {
 	enforcer *sitepolicy.Enforcer
 	// figure is the number of runs that wait.
 	figure prometheus.Gauge
+	// notify tells people of runs that wait for their approval; nil where nobody is told.
+	notify *notify.Notifier
+	site   Identity
 
 	mu      sync.Mutex
 	waiting map[string]waitingRun
 }
 
 // newPolicy makes that of a node of the configuration.
-func newPolicy(c Config, s *question.Site, w *watch) *policy {
-	p := &policy{waiting: map[string]waitingRun{}}
+func newPolicy(c Config, s *question.Site, w *watch, log *zap.Logger) *policy {
+	p := &policy{waiting: map[string]waitingRun{}, site: c.Identity, notify: notify.New(c.Notify, log)}
 	if c.Policy == "" {
 		return p
 	}
@@ -183,6 +187,13 @@ func (p *policy) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 			}
 			p.waiting[r.Run] = waitingRun{request: r, reason: byPolicy.Error()}
 			p.show()
+			if byPolicy.Rule == sitepolicy.RuleApproval {
+				p.notify.Tell(notify.Waiting{
+					Site: p.site.Site, Node: p.site.Node, Dataset: p.site.Dataset, Run: r.Run,
+					SpecSHA256: r.SpecSHA256, Student: r.Requester, Purpose: r.Spec.Purpose,
+					Since: time.Now().UTC().Format(time.RFC3339),
+				})
+			}
 		}
 		return out
 	}
@@ -232,6 +243,7 @@ func (p *policy) ready(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
 			continue
 		}
 		delete(p.waiting, run)
+		p.notify.Forget(run)
 		log.Info("run no longer waits", zap.String("run", run))
 		ready = append(ready, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{
 			Ready: &conclavev1.Ready{Run: run},
@@ -253,6 +265,7 @@ func (p *policy) end(runs []string) error {
 
 // forget drops a run that has ended: nobody needs to decide about it.
 func (p *policy) forget(run string) {
+	p.notify.Forget(run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, waits := p.waiting[run]; waits {

@@ -68,7 +68,8 @@ func (a Advance) admits(t Request, d *Dataset) bool {
 }
 
 // inAdvance returns the digest of the approval in advance that lets a run go on, and empty where none does: the
-// first that is good and has room. A run that begins must fit as a whole; of one that goes on the round does, and what was
+// first that is good and has room. A run that begins must fit as a whole; of one that goes on the round does, and what
+// was
 // paid for costs nothing.
 func (p people) inAdvance(b *book, t Request, run *runBook, paid bool) (spec string) {
 	for _, key := range b.order {

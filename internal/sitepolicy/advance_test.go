@@ -60,7 +60,8 @@ func TestApprovalsExpire(t *testing.T) {
 	waits(r)
 	waits(q)
 	if _, err := g.Decide("q", "", Decision{Approve: true, By: "ann", Until: now.Add(time.Hour)}); err == nil ||
-		!strings.Contains(err.Error(), "the approval would have ended at 2026-11-26T07:00:00Z, and it is 2026-11-26T15:00:00Z") {
+		!strings.Contains(err.Error(), "the approval would have ended at 2026-11-26T07:00:00Z, and it is "+
+			"2026-11-26T15:00:00Z") {
 		t.Errorf("an end before what the ledger knows of: %v", err)
 	}
 	now = now.Add(24 * time.Hour)
@@ -121,8 +122,12 @@ func TestRunsAreApprovedInAdvance(t *testing.T) {
 	waits("a plan that costs more", asks(func(r *Request) { r.Spec.Plan[0].Count = 2000 }))
 	waits("a budget that is more, with a plan that bounds nothing", asks(func(r *Request) { r.Spec.Plan[0].Count = 0 }))
 	masked := asks(func(r *Request) {
-		member := func(site string) masking.Member { return masking.Member{Site: site, Key: sha256.Sum256([]byte(site))} }
-		r.Spec.Masked = &masking.Group{Quorum: 2, Colluding: 1, Members: []masking.Member{member("north"), member("south")}}
+		member := func(site string) masking.Member {
+			return masking.Member{Site: site,
+				Key: sha256.Sum256([]byte(site))}
+		}
+		r.Spec.Masked = &masking.Group{Quorum: 2, Colluding: 1, Members: []masking.Member{member("north"),
+			member("south")}}
 	})
 	waits("members that nobody looks at", masked)
 	first := asks(func(*Request) {})

@@ -101,7 +101,8 @@ func (p people) person(d *decision) (name string, err error) {
 	name, listed := p.d.approver(d.signer.Fingerprint)
 	switch {
 	case !listed:
-		return "", fmt.Errorf("the policy names no approver with the key %s", certs.SpellFingerprint(d.signer.Fingerprint))
+		return "", fmt.Errorf("the policy names no approver with the key %s",
+			certs.SpellFingerprint(d.signer.Fingerprint))
 	case d.signer.Role != certs.RoleApprover:
 		return "", fmt.Errorf("the certificate is of %v; approvers have one of role %s", d.signer.Identity,
 			certs.RoleApprover)

@@ -168,7 +168,8 @@ func TestWhoMayNotDecide(t *testing.T) {
 		}
 	}
 	b.approvers(1, "lab") // a student's key is no person's
-	if _, err := b.decides("lab", true); !errors.Is(err, ErrSigned) || !strings.Contains(err.Error(), "of role approver") {
+	if _, err := b.decides("lab", true); !errors.Is(err, ErrSigned) || !strings.Contains(err.Error(),
+		"of role approver") {
 		t.Errorf("error %v", err)
 	}
 	b.state(StateWaiting)

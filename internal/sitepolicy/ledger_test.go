@@ -263,8 +263,9 @@ func FuzzTake(f *testing.F) {
 	f.Add(bytes.Replace(raw, []byte("gnmax"), []byte("lnmax"), 1), uint64(5))
 	b := asked(f, 1)
 	testkit.Value(b.decides("ann", true))
-	testkit.Value(b.enforcer().Decide("a", "", Decision{Approve: true, By: "u", Advance: lab(1), Until: b.now.Add(time.Hour),
-		Sign: b.signer("ann")}))
+	testkit.Value(b.enforcer().Decide("a", "", Decision{Approve: true, By: "u", Advance: lab(1),
+		Until: b.now.Add(time.Hour),
+		Sign:  b.signer("ann")}))
 	f.Add(testkit.Read(f, b.ledger), uint64(3))
 	f.Add([]byte("{}\n"), uint64(0))
 	f.Add([]byte("\n\n"), uint64(1))

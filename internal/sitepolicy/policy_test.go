@@ -73,7 +73,8 @@ func TestDefaultsAreTheStrictOnes(t *testing.T) {
 	if !reflect.DeepEqual(*p.Dataset("d"), want) {
 		t.Errorf("%+v, want %+v", *p.Dataset("d"), want)
 	}
-	p, err = Parse([]byte("datasets: [{name: d, epsilon: 1, delta: 1e-6, pipelines: [embed], approvers: [{name: A, key: " +
+	p, err = Parse([]byte("datasets: [{name: d, epsilon: 1, delta: 1e-6, pipelines: [embed], approvers: [{name: A, " +
+		"key: " +
 		strings.Repeat("ab ", 32) + "}]}]"))
 	testkit.Must(t, err)
 	if d := p.Dataset("d"); d.ApprovalsNeeded != 1 {

@@ -248,7 +248,8 @@ func (e *Enforcer) Decide(run, spec string, by Decision) (*Run, error) {
 			on = &book{dataset: e.o.Dataset, site: e.o.Site, node: e.o.Node, newest: b.newest}
 			key = runKey{run, by.Advance.sha256(run)}
 			if b.runs[key] == nil {
-				entries = append(entries, Entry{Type: EntryAdvance, Run: key.run, SpecSHA256: key.spec, Advance: by.Advance})
+				entries = append(entries, Entry{Type: EntryAdvance, Run: key.run, SpecSHA256: key.spec,
+					Advance: by.Advance})
 			}
 		} else if key, err = b.named(run, spec); err != nil {
 			return nil, err
@@ -304,18 +305,21 @@ func (e *Enforcer) decision(b *book, d *Dataset, key runKey, by Decision) (Entry
 		r := b.runs[key]
 		switch {
 		case by.Until.IsZero() && (by.Advance != nil || r != nil && r.advance != nil):
-			return entry, errors.New("an approval in advance needs an end; give --until or --for, or approval_expires " +
+			return entry, errors.New("an approval in advance needs an end; give --until or --for, or " +
+				"approval_expires " +
 				"in the policy")
 		case by.Until.IsZero():
 		case !by.Until.After(p.now):
-			return entry, fmt.Errorf("the approval would have ended at %s, and it is %s by this machine's clock and the "+
+			return entry, fmt.Errorf("the approval would have ended at %s, and it is %s by this machine's clock and "+
+				"the "+
 				"site's ledger; give a later end", formatMoment(by.Until), formatMoment(p.now))
 		default:
 			entry.Until = ledger.FormatTime(by.Until)
 		}
 	}
 	if by.Sign != nil && len(d.Approvers) == 0 {
-		return entry, fmt.Errorf("%w as one that is signed: the policy names no approvers; leave the certificate out, or "+
+		return entry, fmt.Errorf("%w as one that is signed: the policy names no approvers; leave the certificate "+
+			"out, or "+
 			"name them", ErrSigned)
 	}
 	if by.Sign != nil {

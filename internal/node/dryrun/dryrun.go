@@ -131,7 +131,8 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 		out := Question{
 			Kind: sitepolicy.Kind(q.Round.GetKind()), Message: messageOf(q.Round), Content: q.Answer.Content,
 			Times: q.Answer.Times, Bytes: q.Answer.Bytes,
-			WithoutNoise: terms.Masked == nil, SeenBy: sitepolicy.SeenBy(sitepolicy.Kind(q.Round.GetKind()), terms.Masked),
+			WithoutNoise: terms.Masked == nil, SeenBy: sitepolicy.SeenBy(sitepolicy.Kind(q.Round.GetKind()),
+				terms.Masked),
 			Charges: q.Charges, Charged: q.Charged, Verdict: "no policy", Fits: q.Charged, FitsAtLeast: q.Charged,
 		}
 		if q.Complete {

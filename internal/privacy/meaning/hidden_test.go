@@ -32,7 +32,8 @@ func TestWhatNoiseHides(t *testing.T) {
 	}
 }
 
-// A count of so many units, over all releases of it, is no more than HiddenSigmas of its mean's deviations away from none.
+// A count of so many units, over all releases of it, is no more than HiddenSigmas of its mean's deviations away from
+// none.
 func TestHiddenIsTwoDeviations(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {

@@ -76,9 +76,17 @@ func TestAnApprovalThatExpiresLetsTheRunWaitAgain(t *testing.T) {
 	if m := j.reply(); m.GetVotes() == nil {
 		t.Fatalf("not answered after the approval: %v", m)
 	}
+	if m := inquireOf(t, j, voteRound("r", 2), terms); m.GetPermitted() == nil {
+		t.Fatalf("the node says %v", m)
+	}
 	until := time.Now().Add(300 * time.Millisecond)
 	approve(until)
-	time.Sleep(time.Until(until) + time.Millisecond)
+	if m := j.reply(); m.GetReady().GetRun() != "r" || time.Now().Before(until) {
+		t.Fatalf("the node says %v of what it permitted", m)
+	}
+	if m := inquireOf(t, j, voteRound("r", 2), terms); !m.GetRefusal().GetWaiting() {
+		t.Fatalf("the node says %v", m)
+	}
 	r = voteRound("r", 2)
 	waits(4)
 	said()
@@ -99,4 +107,12 @@ func TestAnApprovalThatExpiresLetsTheRunWaitAgain(t *testing.T) {
 	if len(told) != 0 {
 		t.Errorf("people were told too often: %+v", <-told)
 	}
+}
+
+// inquireOf asks a node over its stream whether it may answer a round.
+func inquireOf(t *testing.T, j *join, r *conclavev1.Round, terms *conclavev1.RoundTerms) *conclavev1.WorkRequest {
+	t.Helper()
+	j.send(&conclavev1.WorkResponse{Attempt: 9, Terms: terms,
+		Message: &conclavev1.WorkResponse_Permit{Permit: permitFor(t, r)}})
+	return j.reply()
 }

@@ -67,11 +67,14 @@ type policy struct {
 
 	mu      sync.Mutex
 	waiting map[string]waitingRun
+	// permitted are the runs that the aggregator was told it may ask, by what it asked for first.
+	permitted map[string]sitepolicy.Request
 }
 
 // newPolicy makes that of a node of the configuration.
 func newPolicy(c Config, s *question.Site, w *watch, log *zap.Logger) *policy {
-	p := &policy{waiting: map[string]waitingRun{}, site: c.Identity, notify: notify.New(c.Notify, log)}
+	p := &policy{waiting: map[string]waitingRun{}, permitted: map[string]sitepolicy.Request{}, site: c.Identity,
+		notify: notify.New(c.Notify, log)}
 	if c.Policy == "" {
 		return p
 	}
@@ -129,6 +132,15 @@ func (p *policy) permit(r sitepolicy.Request) error {
 		return nil
 	}
 	return p.enforcer.Ask(r)
+}
+
+// permits notes that the aggregator is told that a run may begin: it hears when that is no longer so.
+func (p *policy) permits(r sitepolicy.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.enforcer != nil && len(p.permitted) < maxWaitingRuns {
+		p.permitted[r.Run] = r
+	}
 }
 
 // charge charges the answer to a round before it leaves. It returns the entry that paid,
@@ -225,7 +237,8 @@ func (p *policy) said(reply *conclavev1.WorkRequest) {
 }
 
 // ready returns messages for the runs that waited and no longer do, since somebody
-// approved or denied them, or fixed what was broken. The aggregator asks again.
+// approved or denied them, or fixed what was broken, and for those that were permitted and no longer are, since their
+// approval has expired or somebody denied them: so no other site pays for a round of them. The aggregator asks again.
 func (p *policy) ready(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,14 +258,26 @@ func (p *policy) ready(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
 		delete(p.waiting, run)
 		p.notify.Forget(run)
 		log.Info("run no longer waits", zap.String("run", run))
-		ready = append(ready, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{
-			Ready: &conclavev1.Ready{Run: run},
-		}})
+		ready = append(ready, readyFor(run))
+	}
+	for run, request := range p.permitted {
+		var refusal *sitepolicy.Refusal
+		if err := p.enforcer.Ask(request); !errors.As(err, &refusal) ||
+			refusal.Rule != sitepolicy.RuleApproval && refusal.Rule != sitepolicy.RuleDenied {
+			continue
+		}
+		delete(p.permitted, run)
+		log.Warn("run that was permitted no longer is", zap.String("run", run), zap.Error(refusal))
+		ready = append(ready, readyFor(run))
 	}
 	if len(ready) > 0 {
 		p.show()
 	}
 	return ready
+}
+
+func readyFor(run string) *conclavev1.WorkRequest {
+	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: run}}}
 }
 
 // end writes that runs have ended, which ends what was approved.
@@ -268,6 +293,7 @@ func (p *policy) forget(run string) {
 	p.notify.Forget(run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	delete(p.permitted, run)
 	if _, waits := p.waiting[run]; waits {
 		delete(p.waiting, run)
 		p.show()
@@ -281,7 +307,8 @@ func (p *policy) show() { p.figure.Set(float64(len(p.waiting))) }
 func (p *policy) ticks() (tick <-chan time.Time, stop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.waiting = map[string]waitingRun{} // the aggregator asks a new stream anew
+	p.waiting, p.permitted = map[string]waitingRun{},
+		map[string]sitepolicy.Request{} // the aggregator asks a new stream anew
 	if p.enforcer == nil {
 		return nil, func() {}
 	}

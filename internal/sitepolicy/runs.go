@@ -203,6 +203,9 @@ var ErrSpec = errors.New("the spec does not tell which run")
 // ErrSigned is what errors.Is finds where the policy does not count a decision as it is signed, or not.
 var ErrSigned = errors.New("the decision would not count")
 
+var errNoEnd = errors.New("an approval in advance needs an end; give --until or --for, or approval_expires in the " +
+	"policy")
+
 // Decision is what a person says of a run.
 type Decision struct {
 	Approve bool
@@ -229,6 +232,9 @@ func (e *Enforcer) Decide(run, spec string, by Decision) (*Run, error) {
 		}
 		if err := by.Advance.validate(); err != nil {
 			return nil, err
+		}
+		if by.Approve && by.Until.IsZero() && d.ApprovalExpires == "" {
+			return nil, errNoEnd
 		}
 		if !runspec.IsName(run) {
 			return nil, fmt.Errorf("%q is no name for an approval; use one as runs have", run)
@@ -304,10 +310,8 @@ func (e *Enforcer) decision(b *book, d *Dataset, key runKey, by Decision) (Entry
 		}
 		r := b.runs[key]
 		switch {
-		case by.Until.IsZero() && (by.Advance != nil || r != nil && r.advance != nil):
-			return entry, errors.New("an approval in advance needs an end; give --until or --for, or " +
-				"approval_expires " +
-				"in the policy")
+		case by.Until.IsZero() && r != nil && r.advance != nil:
+			return entry, errNoEnd
 		case by.Until.IsZero():
 		case !by.Until.After(p.now):
 			return entry, fmt.Errorf("the approval would have ended at %s, and it is %s by this machine's clock and "+

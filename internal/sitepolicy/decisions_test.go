@@ -298,3 +298,21 @@ func TestForgedApprovalsDoNotCount(t *testing.T) {
 	b.forge(Entry{Type: EntryApprove, Run: "r", SpecSHA256: r.SpecSHA256, entryDecision: e})
 	b.state(StateWaiting)
 }
+
+// A run that was written into the ledger with other terms than it has is not the one that people read about.
+func TestTermsThatWereForgedLetNothingBegin(t *testing.T) {
+	s := newSite(t)
+	s.write(strings.Replace(allowing, "automatic", "by-hand", 1))
+	r, other := round("r", 0, 100), round("other", 0, 100)
+	refusedBy(t, s.enforcer().Ask(other), RuleApproval)
+	harmless := r.Spec
+	harmless.Epsilon = 1
+	b := &board{site: s, now: time.Now()}
+	b.forge(Entry{Type: EntryRun, Run: "r", SpecSHA256: r.SpecSHA256, Spec: &harmless})
+	_, err := s.enforcer().Decide("r", "", Decision{Approve: true, By: "ann"})
+	testkit.Must(t, err)
+	_, err = s.enforcer().Charge(r)
+	refusedBy(t, err, RuleTerms)
+	r.Spec = harmless
+	testkit.Must(t, s.enforcer().Ask(r))
+}

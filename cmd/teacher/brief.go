@@ -26,8 +26,7 @@ func showBrief(b *sitepolicy.Brief) {
 	fmt.Printf("who asks: %s, in the aggregator's word\n", cli.Dash(b.Requester))
 	fmt.Printf("what for: %s\n", purposeText(s.Purpose))
 	fmt.Printf("pipeline %s, budget epsilon %g at delta %g, by %d teachers of all sites\n", s.Pipeline, s.Epsilon,
-		s.Delta,
-		s.Teachers)
+		s.Delta, s.Teachers)
 	fmt.Println("\nwhat leaves this node:")
 	for _, l := range b.Leaves {
 		showLeaving(l, s.Unit)
@@ -71,8 +70,7 @@ func showLeaving(l sitepolicy.Leaving, unit string) {
 		"release (%d x %.4g)", l.Deviation, unit, l.HiddenOnce, meaning.HiddenSigmas, l.Deviation)
 	if l.Times > 1 {
 		fmt.Printf(",\n    and fewer than %d not out of all %d, if all asked the same (that / sqrt(%d))", l.HiddenInAll,
-			l.Times,
-			l.Times)
+			l.Times, l.Times)
 	}
 	fmt.Println()
 }
@@ -121,11 +119,10 @@ func showDecisions(r sitepolicy.Run) {
 // showAdvance shows an approval in advance, and what runs under it cost.
 func showAdvance(r sitepolicy.Run) {
 	a := r.Advance
-	fmt.Printf("in advance, %s (spec %s) is %s: runs of %s, pipelines %s, purpose %s, all of them together epsilon "+
-		"%g at most; "+
-		"%d answers cost %.4g so far\n", r.Run, r.SpecSHA256[:12], stateText(r), a.Student, strings.Join(a.Pipelines,
-		","),
-		cli.Dash(a.Purpose), a.Epsilon, r.Charges, r.EpsilonCharged)
+	fmt.Printf("in advance, %s (spec %s) is %s: runs of %s, pipelines %s, purpose %s, ", r.Run, r.SpecSHA256[:12],
+		stateText(r), a.Student, strings.Join(a.Pipelines, ","), cli.Dash(a.Purpose))
+	fmt.Printf("all of them together epsilon %g at most; %d answers cost %.4g so far\n", a.Epsilon, r.Charges,
+		r.EpsilonCharged)
 	showDecisions(r)
 }
 

@@ -96,8 +96,8 @@ func showStatus(s *sitepolicy.Status) {
 		return
 	}
 	w := cli.Columns()
-	fmt.Fprintln(w, "run\tspec\tstate\trequester\tpipeline\tepsilon\tdelta\tcharges\tepsilon charged\tat "+
-		"most\tseen\tpurpose")
+	fmt.Fprintln(w, "run\tspec\tstate\trequester\tpipeline\tepsilon\tdelta\tcharges\tepsilon charged\t"+
+		"at most\tseen\tpurpose")
 	for _, r := range s.Runs {
 		t := r.Spec
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%g\t%g\t%d\t%.4g\t%s\t%s\t%s\n",

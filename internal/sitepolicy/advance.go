@@ -67,10 +67,9 @@ func (a Advance) admits(t Request, d *Dataset) bool {
 		(a.Purpose == "" || a.Purpose == t.Spec.Purpose) && masked
 }
 
-// inAdvance returns the digest of the approval in advance that lets a run go on, and empty where none does: the
-// first that is good and has room. A run that begins must fit as a whole; of one that goes on the round does, and what
-// was
-// paid for costs nothing.
+// inAdvance returns the digest of the approval in advance that lets a run go on, the first that is good and has room;
+// empty where none does. A run that begins must fit as a whole, of one that goes on the round; what was paid for costs
+// nothing.
 func (p people) inAdvance(b *book, t Request, run *runBook, paid bool) (spec string) {
 	for _, key := range b.order {
 		r := b.runs[key]

@@ -127,8 +127,7 @@ func TestRunsAreApprovedInAdvance(t *testing.T) {
 	waits("a budget that is more, with a plan that bounds nothing", asks(func(r *Request) { r.Spec.Plan[0].Count = 0 }))
 	masked := asks(func(r *Request) {
 		member := func(site string) masking.Member {
-			return masking.Member{Site: site,
-				Key: sha256.Sum256([]byte(site))}
+			return masking.Member{Site: site, Key: sha256.Sum256([]byte(site))}
 		}
 		r.Spec.Masked = &masking.Group{Quorum: 2, Colluding: 1, Members: []masking.Member{member("north"),
 			member("south")}}

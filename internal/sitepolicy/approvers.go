@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/conclave-dp/conclave/internal/masking"
 )
@@ -37,9 +38,8 @@ func (d *Dataset) validateApproval(need func(ok bool, field, format string, args
 	names, keys := map[string]bool{}, map[masking.Fingerprint]bool{}
 	for i, a := range d.Approvers {
 		at := fmt.Sprintf("approvers[%d]", i)
-		need(a.Name != "" && len(a.Name) <= maxName && strings.IndexFunc(a.Name,
-			func(r rune) bool { return r < ' ' }) < 0,
-			at+".name", "%q is none; use 1 to %d letters on one line", a.Name, maxName)
+		need(a.Name != "" && len(a.Name) <= maxName && !strings.ContainsFunc(a.Name, unicode.IsControl), at+".name",
+			"%q is none; use 1 to %d letters on one line", a.Name, maxName)
 		need(!names[a.Name], at+".name", "%q stands there twice; keep one", a.Name)
 		names[a.Name] = true
 		key, err := masking.ParseFingerprint(a.Key)

@@ -37,8 +37,8 @@ func TestWhoseSignaturesCount(t *testing.T) {
 		}
 	}
 	foreign, _ := certs.AuthorityFiles(certstest.New(t))
-	if err := tlsconfig.NewSigners(certs.Files{CA: foreign}, time.Now).Check(by, now); !errors.Is(err,
-		attest.ErrChain) {
+	others := tlsconfig.NewSigners(certs.Files{CA: foreign}, time.Now)
+	if err := others.Check(by, now); !errors.Is(err, attest.ErrChain) {
 		t.Errorf("under another authority: %v, want ErrChain", err)
 	}
 	list := filepath.Join(t.TempDir(), "revoked.crl")

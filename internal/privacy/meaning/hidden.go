@@ -11,9 +11,8 @@ import (
 const HiddenSigmas = 2
 
 // Deviation is the standard deviation of one release's noise, as a multiple of the most that one unit adds to what
-// is released; 0 of mechanisms that select, which add none. Of noise that is drawn as a vector it is that in the
-// direction
-// with the least.
+// is released; 0 of mechanisms that select, which add none. Noise that is drawn as a vector has at least this one in
+// each direction.
 func Deviation(e privacy.Event) float64 {
 	switch e.Kind {
 	case privacy.Gaussian:

@@ -32,8 +32,7 @@ func TestWhatNoiseHides(t *testing.T) {
 	}
 }
 
-// A count of so many units, over all releases of it, is no more than HiddenSigmas of its mean's deviations away from
-// none.
+// So many units, over all releases, are no fewer than HiddenSigmas deviations of the releases' mean, and one less is.
 func TestHiddenIsTwoDeviations(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {

@@ -151,6 +151,14 @@ func TestARoundIsSentOnceAQuorumPermitsIt(t *testing.T) {
 		queued(t, north, 4)
 		queued(t, south, 2)
 	})
+	t.Run("one no longer permits a masked run, whose key is in use", func(t *testing.T) {
+		north := newNode("north", 4)
+		north.Inquire("r", 1)
+		north.Decide("r", 1, peer.Permitted, "", &conclavev1.RunKey{Site: "north"})
+		if north.Ready("r") || north.RunKey("r").GetSite() != "north" {
+			t.Error("the key is gone")
+		}
+	})
 	t.Run("others are enough", func(t *testing.T) {
 		d, e := inquiring(t)
 		e.spec.Quorum = 4

@@ -20,8 +20,7 @@ Exit codes: 0 done or stopped by a signal, 1 failed or problems found, 2 wrong u
 	root.RunE = configured(config, func(c *cobra.Command, _ []string) error { return work(c.Context(), *config) })
 	for _, c := range []*cobra.Command{
 		preflightCommand(config), dryRunCommand(config), runsCommand(config),
-		decideCommand(config, "approve", "let a run that waits begin"),
-		decideCommand(config, "deny", "refuse a run, or stop one that was let begin"),
+		approveCommand(config), denyCommand(config),
 		acceptCommand(config),
 	} {
 		c.RunE = configured(config, c.RunE)

@@ -2,13 +2,22 @@ package main
 
 import (
 	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/certstest"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/masking"
+	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -24,33 +33,119 @@ policy: policy.yaml
 tls: {ca: ca.crt, cert: north.crt, key: north.key}
 `
 
-// People who approve a masked run see its members, with their keys as they are read out, and the worst case.
-func TestWhoApprovesAMaskedRunSeesItsMembers(t *testing.T) {
+// atSite makes the files of a node's site, and returns its configuration's path and its enforcer.
+func atSite(t *testing.T, teacher, policy string) (string, *sitepolicy.Enforcer, node.Config) {
+	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "teacher.yaml")
 	for name, text := range map[string]string{
-		"teacher.yaml": teacherYAML,
+		"teacher.yaml": teacher,
 		"schema.yaml":  "columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n",
-		"policy.yaml":  "datasets:\n  - {name: d, epsilon: 3, delta: 1e-5, pipelines: [embed]}\n",
+		"policy.yaml":  policy,
 	} {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	enforcer, config, err := enforcerOf(file, false)
 	testkit.Must(t, err)
 	testkit.Must(t, os.MkdirAll(config.State, 0o700))
-	hash := func(of string) masking.Fingerprint { return sha256.Sum256([]byte(of)) }
+	return file, enforcer, config
+}
+
+func hash(of string) masking.Fingerprint { return sha256.Sum256([]byte(of)) }
+
+// asks is a round of a run that asks for one sum.
+func asks(t *testing.T, c node.Config, masked *masking.Group) sitepolicy.Request {
 	event := privacy.Event{Kind: privacy.Gaussian, Sigma: 20, Sensitivity: 1}
-	err = enforcer.Ask(sitepolicy.Request{
-		Run: "asked", SpecSHA256: hash("spec").Hex(), Question: hash("question").Hex(), Kind: sitepolicy.EmbeddingSum,
+	return sitepolicy.Request{
+		Run: "asked", Requester: "lab", SpecSHA256: hash("spec").Hex(), Question: hash("question").Hex(),
+		Kind: sitepolicy.EmbeddingSum,
 		Spec: sitepolicy.Spec{
-			Dataset: "d", SchemaSHA256: schemaHash(t, config.Schema), Unit: config.Unit,
-			Pipeline: "embed", Epsilon: 1, Delta: 1e-5, Guarantee: "data-independent", Teachers: 8,
-			Plan: privacy.Plan{{Kind: string(sitepolicy.EmbeddingSum), Mechanism: event, Count: 1}},
-			Masked: &masking.Group{Quorum: 2, Colluding: 1, Members: []masking.Member{
-				{Site: "north", Key: hash("north")}, {Site: "south", Key: hash("south")}}},
+			Dataset: "d", SchemaSHA256: schemaHash(t, c.Schema), Unit: c.Unit,
+			Pipeline: "embed", Epsilon: 1, Delta: 1e-5, Guarantee: "data-independent", Teachers: 8, Purpose: "study 12",
+			Plan:   privacy.Plan{{Kind: string(sitepolicy.EmbeddingSum), Mechanism: event, Count: 1}},
+			Masked: masked,
 		},
 		Use: privacy.Use{Queries: 1, Answered: 1}, Charges: []privacy.Event{event.Times(1)},
-	})
+	}
+}
+
+// Two persons with keys of their own let a run begin, which each of them reads about first; the audit log names them.
+func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
+	dir := certstest.New(t)
+	var approvers []string
+	for _, name := range []string{"ann", "ben"} {
+		testkit.Must(t, authority.Issue(dir, certs.RoleApprover, name, nil, time.Hour))
+		pair, err := pemfile.LoadPair(certs.IssuedFiles(dir, certs.RoleApprover, name).Cert,
+			certs.IssuedFiles(dir, certs.RoleApprover, name).Key)
+		testkit.Must(t, err)
+		key, err := certs.Fingerprint(pair.Leaf.PublicKey)
+		testkit.Must(t, err)
+		approvers = append(approvers, fmt.Sprintf("{name: Dr. %s, key: %s}", name, certs.SpellFingerprint(key)))
+	}
+	ca, _ := certs.AuthorityFiles(dir)
+	file, enforcer, config := atSite(t, strings.Replace(teacherYAML, "ca: ca.crt", "ca: "+ca,
+		1)+"audit_log: audit.jsonl\n",
+		"datasets:\n  - {name: d, epsilon: 3, delta: 1e-5, pipelines: [embed], approval_expires: 30d, "+
+			"approvals_needed: 2,\n"+
+			"     approvers: ["+strings.Join(approvers, ", ")+"]}\n")
+	if err := enforcer.Ask(asks(t, config, nil)); err == nil || !strings.Contains(err.Error(), "0 of 2 approvals") {
+		t.Fatalf("error %v", err)
+	}
+	says := func(want []string, args ...string) {
+		t.Helper()
+		said := output(t, append(args, "--config", file)...)
+		for _, want := range want {
+			if !strings.Contains(said, want) {
+				t.Errorf("teacher %v says %q, want %q", args, said, want)
+			}
+		}
+	}
+	signed := func(name string) []string {
+		f := certs.IssuedFiles(dir, certs.RoleApprover, name)
+		return []string{"approve", "asked", "--as", f.Cert, "--key", f.Key}
+	}
+	says([]string{"asked  " + hash("spec").Hex()[:12] + "  waiting (0 of 2)  lab  "}, "runs")
+	says([]string{
+		"at node north/0 is waiting (0 of 2)\napprovals: 0 of 2\n", "who asks: lab, in the aggregator's word\n",
+		"what for: study 12 (in the student's words; nothing checks them)\n", "  1 x embedding: gaussian sigma 20\n",
+		"noise: standard deviation 20 x the most that one record adds; fewer than 40 do not stand out of one release " +
+			"(2 x 20)\n",
+		"before noise is added it is seen by the aggregator alone",
+		"  the site's limit is epsilon 3: room for a run of 3 now, of ",
+		"about whether one record was in the data", "  pipelines  met  allowed: embed\n",
+	}, "runs", "asked")
+	says([]string{"is waiting (1 of 2)\n", "  approve by Dr. ann at "}, signed("ann")...)
+	says([]string{"is waiting (1 of 2)\n", "which does not count: a later decision took its place\n"}, signed("ann")...)
+	says([]string{"is approved by Dr. ann, Dr. ben until "}, signed("ben")...)
+	testkit.Must(t, enforcer.Ask(asks(t, config, nil)))
+	says([]string{`"hidden_once":40`, `"rule":"pipelines","met":true`, `"approvals":2,"approvals_needed":2`,
+		`"strength":"strong"`, `"epsilon_left_after":`}, "runs", "asked", "--format", "json")
+	says([]string{"is denied by "}, "deny", "asked")
+	says([]string{"in advance, lab-2027 (spec ", "is waiting (1 of 2): runs of lab, pipelines embed, purpose -, all " +
+		"of them together " +
+		"epsilon 0.5 at most; 0 answers cost 0 so far\n"}, "approve", "lab-2027", "--student", "lab", "--pipelines",
+		"embed", "--epsilon", "0.5",
+		"--as", signed("ann")[3], "--key", signed("ann")[5])
+	says([]string{"in advance, lab-2027 (spec "}, "runs")
+	var events []string
+	for line := range strings.Lines(string(testkit.Read(t, config.AuditLog))) {
+		var e auditlog.Entry
+		testkit.Must(t, json.Unmarshal([]byte(line), &e))
+		events = append(events, fmt.Sprintf("%s %s %s", e.Event, e.Run, strings.Split(e.Reason, "@")[0]))
+	}
+	want := []string{"approval asked by Dr. ann", "approval asked by Dr. ann", "approval asked by Dr. ben",
+		"denial asked " + events[3][len("denial asked "):], "approval lab-2027 by Dr. ann"}
+	if !slices.Equal(events, want) {
+		t.Errorf("the audit log has %q, want %q", events, want)
+	}
+}
+
+// People who approve a masked run see its members, with their keys as they are read out, and the worst case.
+func TestWhoApprovesAMaskedRunSeesItsMembers(t *testing.T) {
+	file, enforcer, config := atSite(t, teacherYAML,
+		"datasets:\n  - {name: d, epsilon: 3, delta: 1e-5, pipelines: [embed]}\n")
+	err := enforcer.Ask(asks(t, config, &masking.Group{Quorum: 2, Colluding: 1, Members: []masking.Member{
+		{Site: "north", Key: hash("north")}, {Site: "south", Key: hash("south")}}}))
 	if err == nil || !strings.Contains(err.Error(), "waits for approval") {
 		t.Fatalf("error %v", err)
 	}
@@ -60,7 +155,7 @@ func TestWhoApprovesAMaskedRunSeesItsMembers(t *testing.T) {
 	if most == "-" || status.Runs[0].RevealsAtMost != 4 {
 		t.Fatalf("the run is shown as %+v", status.Runs[0])
 	}
-	for _, args := range [][]string{{"runs"}, {"approve", "asked"}} {
+	for _, args := range [][]string{{"runs", "asked"}, {"approve", "asked"}} {
 		said := output(t, append(args, "--config", file)...)
 		for _, want := range []string{
 			"asked is masked: a sum of 2 of 2 sites or more is opened, and is private where 1 of them, at most",

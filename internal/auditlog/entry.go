@@ -25,7 +25,11 @@ const (
 	RunRemoved   = "run-removed"
 	// LedgerAccepted: a site takes a dataset's ledger that was restored from an older one.
 	LedgerAccepted = "ledger-accepted"
-	Released       = "release" // a round was answered and charged
+	// Of a site's people: one lets a run begin or denies it, and an approval was asked for after its end.
+	Approved = "approval"
+	Denied   = "denial"
+	Expired  = "expiry"
+	Released = "release" // a round was answered and charged
 	// Found: a new leader found a release at the end of the ledger, whose line may be in no audit log.
 	Found    = "release-found"
 	Repeated = "repeat" // the stored answer of a round was handed out again, at no cost
@@ -88,8 +92,9 @@ type Charge struct {
 // but a machine that dies may.
 func (e Entry) lasting() bool {
 	switch e.Event {
-	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, LedgerAccepted, Released,
-		Repeated, Answered, Opened:
+	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, LedgerAccepted, Approved,
+		Denied,
+		Released, Repeated, Answered, Opened:
 		return true
 	}
 	return false

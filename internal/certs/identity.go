@@ -23,10 +23,14 @@ const (
 	RoleStudent    Role = "student"
 	// RoleOperator may list, watch, cancel and remove the runs of all students, and nothing else.
 	RoleOperator Role = "operator"
+	// RoleApprover signs decisions on runs for the people of a site. It may call nothing of an aggregator's.
+	RoleApprover Role = "approver"
 )
 
 // Roles are all of them.
-func Roles() []Role { return []Role{RoleAggregator, RoleNode, RoleStudent, RoleOperator} }
+func Roles() []Role {
+	return []Role{RoleAggregator, RoleNode, RoleStudent, RoleOperator, RoleApprover}
+}
 
 // Scheme of the URI that holds an identity.
 const Scheme = "conclave"

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/dial"
 	"github.com/conclave-dp/conclave/internal/logging"
 	"github.com/conclave-dp/conclave/internal/monitor"
+	"github.com/conclave-dp/conclave/internal/node/notify"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/postgres"
@@ -37,6 +38,8 @@ type Config struct {
 	// of them may cost the records of this node. Default: none, and whatever the
 	// aggregator's budget allows is answered. With one that cannot be used nothing is.
 	Policy string `yaml:"policy"`
+	// Notify says where people are told that a run waits for their approval. Default: nowhere.
+	Notify notify.Config `yaml:"notify"`
 	// TLS names the files of the mutual TLS connection.
 	TLS certs.Files `yaml:"tls"`
 	// Reconnect bounds the pause between attempts to reach the aggregator.
@@ -131,7 +134,7 @@ func ReadConfig(path string) (Config, error) {
 	}
 	for _, p := range []*string{
 		&c.Schema, &c.Data, &c.SQL.DSNFile, &c.State, &c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked,
-		&c.AuditLog, &c.Policy, &c.Traces.CA, &c.HTTP.Control.TokenFile,
+		&c.AuditLog, &c.Policy, &c.Traces.CA, &c.HTTP.Control.TokenFile, &c.Notify.TokenFile,
 	} {
 		*p = config.Resolve(path, *p)
 	}
@@ -172,7 +175,7 @@ func (c Config) validateSite() error {
 	need(time.Second <= c.MaxTime && c.MaxTime <= maxTime, "max_time: %v is not between 1s and %v", c.MaxTime, maxTime)
 	need(c.Reconnect > 0, "reconnect: %v is not above 0", c.Reconnect)
 	need(0 <= c.Drain && c.Drain <= maxDrain, "drain: %v is not between 0s and %v", c.Drain, maxDrain)
-	return errors.Join(append(errs, c.HTTP.Validate(), c.Traces.Validate(), c.Log.Validate())...)
+	return errors.Join(append(errs, c.HTTP.Validate(), c.Traces.Validate(), c.Log.Validate(), c.Notify.Validate())...)
 }
 
 // maxTeachers is what an aggregator takes from one node.

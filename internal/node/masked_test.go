@@ -153,7 +153,7 @@ func approved(t testing.TB) *pair {
 	if m := p.attempt(n, 0).GetRefusal(); !m.GetWaiting() {
 		t.Fatalf("before it is approved: %v", m)
 	}
-	run, err := n.policy.enforcer.Decide("r", "", true, "ann")
+	run, err := n.policy.enforcer.Decide("r", "", sitepolicy.Decision{Approve: true, By: "ann"})
 	testkit.Must(t, err)
 	if run.Spec.Masked == nil || run.Spec.Masked.Members[1] != p.group.Members[1] || run.RevealsAtMost != 4 {
 		t.Fatalf("a person approves %+v", run)
@@ -288,7 +288,7 @@ func TestARunThatIsDeniedIsNotOpened(t *testing.T) {
 	n := p.node()
 	p.attempt(n, 0)
 	agreed := p.agree(n, 0)
-	_, err := n.policy.enforcer.Decide("r", "", false, "ann")
+	_, err := n.policy.enforcer.Decide("r", "", sitepolicy.Decision{By: "ann"})
 	testkit.Must(t, err)
 	if m := p.reveal(n, 0, agreed).GetRefusal(); !strings.Contains(m.GetReason(), "denied") || p.charged() != 0 {
 		t.Errorf("it says %v, charged %d times", m, p.charged())

@@ -138,7 +138,7 @@ func TestAPermitWaitsForNoTeacher(t *testing.T) {
 	people := sitepolicy.New(c.PolicyOptions(n.site.Schema.SHA256))
 	approved := func(run string) {
 		t.Helper()
-		_, err := people.Decide(run, "", true, "ann")
+		_, err := people.Decide(run, "", sitepolicy.Decision{Approve: true, By: "ann"})
 		testkit.Must(t, err)
 		if m := j.reply(); m.GetReady().GetRun() != run {
 			t.Fatalf("the node says %v", m)

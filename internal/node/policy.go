@@ -10,6 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/node/notify"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
@@ -33,8 +36,23 @@ func (c Config) LedgerPath() string {
 func (c Config) PolicyOptions(schemaSHA256 string) sitepolicy.Options {
 	return sitepolicy.Options{
 		Policy: c.Policy, Ledger: c.LedgerPath(), Dataset: c.Dataset, Site: c.Site, Node: c.Node,
-		SchemaSHA256: schemaSHA256, Unit: c.Unit,
+		SchemaSHA256: schemaSHA256, Unit: c.Unit, Authority: c.TLS,
+		Teachers: c.Teachers,
 	}
+}
+
+// Decided writes into the node's audit log that a person at the site decided about a run; by names them.
+func Decided(c Config, run sitepolicy.Run, approve bool, by string) error {
+	event := auditlog.Denied
+	if approve {
+		event = auditlog.Approved
+	}
+	return auditlog.Append(c.AuditLog, string(certs.RoleNode), c.Site+"/"+c.Node, c.decided(event, run.Run, by))
+}
+
+// decided is the line of a decision.
+func (c Config) decided(event, run, by string) auditlog.Entry {
+	return auditlog.Entry{Event: event, Dataset: c.Dataset, Run: run, Reason: "by " + by}
 }
 
 // policy enforces a site's policy before its node's answers leave. Without one its enforcer is nil,
@@ -43,25 +61,32 @@ type policy struct {
 	enforcer *sitepolicy.Enforcer
 	// figure is the number of runs that wait.
 	figure prometheus.Gauge
+	// notify tells people of runs that wait for their approval; nil where nobody is told.
+	notify *notify.Notifier
+	site   Identity
 
 	mu      sync.Mutex
 	waiting map[string]waitingRun
+	// permitted are the runs that the aggregator was told it may ask, by what it asked for first.
+	permitted map[string]sitepolicy.Request
 }
 
 // newPolicy makes that of a node of the configuration.
-func newPolicy(c Config, s *question.Site, metrics *prometheus.Registry) *policy {
-	p := &policy{waiting: map[string]waitingRun{}}
+func newPolicy(c Config, s *question.Site, w *watch, log *zap.Logger) *policy {
+	p := &policy{waiting: map[string]waitingRun{}, permitted: map[string]sitepolicy.Request{}, site: c.Identity,
+		notify: notify.New(c.Notify, log)}
 	if c.Policy == "" {
 		return p
 	}
 	o := c.PolicyOptions(s.Schema.SHA256)
 	o.Facts = facts(s)
+	o.Expired = func(e sitepolicy.Entry) { _ = w.auditLog.Write(c.decided(auditlog.Expired, e.Run, e.By)) }
 	p.enforcer = sitepolicy.New(o)
 	p.figure = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "conclave_node_waiting_runs",
 		Help: "Runs whose rounds wait for the site: for an approval, or a policy or ledger that can be used.",
 	})
-	metrics.MustRegister(p.figure, policyFigures{p.enforcer})
+	w.metrics.registry.MustRegister(p.figure, policyFigures{p.enforcer})
 	return p
 }
 
@@ -107,6 +132,15 @@ func (p *policy) permit(r sitepolicy.Request) error {
 		return nil
 	}
 	return p.enforcer.Ask(r)
+}
+
+// permits notes that the aggregator is told that a run may begin: it hears when that is no longer so.
+func (p *policy) permits(r sitepolicy.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.enforcer != nil && len(p.permitted) < maxWaitingRuns {
+		p.permitted[r.Run] = r
+	}
 }
 
 // charge charges the answer to a round before it leaves. It returns the entry that paid,
@@ -165,6 +199,13 @@ func (p *policy) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 			}
 			p.waiting[r.Run] = waitingRun{request: r, reason: byPolicy.Error()}
 			p.show()
+			if byPolicy.Rule == sitepolicy.RuleApproval {
+				p.notify.Tell(notify.Waiting{
+					Site: p.site.Site, Node: p.site.Node, Dataset: p.site.Dataset, Run: r.Run,
+					SpecSHA256: r.SpecSHA256, Student: r.Requester, Purpose: r.Spec.Purpose,
+					Since: time.Now().UTC().Format(time.RFC3339),
+				})
+			}
 		}
 		return out
 	}
@@ -196,7 +237,8 @@ func (p *policy) said(reply *conclavev1.WorkRequest) {
 }
 
 // ready returns messages for the runs that waited and no longer do, since somebody
-// approved or denied them, or fixed what was broken. The aggregator asks again.
+// approved or denied them, or fixed what was broken, and for those that were permitted and no longer are, since their
+// approval has expired or somebody denied them: so no other site pays for a round of them. The aggregator asks again.
 func (p *policy) ready(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,15 +256,28 @@ func (p *policy) ready(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
 			continue
 		}
 		delete(p.waiting, run)
+		p.notify.Forget(run)
 		log.Info("run no longer waits", zap.String("run", run))
-		ready = append(ready, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{
-			Ready: &conclavev1.Ready{Run: run},
-		}})
+		ready = append(ready, readyFor(run))
+	}
+	for run, request := range p.permitted {
+		var refusal *sitepolicy.Refusal
+		if err := p.enforcer.Ask(request); !errors.As(err, &refusal) ||
+			refusal.Rule != sitepolicy.RuleApproval && refusal.Rule != sitepolicy.RuleDenied {
+			continue
+		}
+		delete(p.permitted, run)
+		log.Warn("run that was permitted no longer is", zap.String("run", run), zap.Error(refusal))
+		ready = append(ready, readyFor(run))
 	}
 	if len(ready) > 0 {
 		p.show()
 	}
 	return ready
+}
+
+func readyFor(run string) *conclavev1.WorkRequest {
+	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: run}}}
 }
 
 // end writes that runs have ended, which ends what was approved.
@@ -235,8 +290,10 @@ func (p *policy) end(runs []string) error {
 
 // forget drops a run that has ended: nobody needs to decide about it.
 func (p *policy) forget(run string) {
+	p.notify.Forget(run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	delete(p.permitted, run)
 	if _, waits := p.waiting[run]; waits {
 		delete(p.waiting, run)
 		p.show()
@@ -250,7 +307,8 @@ func (p *policy) show() { p.figure.Set(float64(len(p.waiting))) }
 func (p *policy) ticks() (tick <-chan time.Time, stop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.waiting = map[string]waitingRun{} // the aggregator asks a new stream anew
+	p.waiting, p.permitted = map[string]waitingRun{},
+		map[string]sitepolicy.Request{} // the aggregator asks a new stream anew
 	if p.enforcer == nil {
 		return nil, func() {}
 	}

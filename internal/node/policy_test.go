@@ -224,7 +224,7 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 		t.Error("the metrics do not say that a run waits")
 	}
 	people := sitepolicy.New(c.PolicyOptions(n.site.Schema.SHA256))
-	_, err := people.Decide("r", "", true, "ann")
+	_, err := people.Decide("r", "", sitepolicy.Decision{Approve: true, By: "ann"})
 	testkit.Must(t, err)
 	ready("r")
 	ask(2)
@@ -268,7 +268,7 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	writePolicy(t, c, lenient)
 	awaitReady(t, n, 200)
 	// Denied means refused, for good.
-	_, err = people.Decide("r", "", false, "ann")
+	_, err = people.Decide("r", "", sitepolicy.Decision{By: "ann"})
 	testkit.Must(t, err)
 	ask(4)
 	if m := j.reply(); m.GetRefusal().GetWaiting() || !strings.Contains(m.GetRefusal().GetReason(), "denied") {

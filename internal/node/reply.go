@@ -34,6 +34,7 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 	if err == nil && t.permit != nil {
 		permitted := &conclavev1.Permitted{Run: t.run, Round: t.round}
 		if permitted.Key, err = n.masks.key(t.spec); err == nil {
+			n.policy.permits(request)
 			return &conclavev1.WorkRequest{Attempt: t.attempt, Message: &conclavev1.WorkRequest_Permitted{
 				Permitted: permitted,
 			}}

@@ -152,12 +152,12 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 	}
 	cfg := s.cfg
 	cfg.Aggregator = aggregator
-	metrics := newMetrics()
+	w := &watch{metrics: newMetrics()}
 	site := question.NewSite(s.public(), s.table, s.assignment, cfg.Unit, cfg.State)
 	return &Node{
 		cfg: cfg, log: log, kinds: s.kinds, site: site, ledger: s.ledger,
 		manifest: storedManifest{Manifest: s.manifest, path: s.manifestPath()},
-		policy:   newPolicy(cfg, site, metrics.registry), watch: &watch{metrics: metrics}, masks: newMasks(cfg),
+		policy:   newPolicy(cfg, site, w, log), watch: w, masks: newMasks(cfg),
 	}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,6 +33,11 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
+	telling, stop := context.WithCancel(ctx)
+	var told sync.WaitGroup
+	told.Go(func() { n.policy.notify.Run(telling) })
+	defer told.Wait()
+	defer stop()
 	if g := n.policy.enforcer; g != nil {
 		if err := g.Enough(); err != nil {
 			return fmt.Errorf("the node does not join: %w", err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
@@ -14,7 +15,8 @@ import (
 // book is what a ledger says, entry by entry.
 type book struct {
 	last                Entry
-	hashes              []string // of all entries
+	newest              time.Time // of all entries: no later moment is before it, whatever a clock says
+	hashes              []string  // of all entries
 	dataset, site, node string
 	limit               privacy.Budget
 	spent               []privacy.Event // merged
@@ -35,14 +37,15 @@ type charge struct {
 }
 
 type runBook struct {
-	spec        Spec
-	requester   string
-	seen        string
-	decision    string // EntryApprove, EntryDeny, or nothing
-	decided, by string
-	charges     int // rounds, and questions that took the place of others
-	charged     string
-	spent       []privacy.Event
+	spec      Spec
+	requester string
+	// advance is what an approval in advance is for, nil of a run. Spent is then what runs under it cost.
+	advance   *Advance
+	seen      string
+	decisions []*decision // as they came
+	charges   int         // rounds, and questions that took the place of others
+	charged   string
+	spent     []privacy.Event
 	// used counts the uses of each entry of the plan and within is what they cost, as the dataset's
 	// ledger knows them: an older one that was accepted knows of none.
 	used   []int64
@@ -96,6 +99,9 @@ func (b *book) add(e Entry) error {
 	case (e.Type == EntryOpen) != (e.Seq == 1):
 		return errors.New("a ledger begins with the entry that opens it, and has no other of the type")
 	}
+	if at, err := time.Parse(time.RFC3339, e.Time); err == nil && at.After(b.newest) {
+		b.newest = at
+	}
 	if err := b.apply(e); err != nil {
 		return err
 	}
@@ -124,7 +130,7 @@ func (b *book) apply(e Entry) error {
 		return nil
 	case EntryEnd:
 		for key, r := range b.runs {
-			r.ended = r.ended || key.run == e.Run
+			r.ended = r.ended || key.run == e.Run && r.advance == nil
 		}
 		return nil
 	case EntryRun:
@@ -134,13 +140,30 @@ func (b *book) apply(e Entry) error {
 		b.runs[key] = &runBook{spec: *e.Spec, requester: e.Requester, seen: e.Time}
 		b.order = append(b.order, key)
 		return nil
+	case EntryAdvance:
+		if run != nil {
+			return fmt.Errorf("%q was approved in advance before", e.Run)
+		}
+		b.runs[key] = &runBook{advance: e.Advance, seen: e.Time}
+		b.order = append(b.order, key)
+		return nil
 	}
 	if run == nil {
 		return fmt.Errorf("run %q was not seen before", e.Run)
 	}
-	if e.Type != EntryCharge {
-		run.decision, run.decided, run.by = e.Type, e.Time, e.By
+	switch {
+	case e.Type == EntryExpire:
+		return run.expire(e)
+	case e.Type != EntryCharge:
+		b.decided(run, e, b.newest)
 		return nil
+	case run.advance != nil:
+		return fmt.Errorf("%q is no run, and is charged", e.Run)
+	}
+	if e.Under != "" {
+		if err := b.chargeAdvance(e); err != nil {
+			return err
+		}
 	}
 	b.charged[e.Run] = charge{chargeOf(e.Run, e.SpecSHA256, *e.Round, e.Question), e.Seq}
 	b.spent = privacy.Merge(append(b.spent, e.Events...))

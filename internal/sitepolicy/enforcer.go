@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -17,6 +20,11 @@ type Options struct {
 	// The node, and what its rounds must be about.
 	Dataset, Site, Node, SchemaSHA256, Unit string
 	Facts                                   Facts
+	Teachers                                int // at the node
+	// Authority has the authority whose certificates approvers have, and the list of those that are revoked.
+	Authority certs.Files
+	// Expired is told of each approval that has expired, once, when somebody asks for its run. It may be nil.
+	Expired func(Entry)
 	// ReadOnly is for who only looks: nothing is made, fixed or charged.
 	ReadOnly bool
 }
@@ -26,8 +34,9 @@ type Options struct {
 type Enforcer struct {
 	o Options
 
-	mu     sync.Mutex
-	ledger *siteLedger
+	mu      sync.Mutex
+	ledger  *siteLedger
+	signers *tlsconfig.Signers
 	// text is the policy file as it was read last, and policy, or err, what it says.
 	text   []byte
 	policy *Policy
@@ -37,7 +46,18 @@ type Enforcer struct {
 // New returns an enforcer. It reads nothing yet: the files may be fixed while a node waits
 // for that, see [Enforcer.Check].
 func New(o Options) *Enforcer {
-	return &Enforcer{o: o, ledger: newSiteLedger(o.Ledger, o.ReadOnly)}
+	e := &Enforcer{o: o, ledger: newSiteLedger(o.Ledger, o.ReadOnly)}
+	e.signers = tlsconfig.NewSigners(o.Authority, func() time.Time { return e.ledger.now() })
+	return e
+}
+
+// people count decisions by a policy, now: a clock that was set back does not revive what has expired.
+func (e *Enforcer) people(b *book, d *Dataset) people {
+	now := e.ledger.now()
+	if b.newest.After(now) {
+		now = b.newest
+	}
+	return people{d: d, good: e.signers.Check, now: now}
 }
 
 // Check tells whether anything can be answered: the policy and the ledger can be used, and
@@ -129,10 +149,9 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 		if refusal = e.fits(b, d); refusal != nil {
 			return nil, nil
 		}
-		var spent float64
-		var due bool
-		spent, due, refusal = judge(b, d, t, e.o)
-		entries = e.opened(b, d)
+		var is judgement
+		is, refusal = judge(b, e.people(b, d), t, e.o)
+		entries = append(e.opened(b, d), e.expired(b, d, t)...)
 		switch known := b.runs[runKey{t.Run, t.SpecSHA256}] != nil; {
 		case known:
 		case refusal == nil && charge, b.room(t):
@@ -146,22 +165,23 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 		}
 		switch {
 		case refusal != nil || !charge:
-		case !due:
+		case !is.due:
 			seq := b.paid(t)
 			paid = &Entry{Type: EntryCharge, Seq: seq, Hash: b.hashes[seq-1],
-				entryCharge: entryCharge{EpsilonSpent: spent}}
+				entryCharge: entryCharge{EpsilonSpent: is.spent}}
 		default:
 			entries = append(entries, Entry{
 				Type: EntryCharge, Run: t.Run, SpecSHA256: t.SpecSHA256, entryCharge: entryCharge{
 					Round: &t.Round, Question: t.Question, Kind: t.Kind, Planned: &t.Use.Planned, Uses: t.Use.Queries,
-					Events: privacy.Merge(t.Charges), EpsilonSpent: spent},
+					Events: privacy.Merge(t.Charges), EpsilonSpent: is.spent, Under: is.under},
 			})
 		}
 		return entries, nil
 	})
 	if err != nil {
-		refusal = ledgerRefusal(err)
+		return nil, e.refuse(ledgerRefusal(err))
 	}
+	e.tell(entries)
 	if refusal != nil {
 		return nil, e.refuse(refusal)
 	}
@@ -169,6 +189,24 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 		return &entries[n-1], nil
 	}
 	return paid, nil
+}
+
+// expired are entries for what has expired of the approvals that a round is asked under.
+func (e *Enforcer) expired(b *book, d *Dataset, t Request) (entries []Entry) {
+	p := e.people(b, d)
+	for _, key := range append(b.inAdvanceOf(t, d), runKey{t.Run, t.SpecSHA256}) {
+		entries = append(entries, p.expired(key, b.runs[key])...)
+	}
+	return entries
+}
+
+// tell tells of the approvals among entries that have expired.
+func (e *Enforcer) tell(entries []Entry) {
+	for _, entry := range entries {
+		if entry.Type == EntryExpire && e.o.Expired != nil {
+			e.o.Expired(entry)
+		}
+	}
 }
 
 // End writes that runs have ended, those of them that the node was asked in: nothing more is
@@ -179,7 +217,7 @@ func (e *Enforcer) End(runs ...string) error {
 	return e.ledger.use(func(b *book) (entries []Entry, err error) {
 		open := map[string]bool{}
 		for key, r := range b.runs {
-			open[key.run] = open[key.run] || !r.ended
+			open[key.run] = open[key.run] || !r.ended && r.advance == nil
 		}
 		for _, run := range runs {
 			if open[run] {
@@ -279,7 +317,7 @@ const (
 func (b *book) room(t Request) bool {
 	var all, ofOne int
 	for _, r := range b.runs {
-		if r.decision != "" || r.charges > 0 {
+		if len(r.decisions) > 0 || r.charges > 0 {
 			continue
 		}
 		all++
@@ -297,72 +335,4 @@ func (b *book) note(entries []Entry, t Request) []Entry {
 	}
 	return append(entries, Entry{Type: EntryRun, Run: t.Run, SpecSHA256: t.SpecSHA256, Spec: &t.Spec,
 		Requester: t.Requester})
-}
-
-// admits holds a run to its budget, which is what a person approved.
-func (r *runBook) admits(t Request) *Refusal {
-	budget := t.Spec.budget()
-	if budget.Filter == privacy.FilterPLD && len(r.within) == 0 { // all of the plan is charged for
-		if _, err := t.Spec.Plan.Check(budget); err != nil {
-			return &Refusal{Rule: RuleBudget, Public: "the plan of run " + t.Run + " costs more than its budget",
-				Private: err.Error()}
-		}
-	}
-	if _, err := r.spending(t.Spec).Admit(t.Charges); err != nil {
-		return &Refusal{Rule: RuleBudget, Public: "run " + t.Run + " asks for more than its budget admits",
-			Private: err.Error()}
-	}
-	return nil
-}
-
-// spending is what the run may spend and has.
-func (r *runBook) spending(s Spec) privacy.Spending {
-	return privacy.Spending{Budget: s.budget(), Plan: s.Plan, Used: r.used, Spent: r.within}
-}
-
-// judge applies the rules of a dataset to a round: what is spent with it, and whether it
-// is due, which it is not where it was charged last.
-func judge(b *book, d *Dataset, t Request, o Options) (spent float64, due bool, refusal *Refusal) {
-	if refusal := d.allows(t, o); refusal != nil {
-		return 0, false, refusal
-	}
-	run := b.runs[runKey{t.Run, t.SpecSHA256}]
-	if run == nil {
-		run = &runBook{}
-	}
-	switch {
-	case run.ended:
-		return 0, false, &Refusal{Rule: RuleEnded, Public: "run " + t.Run + " has ended, and what was approved with it"}
-	case run.decision == EntryDeny:
-		return 0, false, &Refusal{Rule: RuleDenied, Public: "run " + t.Run + " was denied by the site"}
-	case d.Approval == ByHand && run.decision != EntryApprove:
-		return 0, false, &Refusal{Rule: RuleApproval, Public: "waits for approval at site " + o.Site, Waiting: true}
-	case b.paid(t) > 0:
-		return b.epsilonSpent, false, nil
-	}
-	again, refusal := run.another(t)
-	if refusal != nil {
-		return 0, false, refusal
-	}
-	if !again {
-		if _, err := t.Spec.Plan.Admit(run.used, t.Use); err != nil {
-			return 0, false, &Refusal{Rule: RulePlan, Public: fmt.Sprintf("all that run %s planned of %s was answered "+
-				"here", t.Run, t.Kind), Private: err.Error()}
-		}
-	}
-	claim, err := d.Limit().Admit(b.spent, t.Charges)
-	switch {
-	case errors.Is(err, privacy.ErrOverBudget):
-		return 0, false, &Refusal{Rule: RuleEpsilon,
-			Public: fmt.Sprintf("the site's own limit on dataset %s would be passed", d.Name), Private: err.Error()}
-	case err != nil:
-		return 0, false, &Refusal{Rule: RuleTerms, Public: "what the round costs cannot be added up",
-			Private: err.Error()}
-	}
-	if !again {
-		if refusal := run.admits(t); refusal != nil {
-			return 0, false, refusal
-		}
-	}
-	return claim.Epsilon, true, nil
 }

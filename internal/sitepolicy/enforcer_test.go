@@ -265,14 +265,14 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 	s := newSite(t)
 	s.write(strings.Replace(allowing, "automatic", "by-hand", 1))
 	g, people := s.enforcer(), s.enforcer()
-	if _, err := people.Decide("r", "", true, "ann"); !errors.Is(err, ErrNoRun) {
+	if _, err := people.Decide("r", "", Decision{Approve: true, By: "ann"}); !errors.Is(err, ErrNoRun) {
 		t.Fatalf("a run that never asked: %v", err)
 	}
 	r := round("r", 0, 10)
 	refusedBy(t, g.Ask(r), RuleApproval)
 	_, err := g.Charge(r)
 	refusedBy(t, err, RuleApproval)
-	run, err := people.Decide("r", "", true, "ann")
+	run, err := people.Decide("r", "", Decision{Approve: true, By: "ann"})
 	testkit.Must(t, err)
 	if run.State != StateApproved || run.By != "ann" || run.Spec.Pipeline != "pategan" {
 		t.Errorf("decided %+v", run)
@@ -282,19 +282,19 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 	other := r
 	other.SpecSHA256 = digest("another")
 	refusedBy(t, g.Ask(other), RuleApproval)
-	if _, err := people.Decide("r", "", true, "ann"); !errors.Is(err, ErrSpec) ||
+	if _, err := people.Decide("r", "", Decision{Approve: true, By: "ann"}); !errors.Is(err, ErrSpec) ||
 		!strings.Contains(err.Error(), "--spec") {
 		t.Errorf("two runs of a name: %v", err)
 	}
 	// A spec that no run has is not a run that never asked.
 	for _, spec := range []string{"xx", r.SpecSHA256 + "0"} {
-		_, err := people.Decide("r", spec, true, "ann")
+		_, err := people.Decide("r", spec, Decision{Approve: true, By: "ann"})
 		if !errors.Is(err, ErrSpec) || errors.Is(err, ErrNoRun) ||
 			!strings.Contains(err.Error(), "has asked this node") || !strings.Contains(err.Error(), r.SpecSHA256[:12]) {
 			t.Errorf("spec %q: %v", spec, err)
 		}
 	}
-	run, err = people.Decide("r", other.SpecSHA256[:12], false, "ann")
+	run, err = people.Decide("r", other.SpecSHA256[:12], Decision{By: "ann"})
 	testkit.Must(t, err)
 	if run.State != StateDenied || run.SpecSHA256 != other.SpecSHA256 {
 		t.Errorf("decided %+v", run)
@@ -304,7 +304,7 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 	testkit.Must(t, err)
 	// A run that was approved can be stopped, also where nobody is asked now.
 	s.write(allowing)
-	_, err = people.Decide("r", r.SpecSHA256, false, "bob")
+	_, err = people.Decide("r", r.SpecSHA256, Decision{By: "bob"})
 	testkit.Must(t, err)
 	refusedBy(t, g.Ask(round("r", 1, 10)), RuleDenied)
 	status, err := people.Status()

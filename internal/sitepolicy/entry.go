@@ -23,6 +23,8 @@ const (
 	EntryRun     = "run"     // a run was seen for the first time
 	EntryApprove = "approve" // a person lets a run begin
 	EntryDeny    = "deny"    // a person does not, or no longer
+	EntryAdvance = "advance" // what an approval in advance is for; who approves it says so as of a run
+	EntryExpire  = "expire"  // an approval was asked for after its end; it counts no longer, whatever the clock says
 	EntryCharge  = "charge"  // a round is answered; in a masked run the answer is opened
 	EntryEnd     = "end"     // a run has ended, and with it what was let begin
 	// EntryAccept: a person takes a dataset's ledger that was restored from an older one. What was
@@ -35,9 +37,12 @@ const (
 //	open     dataset, site, node, limit
 //	limit    limit
 //	run      run, spec, terms, requester where the aggregator names one
-//	approve  run, spec, by
-//	deny     run, spec, by
-//	charge   run, spec, round, question, kind, planned, uses, events, epsilon_spent
+//	advance  run, spec, advance
+//	approve  run, spec, by, until where it has an end, signed where the policy names approvers
+//	deny     run, spec, by, signed likewise
+//	expire   run, spec, by, approval
+//	charge   run, spec, round, question, kind, planned, uses, events, epsilon_spent, under where an approval in
+//	         advance let the run begin
 //	end      run
 //	accept   accepted, by
 //
@@ -56,13 +61,25 @@ type Entry struct {
 	Spec       *Spec  `json:"terms,omitempty"`
 	// Requester is who asks for the run, as the aggregator names them.
 	Requester string `json:"requester,omitempty"`
-	// By is who decided, as the system calls them.
-	By string `json:"by,omitempty"`
+	// Advance is what an approval in advance is for. Run is its name then, and SpecSHA256 is of both.
+	Advance *Advance `json:"advance,omitempty"`
+	entryDecision
 	// Accepted is the entry of the dataset's ledger that it ends with, or goes on from.
 	Accepted *LedgerHead `json:"accepted,omitempty"`
 	entryCharge
 	Previous string `json:"previous"` // hash of the entry before, empty for the first
 	Hash     string `json:"hash"`     // hex SHA-256 of the canonical form with an empty hash
+}
+
+type entryDecision struct {
+	// By is who decided, as the policy or the system calls them.
+	By string `json:"by,omitempty"`
+	// Until is when an approval ends; empty where it has no end.
+	Until string `json:"until,omitempty"`
+	// Signed is by the person's key.
+	Signed *Signed `json:"signed,omitempty"`
+	// Approval is the number of the entry that ended.
+	Approval uint64 `json:"approval,omitempty"`
 }
 
 type entryCharge struct {
@@ -76,6 +93,8 @@ type entryCharge struct {
 	// EpsilonSpent is what everything charged so far comes to, at the limit's delta, by
 	// the accountants that are formulas.
 	EpsilonSpent float64 `json:"epsilon_spent,omitempty"`
+	// Under is the SpecSHA256 of the approval in advance that lets the run begin; empty of a run that was approved.
+	Under string `json:"under,omitempty"`
 }
 
 // maxLine bounds an entry in bytes.
@@ -140,8 +159,10 @@ var entryFields = map[string]map[string]bool{
 	EntryOpen:    {"dataset": true, "site": true, "node": true, "limit": true},
 	EntryLimit:   {"limit": true},
 	EntryRun:     {"run": true, "spec": true, "terms": true},
+	EntryAdvance: {"run": true, "spec": true, "advance": true},
 	EntryApprove: {"run": true, "spec": true, "by": true},
 	EntryDeny:    {"run": true, "spec": true, "by": true},
+	EntryExpire:  {"run": true, "spec": true, "by": true, "approval": true},
 	EntryCharge: {"run": true, "spec": true, "round": true, "question": true, "events": true, "planned": true,
 		"uses": true},
 	EntryEnd:    {"run": true},
@@ -159,6 +180,7 @@ func (e Entry) validate() error {
 	}{
 		{"dataset", e.Dataset != ""}, {"site", e.Site != ""}, {"node", e.Node != ""}, {"limit", e.Limit != nil},
 		{"run", e.Run != ""},
+		{"advance", e.Advance != nil}, {"approval", e.Approval > 0},
 		{"accepted", e.Accepted != nil},
 		{"spec", e.SpecSHA256 != ""}, {"terms", e.Spec != nil}, {"by", e.By != ""}, {"round", e.Round != nil},
 		{"question", e.Question != ""},
@@ -178,6 +200,12 @@ func (e Entry) validate() error {
 		return errors.New("what was accepted is no entry of a ledger")
 	case e.Requester != "" && (e.Type != EntryRun || !runspec.IsName(e.Requester)):
 		return fmt.Errorf("requester of an entry of type %s", e.Type)
+	case e.Until != "" && e.Type != EntryApprove, e.Signed != nil && e.Type != EntryApprove && e.Type != EntryDeny:
+		return fmt.Errorf("a decision in an entry of type %s", e.Type)
+	case e.Advance != nil && e.SpecSHA256 != e.Advance.sha256(e.Run):
+		return errors.New("what was approved in advance has another digest")
+	case e.Under != "" && (e.Type != EntryCharge || !isSHA256(e.Under)):
+		return fmt.Errorf("an approval in advance in an entry of type %s", e.Type)
 	case e.SpecSHA256 != "" && !isSHA256(e.SpecSHA256), e.Question != "" && !isSHA256(e.Question):
 		return errors.New("a digest is none")
 	case e.Type != EntryCharge && (e.EpsilonSpent != 0 || e.Kind != ""):
@@ -185,8 +213,22 @@ func (e Entry) validate() error {
 	case !(e.EpsilonSpent >= 0) || math.IsInf(e.EpsilonSpent, 0):
 		return fmt.Errorf("epsilon_spent is %v", e.EpsilonSpent)
 	}
-	if t, err := time.Parse(time.RFC3339, e.Time); err != nil || ledger.FormatTime(t) != e.Time {
-		return fmt.Errorf("time is %q", e.Time)
+	times := []string{e.Time}
+	if e.Until != "" {
+		times = append(times, e.Until)
+	}
+	if e.Signed != nil {
+		times = append(times, e.Signed.Made)
+	}
+	for _, text := range times {
+		if t, err := time.Parse(time.RFC3339, text); err != nil || ledger.FormatTime(t) != text {
+			return fmt.Errorf("time is %q", text)
+		}
+	}
+	if e.Advance != nil {
+		if err := e.Advance.validate(); err != nil {
+			return err
+		}
 	}
 	if e.Limit != nil {
 		if err := e.Limit.Validate(); err != nil {

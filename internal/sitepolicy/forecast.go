@@ -1,6 +1,10 @@
 package sitepolicy
 
-import "github.com/conclave-dp/conclave/internal/privacy"
+import (
+	"sort"
+
+	"github.com/conclave-dp/conclave/internal/privacy"
+)
 
 // Forecast is what would become of a round.
 type Forecast struct {
@@ -104,4 +108,33 @@ func times(events []privacy.Event, n int) []privacy.Event {
 		all[i] = e
 	}
 	return all
+}
+
+// running is what events come to, 0 for none.
+func running(events []privacy.Event, delta float64) (float64, error) {
+	if len(events) == 0 {
+		return 0, nil
+	}
+	claim, err := privacy.Running(events, delta)
+	return claim.Epsilon, err
+}
+
+// countedBy is what events come to by the rule of a limit, 0 for none.
+func countedBy(limit privacy.Budget, events []privacy.Event) (float64, error) {
+	if limit.Delta == 0 {
+		return 0, nil
+	}
+	return limit.Filter.Epsilon(events, limit.Delta)
+}
+
+// left is the largest epsilon of a run that would fit on top of what is spent, to a
+// thousandth of the limit from below.
+func left(limit privacy.Budget, spent []privacy.Event) float64 {
+	const parts = 1000
+	fits := func(part int) bool {
+		run := privacy.Budget{Epsilon: limit.Epsilon * float64(part) / parts, Delta: limit.Delta, Filter: limit.Filter}
+		return part == 0 || limit.Room(spent, run) == nil
+	}
+	most := sort.Search(parts, func(part int) bool { return !fits(part + 1) })
+	return limit.Epsilon * float64(most) / parts
 }

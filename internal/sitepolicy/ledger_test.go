@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -182,7 +183,7 @@ func TestSeveralWriters(t *testing.T) {
 			for i := range 10 {
 				var err error
 				if w == 0 {
-					_, err = g.Decide("r", "", i%2 == 0, "ann")
+					_, err = g.Decide("r", "", Decision{Approve: i%2 == 0, By: "ann"})
 				} else {
 					r := round("r", uint64(100*w+i), 100)
 					if _, err = g.Charge(r); err != nil {
@@ -260,6 +261,12 @@ func FuzzTake(f *testing.F) {
 	f.Add(raw[:len(raw)-10], uint64(4))
 	f.Add(raw[:len(raw)-10], uint64(5))
 	f.Add(bytes.Replace(raw, []byte("gnmax"), []byte("lnmax"), 1), uint64(5))
+	b := asked(f, 1)
+	testkit.Value(b.decides("ann", true))
+	testkit.Value(b.enforcer().Decide("a", "", Decision{Approve: true, By: "u", Advance: lab(1),
+		Until: b.now.Add(time.Hour),
+		Sign:  b.signer("ann")}))
+	f.Add(testkit.Read(f, b.ledger), uint64(3))
 	f.Add([]byte("{}\n"), uint64(0))
 	f.Add([]byte("\n\n"), uint64(1))
 	f.Fuzz(func(t *testing.T, raw []byte, acknowledged uint64) {

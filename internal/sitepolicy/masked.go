@@ -78,6 +78,15 @@ func (d *Dataset) permitsMasks(s Spec, own string) *Refusal {
 		d.Name, shortList(strange))}
 }
 
+// masksAllowed is what the rules about masks allow, in words.
+func (d *Dataset) masksAllowed() string {
+	if !d.Masked {
+		return "runs with masks and without"
+	}
+	return fmt.Sprintf("runs with masks, in sums of %d sites or more, that withstand %d sites which collude",
+		max(2, d.LeastSites), d.LeastColluding)
+}
+
 // peer is the key of a site among the peers.
 func (d *Dataset) peer(site string) (known bool, key masking.Fingerprint) {
 	for _, p := range d.Peers {

@@ -49,6 +49,12 @@ type Dataset struct {
 	MinRowsPerTeacher int `yaml:"min_rows_per_teacher"`
 	// Approval is by-hand or automatic. Default: by-hand.
 	Approval Approval `yaml:"approval"`
+	// ApprovalExpires is for how long an approval holds that says nothing else, such as 30d. Default: without end.
+	ApprovalExpires string `yaml:"approval_expires"`
+	// Approvers are the persons whose signed decisions count. Default: whoever may run the command decides.
+	Approvers []Approver `yaml:"approvers"`
+	// ApprovalsNeeded is how many different approvers must let a run begin. Default: 1.
+	ApprovalsNeeded int `yaml:"approvals_needed"`
 	// Masked refuses runs without masks, in which the aggregator sees the node's sums. Default: false.
 	Masked bool `yaml:"masked"`
 	// LeastSites is how many sites there must be in each sum of a masked run, and LeastColluding how many that
@@ -111,6 +117,9 @@ func Parse(raw []byte) (*Policy, error) {
 		if d.Approval == "" {
 			d.Approval = ByHand
 		}
+		if len(d.Approvers) > 0 && d.ApprovalsNeeded == 0 {
+			d.ApprovalsNeeded = 1
+		}
 	}
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -167,8 +176,7 @@ func (d *Dataset) validate(at string) (errs []error) {
 	need(d.MinRows >= 0, "min_rows", "%d is below 0; use the least number of privacy units at a node", d.MinRows)
 	need(d.MinRowsPerTeacher >= 0, "min_rows_per_teacher",
 		"%d is below 0; use the least number of privacy units of a teacher", d.MinRowsPerTeacher)
-	need(d.Approval == ByHand || d.Approval == Automatic, "approval", "%q is no way; use by-hand or automatic",
-		d.Approval)
+	d.validateApproval(need)
 	d.validateMasked(need)
 	return errs
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
@@ -49,12 +50,35 @@ func TestEveryProblemOfAPolicyIsNamed(t *testing.T) {
 	}
 }
 
+// Ends are days or moments, terms days or durations.
+func TestEndsOfApprovals(t *testing.T) {
+	for text, want := range map[string]time.Duration{"30d": 720 * time.Hour, "36h": 36 * time.Hour, "1s": time.Second,
+		"": 0, "d": 0, "0d": 0, "-1d": 0, "1.5d": 0, "9999999999999999999d": 0, "400000h": 0, "10ms": 0} {
+		if got, err := ParseTerm(text); got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q is %v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{"2027-01-31": "2027-02-01T00:00:00Z",
+		"2027-01-31T18:00:00+01:00": "2027-01-31T17:00:00Z", "": "", "31.1.2027": "", "2027-02-30": ""} {
+		if at, err := ParseUntil(text); formatMoment(at) != want || (err == nil) != (want != "") {
+			t.Errorf("%q is %v, %v", text, at, err)
+		}
+	}
+}
+
 func TestDefaultsAreTheStrictOnes(t *testing.T) {
 	p, err := Parse([]byte("datasets: [{name: d, epsilon: 1, delta: 1e-6, pipelines: [embed]}]"))
 	testkit.Must(t, err)
 	want := Dataset{Name: "d", Epsilon: 1, Delta: 1e-6, Filter: "gdp", Pipelines: []string{"embed"}, Approval: ByHand}
 	if !reflect.DeepEqual(*p.Dataset("d"), want) {
 		t.Errorf("%+v, want %+v", *p.Dataset("d"), want)
+	}
+	p, err = Parse([]byte("datasets: [{name: d, epsilon: 1, delta: 1e-6, pipelines: [embed], approvers: [{name: A, " +
+		"key: " +
+		strings.Repeat("ab ", 32) + "}]}]"))
+	testkit.Must(t, err)
+	if d := p.Dataset("d"); d.ApprovalsNeeded != 1 {
+		t.Errorf("%d approvals are needed", d.ApprovalsNeeded)
 	}
 	if p.Dataset("e") != nil {
 		t.Error("another dataset is allowed something")

@@ -1,7 +1,9 @@
 package sitepolicy
 
 import (
+	"bytes"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -125,6 +127,13 @@ func (s Spec) validate() error {
 	}
 	_, err := privacy.NewBudget(s.Epsilon, s.Delta)
 	return err
+}
+
+// same says whether two specs read alike: what a person decided about is what is asked.
+func (s Spec) same(other Spec) bool {
+	a, errA := json.Marshal(s)
+	b, errB := json.Marshal(other)
+	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
 func isSHA256(s string) bool {

@@ -6,10 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"sort"
 	"strings"
+	"time"
 
+	"github.com/conclave-dp/conclave/internal/certs/attest"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
 // The states of a run at a site.
@@ -22,19 +25,20 @@ const (
 	StateEnded     = "ended"     // the run is over
 )
 
-// Run is a run that a node was asked for.
+// Run is a run that a node was asked for, or an approval in advance.
 type Run struct {
-	Run string `json:"run"`
+	Run string `json:"run"` // or the name of the approval in advance
 	// SpecSHA256 names its spec, which an approval is for.
 	SpecSHA256 string `json:"spec_sha256"`
 	State      string `json:"state"`
 	// Requester is who asks for it, as the aggregator names them.
 	Requester string `json:"requester,omitempty"`
 	Reason    string `json:"reason,omitempty"` // why it is refused
-	Spec      Spec   `json:"terms"`
-	Seen      string `json:"seen"`
-	Decided   string `json:"decided,omitempty"`
-	By        string `json:"by,omitempty"`
+	Spec      *Spec  `json:"terms,omitempty"`  // nil of an approval in advance
+	// Advance is what runs an approval in advance is for, nil of a run; what was charged is then what they cost.
+	Advance *Advance `json:"advance,omitempty"`
+	Seen    string   `json:"seen"`
+	Decisions
 	// Charges counts the rounds that were charged, and EpsilonCharged is what they come
 	// to by themselves, at the limit's delta.
 	Charges        int             `json:"charges"`
@@ -46,6 +50,19 @@ type Run struct {
 	// the limit's filter counts; nil where nothing bounds it, and where the run is over.
 	RevealsAtMost int      `json:"reveals_at_most"`
 	EpsilonMost   *float64 `json:"epsilon_most,omitempty"`
+}
+
+// Decisions are what people said of a run.
+type Decisions struct {
+	// Decided is when somebody decided last, By whose decisions make its state, and Until when the approval ends
+	// that ends first.
+	Decided string `json:"decided,omitempty"`
+	By      string `json:"by,omitempty"`
+	Until   string `json:"until,omitempty"`
+	// Approvals counts those that hold, and ApprovalsNeeded is how many have to, where the policy names approvers.
+	Approvals       int    `json:"approvals"`
+	ApprovalsNeeded int    `json:"approvals_needed,omitempty"`
+	Said            []Said `json:"decisions,omitempty"`
 }
 
 // Status is what a site's ledger and its policy say together.
@@ -66,6 +83,8 @@ type Status struct {
 	Entries        uint64  `json:"entries"`
 	Head           string  `json:"head,omitempty"`
 	Runs           []Run   `json:"runs"`
+	// InAdvance are the approvals in advance.
+	InAdvance []Run `json:"in_advance,omitempty"`
 }
 
 // Status reads the ledger, which it verifies, and the policy. The error says that the
@@ -86,11 +105,15 @@ func (e *Enforcer) Status() (*Status, error) {
 		}
 		s.Entries, s.Head = b.last.Seq, b.last.Hash
 		for _, key := range b.order {
-			run, err := e.status(b.runs[key], key, d, limit)
+			run, err := e.status(b, key, d, limit)
 			if err != nil {
 				return nil, err
 			}
-			s.Runs = append(s.Runs, run)
+			if run.Advance != nil {
+				s.InAdvance = append(s.InAdvance, run)
+			} else {
+				s.Runs = append(s.Runs, run)
+			}
 		}
 		if limit.Delta == 0 {
 			return nil, nil
@@ -111,33 +134,49 @@ func (e *Enforcer) Status() (*Status, error) {
 	return s, err
 }
 
-func (e *Enforcer) status(b *runBook, key runKey, d *Dataset, limit privacy.Budget) (Run, error) {
+func (e *Enforcer) status(b *book, key runKey, d *Dataset, limit privacy.Budget) (Run, error) {
+	r := b.runs[key]
 	run := Run{
-		Run: key.run, SpecSHA256: key.spec, Requester: b.requester, Spec: b.spec,
-		Seen: b.seen, Decided: b.decided, By: b.by,
-		Charges: b.charges, LastCharged: b.charged, Events: b.spent, RevealsAtMost: b.spec.RevealsAtMost(),
+		Run: key.run, SpecSHA256: key.spec, Requester: r.requester, Advance: r.advance, Seen: r.seen,
+		Charges: r.charges, LastCharged: r.charged, Events: r.spent, RevealsAtMost: r.spec.RevealsAtMost(),
+	}
+	if run.Advance == nil {
+		run.Spec = &r.spec
+	}
+	by := d
+	if by == nil { // without a policy whoever may run the command decides
+		by = &Dataset{}
+	}
+	v := e.people(b, by).verdict(r)
+	run.Decisions = Decisions{By: strings.Join(v.by, ", "), Until: formatMoment(v.until), Approvals: v.have,
+		ApprovalsNeeded: by.ApprovalsNeeded, Said: v.said}
+	if n := len(r.decisions); n > 0 {
+		run.Decided = ledger.FormatTime(r.decisions[n-1].made)
 	}
 	switch {
-	case b.ended:
+	case r.ended:
 		run.State = StateEnded
-	case b.decision == EntryDeny:
+	case v.denied:
 		run.State = StateDenied
 	case d == nil:
 		run.State = StateRefused
 	default:
 		run.State = map[Approval]string{ByHand: StateWaiting, Automatic: StateAutomatic}[d.Approval]
-		if b.decision == EntryApprove {
+		if v.approved {
 			run.State = StateApproved
 		}
-		if r := d.permits(b.spec, e.o.Site); r != nil {
+		if run.Spec == nil {
+			break
+		}
+		if r := d.permits(*run.Spec, e.o.Site); r != nil {
 			run.State, run.Reason = StateRefused, e.refuse(r).Error()
 		}
 	}
-	if run.State != StateEnded {
-		run.EpsilonMost = b.spec.most(limit)
+	if run.State != StateEnded && run.Spec != nil {
+		run.EpsilonMost = run.Spec.most(limit)
 	}
 	var err error
-	run.EpsilonCharged, err = running(b.spent, limit.Delta)
+	run.EpsilonCharged, err = running(r.spent, limit.Delta)
 	return run, err
 }
 
@@ -153,35 +192,6 @@ func (s Spec) most(limit privacy.Budget) *float64 {
 	return &most
 }
 
-// running is what events come to, 0 for none.
-func running(events []privacy.Event, delta float64) (float64, error) {
-	if len(events) == 0 {
-		return 0, nil
-	}
-	claim, err := privacy.Running(events, delta)
-	return claim.Epsilon, err
-}
-
-// countedBy is what events come to by the rule of a limit, 0 for none.
-func countedBy(limit privacy.Budget, events []privacy.Event) (float64, error) {
-	if limit.Delta == 0 {
-		return 0, nil
-	}
-	return limit.Filter.Epsilon(events, limit.Delta)
-}
-
-// left is the largest epsilon of a run that would fit on top of what is spent, to a
-// thousandth of the limit from below.
-func left(limit privacy.Budget, spent []privacy.Event) float64 {
-	const parts = 1000
-	fits := func(part int) bool {
-		run := privacy.Budget{Epsilon: limit.Epsilon * float64(part) / parts, Delta: limit.Delta, Filter: limit.Filter}
-		return part == 0 || limit.Room(spent, run) == nil
-	}
-	most := sort.Search(parts, func(part int) bool { return !fits(part + 1) })
-	return limit.Epsilon * float64(most) / parts
-}
-
 // ErrNoRun is what errors.Is finds where a run is decided about that the node was never
 // asked for.
 var ErrNoRun = errors.New("no such run")
@@ -190,53 +200,68 @@ var ErrNoRun = errors.New("no such run")
 // have the name, or several.
 var ErrSpec = errors.New("the spec does not tell which run")
 
-// AcceptLedger writes that a person takes a dataset's ledger that was restored from an older one.
-// What was charged stays charged; each question that is asked again is charged again.
-func (e *Enforcer) AcceptLedger(head LedgerHead, by string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.ledger.use(func(b *book) ([]Entry, error) {
-		if b.last.Seq == 0 { // nothing was charged
-			return nil, nil
-		}
-		return []Entry{{Type: EntryAccept, Accepted: &head, By: by}}, nil
-	})
+// ErrSigned is what errors.Is finds where the policy does not count a decision as it is signed, or not.
+var ErrSigned = errors.New("the decision would not count")
+
+var errNoEnd = errors.New("an approval in advance needs an end; give --until or --for, or approval_expires in the " +
+	"policy")
+
+// Decision is what a person says of a run.
+type Decision struct {
+	Approve bool
+	// By is who decides, as the system calls them.
+	By string
+	// Until is when an approval ends; zero for what the policy says.
+	Until time.Time
+	// Advance is what an approval in advance is for, under the name of a run; nil of a run that asked.
+	Advance *Advance
+	// Sign signs by the person's key; nil where the policy names no approvers.
+	Sign func(attest.Statement) (attest.Signature, error)
 }
 
 // Decide writes a person's decision about a run into the ledger: that it may begin, or that
 // it may not, or not go on. Spec is the start of the SHA-256 of its spec; it may be empty
-// where one run has the name. By is who decides.
-func (e *Enforcer) Decide(run, spec string, approve bool, by string) (*Run, error) {
+// where one run has the name. Errors match [ErrNoRun], [ErrSpec], [ErrSigned] or ErrLedger where these are why.
+func (e *Enforcer) Decide(run, spec string, by Decision) (*Run, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	decision := EntryDeny
-	if approve {
-		decision = EntryApprove
-	}
-	d, _ := e.allowed()
-	var key runKey
-	if _, err := os.Stat(e.o.Ledger); errors.Is(err, fs.ErrNotExist) {
-		e.ledger.readOnly = true // whoever decides makes no ledger
+	d, refusal := e.allowed()
+	if by.Advance != nil {
+		if d == nil {
+			return nil, e.refuse(refusal)
+		}
+		if err := by.Advance.validate(); err != nil {
+			return nil, err
+		}
+		if by.Approve && by.Until.IsZero() && d.ApprovalExpires == "" {
+			return nil, errNoEnd
+		}
+		if !runspec.IsName(run) {
+			return nil, fmt.Errorf("%q is no name for an approval; use one as runs have", run)
+		}
+	} else if _, err := os.Stat(e.o.Ledger); errors.Is(err, fs.ErrNotExist) {
+		e.ledger.readOnly = true // whoever decides about a run makes no ledger
 		defer func() { e.ledger.readOnly = e.o.ReadOnly }()
 	}
-	err := e.ledger.use(func(b *book) ([]Entry, error) {
-		named := slices.DeleteFunc(slices.Clone(b.order), func(k runKey) bool { return k.run != run })
-		found := slices.DeleteFunc(slices.Clone(named), func(k runKey) bool { return !strings.HasPrefix(k.spec, spec) })
-		switch len(found) {
-		case 0:
-			if len(named) > 0 {
-				return nil, fmt.Errorf("%w: run %q has asked this node, and no spec of it begins with %q; give one "+
-					"as `teacher runs` shows it, such as %s", ErrSpec, run, spec, named[0].spec[:12])
+	var key runKey
+	err := e.ledger.use(func(b *book) (entries []Entry, err error) {
+		on := b
+		if by.Advance != nil {
+			if refusal := e.fits(b, d); refusal != nil {
+				return nil, e.refuse(refusal)
 			}
-			return nil, fmt.Errorf("%w: run %q has asked nothing of this node; `teacher runs` lists those that did",
-				ErrNoRun, run)
-		case 1:
-		default:
-			return nil, fmt.Errorf("%w: %d runs of different specs call themselves %q; say with --spec which one, as "+
-				"`teacher runs` shows it", ErrSpec, len(found), run)
+			entries = e.opened(b, d)
+			on = &book{dataset: e.o.Dataset, site: e.o.Site, node: e.o.Node, newest: b.newest}
+			key = runKey{run, by.Advance.sha256(run)}
+			if b.runs[key] == nil {
+				entries = append(entries, Entry{Type: EntryAdvance, Run: key.run, SpecSHA256: key.spec,
+					Advance: by.Advance})
+			}
+		} else if key, err = b.named(run, spec); err != nil {
+			return nil, err
 		}
-		key = found[0]
-		return []Entry{{Type: decision, Run: key.run, SpecSHA256: key.spec, By: by}}, nil
+		entry, err := e.decision(on, d, key, by)
+		return append(entries, entry), err
 	})
 	if err != nil {
 		return nil, err
@@ -247,8 +272,74 @@ func (e *Enforcer) Decide(run, spec string, approve bool, by string) (*Run, erro
 		if d != nil {
 			limit = d.Limit()
 		}
-		decided, err = e.status(b.runs[key], key, d, limit)
+		decided, err = e.status(b, key, d, limit)
 		return nil, err
 	})
 	return &decided, err
+}
+
+// named finds the run of a name and the start of its spec's digest.
+func (b *book) named(run, spec string) (runKey, error) {
+	named := slices.DeleteFunc(slices.Clone(b.order), func(k runKey) bool { return k.run != run })
+	found := slices.DeleteFunc(slices.Clone(named), func(k runKey) bool { return !strings.HasPrefix(k.spec, spec) })
+	switch {
+	case len(named) == 0:
+		return runKey{}, fmt.Errorf("%w: run %q has asked nothing of this node; `teacher runs` lists those that did",
+			ErrNoRun, run)
+	case len(found) == 0:
+		return runKey{}, fmt.Errorf("%w: run %q has asked this node, and no spec of it begins with %q; give one "+
+			"as `teacher runs` shows it, such as %s", ErrSpec, run, spec, named[0].spec[:12])
+	case len(found) > 1:
+		return runKey{}, fmt.Errorf("%w: %d runs of different specs call themselves %q; say with --spec which one, as "+
+			"`teacher runs` shows it", ErrSpec, len(found), run)
+	}
+	return found[0], nil
+}
+
+// decision makes the entry of one, signed if it is, which the policy counts; d may be nil.
+func (e *Enforcer) decision(b *book, d *Dataset, key runKey, by Decision) (Entry, error) {
+	entry := Entry{Type: EntryDeny, Run: key.run, SpecSHA256: key.spec, entryDecision: entryDecision{By: by.By}}
+	if d == nil {
+		d = &Dataset{}
+	}
+	p := e.people(b, d)
+	if by.Approve {
+		entry.Type = EntryApprove
+		if term, err := ParseTerm(d.ApprovalExpires); err == nil && by.Until.IsZero() {
+			by.Until = p.now.Add(term)
+		}
+		r := b.runs[key]
+		switch {
+		case by.Until.IsZero() && r != nil && r.advance != nil:
+			return entry, errNoEnd
+		case by.Until.IsZero():
+		case !by.Until.After(p.now):
+			return entry, fmt.Errorf("the approval would have ended at %s, and it is %s by this machine's clock and "+
+				"the "+
+				"site's ledger; give a later end", formatMoment(by.Until), formatMoment(p.now))
+		default:
+			entry.Until = ledger.FormatTime(by.Until)
+		}
+	}
+	if by.Sign != nil && len(d.Approvers) == 0 {
+		return entry, fmt.Errorf("%w as one that is signed: the policy names no approvers; leave the certificate "+
+			"out, or "+
+			"name them", ErrSigned)
+	}
+	if by.Sign != nil {
+		made := ledger.FormatTime(p.now)
+		signature, err := by.Sign(b.statement(entry, made))
+		if err != nil {
+			return entry, err
+		}
+		entry.Signed = &Signed{made, signature}
+	}
+	var said runBook
+	b.decided(&said, entry, p.now)
+	name, err := p.person(said.decisions[0])
+	if err != nil {
+		return entry, fmt.Errorf("%w: %w", ErrSigned, err)
+	}
+	entry.By = name
+	return entry, nil
 }

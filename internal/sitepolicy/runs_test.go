@@ -29,7 +29,7 @@ func TestARunIsShownAsItAsks(t *testing.T) {
 	refusedBy(t, g.Ask(r), RuleApproval)
 	r.Requester = "eve" // what was seen first stays
 	refusedBy(t, g.Ask(r), RuleApproval)
-	decided, err := g.Decide("r", "", true, "ann")
+	decided, err := g.Decide("r", "", Decision{Approve: true, By: "ann"})
 	testkit.Must(t, err)
 	status, err := s.enforcer().Status()
 	testkit.Must(t, err)
@@ -100,7 +100,7 @@ func TestUndecidedRunsAreBounded(t *testing.T) {
 	noted(maxUndecidedOfOne+2, "as another student's waits")
 	testkit.Must(t, g.End("eve0", "eve1")) // the end of a run makes no room: its entry stays
 	full(of("eve", 600))
-	_, err = g.Decide("eve0", "", false, "ann")
+	_, err = g.Decide("eve0", "", Decision{By: "ann"})
 	testkit.Must(t, err)
 	waits(of("eve", 600))
 	full(of("eve", 601))

@@ -63,7 +63,7 @@ func TestAMaskedRun(t *testing.T) {
 	student.await("the student to say who has to approve", func() bool {
 		return student.said("north/0 waits for approval at site north")
 	})
-	for _, args := range [][]string{{"runs", "--config", file}, {"approve", "--config", file, j.name}} {
+	for _, args := range [][]string{{"runs", "--config", file, j.name}, {"approve", "--config", file, j.name}} {
 		said, stderr, code := run(t, binary("teacher"), args...)
 		if code != 0 || !strings.Contains(said, "the answer to a round may be opened 4 times") ||
 			!strings.Contains(said, "  south  "+fingerprint(t, "south")+"\n") {

@@ -86,16 +86,17 @@ func (n *Node) Await(run, why string) {
 	n.permissions.set(run, permission{is: Undecided, why: why})
 }
 
-// Ready ends the waiting for a decision, and says whether there was any. What it is, the node
-// is asked anew.
+// Ready ends the waiting for a decision, and what was permitted, and says whether there was any of it. The node is
+// asked anew. Of a masked run a permission stays, whose key is in use: what a site does not open costs nobody.
 func (n *Node) Ready(run string) bool {
 	n.permissions.mu.Lock()
 	defer n.permissions.mu.Unlock()
-	waited := n.permissions.byRun[run].is == Undecided
-	if waited {
+	p := n.permissions.byRun[run]
+	decided := p.is == Undecided || p.is == Permitted && p.key == nil
+	if decided {
 		delete(n.permissions.byRun, run)
 	}
-	return waited
+	return decided
 }
 
 // Forget forgets what the node's site said of a run: it is asked anew, where the run goes on.

@@ -128,6 +128,37 @@ func TestARoundIsSentOnceAQuorumPermitsIt(t *testing.T) {
 		queued(t, north, 2)
 		queued(t, south, 3)
 	})
+	t.Run("one no longer permits it", func(t *testing.T) {
+		d, e, north, south := northPermits(t)
+		if !d.Ready(north, e.key.Run) { // its approval has expired, say
+			t.Error("nothing was permitted")
+		}
+		testkit.Must(t, says(d, e, south, permitted(e)))
+		look(t, e, north, south)
+		queued(t, north, 2) // it was asked again
+		queued(t, south, 1) // and nobody was sent the round
+		if err := says(d, e, north, refusal(e.key, true, "waits")); fault.KindOf(err, "") != fault.Waiting {
+			t.Errorf("error %v", err)
+		}
+		if p := look(t, e, north, south); !slices.Equal(p.GetWaitingFor(), []string{"north/a waits"}) {
+			t.Errorf("progress %v", p)
+		}
+		queued(t, south, 1)
+		d.Ready(north, e.key.Run)
+		look(t, e, north, south)
+		testkit.Must(t, says(d, e, north, permitted(e)))
+		look(t, e, north, south)
+		queued(t, north, 4)
+		queued(t, south, 2)
+	})
+	t.Run("one no longer permits a masked run, whose key is in use", func(t *testing.T) {
+		north := newNode("north", 4)
+		north.Inquire("r", 1)
+		north.Decide("r", 1, peer.Permitted, "", &conclavev1.RunKey{Site: "north"})
+		if north.Ready("r") || north.RunKey("r").GetSite() != "north" {
+			t.Error("the key is gone")
+		}
+	})
 	t.Run("others are enough", func(t *testing.T) {
 		d, e := inquiring(t)
 		e.spec.Quorum = 4

@@ -41,6 +41,12 @@ func Release(run, manifest, certificate string, reports ...string) Statement {
 	return statement(append([]string{"conclave release 1", run, manifest, certificate}, reports...)...)
 }
 
+// Decision says that a person at a site lets a run begin at a node, or does not: run and spec are its name and the
+// SHA-256 of its spec in hex, what is a word, made and until (empty where it has no end) are times like RFC 3339.
+func Decision(dataset, site, node, run, spec, what, made, until string) Statement {
+	return statement("conclave decision 1", dataset, site, node, run, spec, what, made, until)
+}
+
 func statement(lines ...string) Statement { return Statement(strings.Join(lines, "\n") + "\n") }
 
 // Signature is that of a statement: ECDSA or RSA (PKCS #1 v1.5) with SHA-256, or Ed25519.
@@ -173,9 +179,20 @@ func (by Signer) Under(authorities *x509.CertPool, day string) error {
 	}
 	// The authority's own may begin later on that day.
 	for _, moment := range []time.Time{at, end.Add(-time.Second)} {
-		if err = certs.VerifyChain(by.chain, authorities, x509.ExtKeyUsageAny, moment); err == nil {
+		if err = by.At(authorities, moment); err == nil {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %v on %s: %w", ErrChain, by.Identity, day, err)
+	return err
 }
+
+// At is [Signer.Under] at a moment.
+func (by Signer) At(authorities *x509.CertPool, moment time.Time) error {
+	if err := certs.VerifyChain(by.chain, authorities, x509.ExtKeyUsageAny, moment); err != nil {
+		return fmt.Errorf("%w: %v on %s: %w", ErrChain, by.Identity, moment.UTC().Format(time.DateOnly), err)
+	}
+	return nil
+}
+
+// Certificate is the signer's.
+func (by Signer) Certificate() *x509.Certificate { return by.chain[0] }

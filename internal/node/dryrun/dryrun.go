@@ -14,7 +14,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/question"
@@ -69,25 +68,6 @@ type Report struct {
 	EpsilonMost   float64  `json:"epsilon_most"`
 	Policy        string   `json:"policy"` // what it says of all
 	NeverLeaving  []string `json:"never_leaving"`
-}
-
-// seenBy is who sees answers before noise is added.
-func seenBy(k sitepolicy.Kind, masked *masking.Group) string {
-	if masked != nil {
-		return fmt.Sprintf("nobody: the node adds its share of the noise and masks, and the aggregator sees the total "+
-			"of %d sites or more. What the site's answer was is hidden from it where it colludes with %d sites at most",
-			masked.Quorum, masked.Colluding)
-	}
-	switch k {
-	case sitepolicy.ScoreSum:
-		return "the aggregator alone, which keeps the sum over all nodes in memory; " +
-			"the student sees what is selected by it"
-	case sitepolicy.Fit:
-		return "the aggregator alone; but the coefficients that it makes of all nodes' sums go to all nodes " +
-			"without noise, pass by pass. The student sees the last ones with noise"
-	}
-	return "the aggregator alone, which adds it to the other nodes' and noise to the sum; " +
-		"the student sees the noisy sum"
 }
 
 // neverLeaving names what does not leave, whatever is asked.
@@ -151,7 +131,8 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 		out := Question{
 			Kind: sitepolicy.Kind(q.Round.GetKind()), Message: messageOf(q.Round), Content: q.Answer.Content,
 			Times: q.Answer.Times, Bytes: q.Answer.Bytes,
-			WithoutNoise: terms.Masked == nil, SeenBy: seenBy(sitepolicy.Kind(q.Round.GetKind()), terms.Masked),
+			WithoutNoise: terms.Masked == nil, SeenBy: sitepolicy.SeenBy(sitepolicy.Kind(q.Round.GetKind()),
+				terms.Masked),
 			Charges: q.Charges, Charged: q.Charged, Verdict: "no policy", Fits: q.Charged, FitsAtLeast: q.Charged,
 		}
 		if q.Complete {

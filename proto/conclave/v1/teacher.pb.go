@@ -2085,7 +2085,8 @@ func (x *Refusal) GetDoubted() []string {
 	return nil
 }
 
-// Ready says that a run that the node let wait may be asked about again.
+// Ready says that a run that the node let wait may be asked about again, or that one that it permitted no longer is:
+// the aggregator asks anew.
 type Ready struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+)
+
+// showBrief shows what a person should know who decides about a run.
+func showBrief(b *sitepolicy.Brief) {
+	if b.Spec == nil {
+		showAdvance(b.Run)
+		return
+	}
+	s := b.Spec
+	fmt.Printf("run %s (spec %s) on dataset %s at node %s/%s is %s\n", b.Run.Run, b.SpecSHA256[:12], b.Dataset, b.Site,
+		b.Node, stateText(b.Run))
+	if b.Reason != "" {
+		fmt.Println("the policy refuses it, whoever approves:", b.Reason)
+	}
+	showDecisions(b.Run)
+	fmt.Printf("who asks: %s, in the aggregator's word\n", cli.Dash(b.Requester))
+	fmt.Printf("what for: %s\n", purposeText(s.Purpose))
+	fmt.Printf("pipeline %s, budget epsilon %g at delta %g, by %d teachers of all sites\n", s.Pipeline, s.Epsilon,
+		s.Delta, s.Teachers)
+	fmt.Println("\nwhat leaves this node:")
+	for _, l := range b.Leaves {
+		showLeaving(l, s.Unit)
+	}
+	showCost(b)
+	fmt.Printf("\nwhat it can tell about one person, if all of its plan is released:\n  %s %s %s\n",
+		meaning.Percent(b.Telling.Chance),
+		b.Telling.Says("one "+s.Unit), b.Telling.Basis())
+	fmt.Printf("  %s protection: %s\n", b.Strength, b.Why)
+	if len(b.Rules) > 0 {
+		fmt.Println("\nrules of the policy:")
+	}
+	w := cli.Columns()
+	for _, r := range b.Rules {
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", r.Rule, map[bool]string{true: "met", false: "NOT MET"}[r.Met], r.Says)
+	}
+	_ = w.Flush()
+	showMasked(b.Run)
+}
+
+func purposeText(purpose string) string {
+	if purpose == "" {
+		return "the student does not say"
+	}
+	return fmt.Sprintf("%s (in the student's words; nothing checks them)", purpose)
+}
+
+// showLeaving shows what answers an entry of the plan.
+func showLeaving(l sitepolicy.Leaving, unit string) {
+	stage := ""
+	if l.Stage != "" {
+		stage = ", by stage " + l.Stage
+	}
+	fmt.Printf("  %s%s\n    each: %s\n    before noise is added it is seen by %s\n", l.Mechanism, stage, l.Answer,
+		l.SeenBy)
+	if l.Deviation == 0 {
+		fmt.Println("    what is released is a choice by chance; no count stands in it")
+		return
+	}
+	fmt.Printf("    noise: standard deviation %.4g x the most that one %s adds; fewer than %d do not stand out of one "+
+		"release (%d x %.4g)", l.Deviation, unit, l.HiddenOnce, meaning.HiddenSigmas, l.Deviation)
+	if l.Times > 1 {
+		fmt.Printf(",\n    and fewer than %d not out of all %d, if all asked the same (that / sqrt(%d))", l.HiddenInAll,
+			l.Times, l.Times)
+	}
+	fmt.Println()
+}
+
+func showCost(b *sitepolicy.Brief) {
+	fmt.Println("\nwhat it costs this node:")
+	if b.EpsilonMost == nil {
+		fmt.Printf("  its plan bounds nothing, or it is over; its budget is epsilon %g at delta %g\n", b.Spec.Epsilon,
+			b.Spec.Delta)
+	} else if b.Limit != nil {
+		fmt.Printf("  epsilon %s at delta %g at most, as filter %s counts", mostText(b.Run), b.Limit.Delta,
+			b.Limit.Filter)
+		if b.RevealsAtMost > 1 {
+			fmt.Printf(", with each round opened %d times", b.RevealsAtMost)
+		}
+		fmt.Println()
+	}
+	fmt.Printf("  %d answers were charged so far: epsilon %.4g\n", b.Charges, b.EpsilonCharged)
+	if b.Limit == nil {
+		return
+	}
+	fmt.Printf("  the site's limit is epsilon %g: room for a run of %.4g now", b.Limit.Epsilon, b.LeftNow)
+	if b.LeftAfter != nil {
+		fmt.Printf(", of %.4g after all of this one", *b.LeftAfter)
+	}
+	fmt.Println()
+}
+
+// showDecisions shows who decided, where the policy counts persons or a decision does not count.
+func showDecisions(r sitepolicy.Run) {
+	if r.ApprovalsNeeded > 0 {
+		fmt.Printf("approvals: %d of %d\n", r.Approvals, r.ApprovalsNeeded)
+	}
+	for _, d := range r.Said {
+		text := fmt.Sprintf("  %s by %s at %s", d.Decision, d.By, d.Made)
+		if d.Until != "" {
+			text += " until " + d.Until
+		}
+		if !d.Counts {
+			text += ", which does not count: " + d.Why
+		}
+		fmt.Println(text)
+	}
+}
+
+// showAdvance shows an approval in advance, and what runs under it cost.
+func showAdvance(r sitepolicy.Run) {
+	a := r.Advance
+	fmt.Printf("in advance, %s (spec %s) is %s: runs of %s, pipelines %s, purpose %s, ", r.Run, r.SpecSHA256[:12],
+		stateText(r), a.Student, strings.Join(a.Pipelines, ","), cli.Dash(a.Purpose))
+	fmt.Printf("all of them together epsilon %g at most; %d answers cost %.4g so far\n", a.Epsilon, r.Charges,
+		r.EpsilonCharged)
+	showDecisions(r)
+}
+
+// mostText is what the whole run may come to at this site, as the limit counts it.
+func mostText(r sitepolicy.Run) string {
+	if r.EpsilonMost == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.4g", *r.EpsilonMost)
+}
+
+// showMasked shows among whom a run is masked, for people to compare before they approve it.
+func showMasked(r sitepolicy.Run) {
+	g := r.Spec.Masked
+	if g == nil {
+		return
+	}
+	fmt.Printf("\n%s is masked: a sum of %d of %d sites or more is opened, and is private where %d of them, at most, "+
+		"hand the aggregator all they know\n", r.Run, g.Quorum, len(g.Members), g.Colluding)
+	fmt.Printf("the answer to a round may be opened %d times, and each is charged: epsilon %s at most\n",
+		r.RevealsAtMost, mostText(r))
+	fmt.Println("compare each key with the people of its site, not with the aggregator's:")
+	for _, m := range g.Members {
+		fmt.Printf("  %s  %s\n", m.Site, certs.SpellFingerprint(m.Key.Hex()))
+	}
+}
+
+// stateText is a state with whose it is, until when, and what is lacking.
+func stateText(r sitepolicy.Run) string {
+	text := r.State
+	switch {
+	case r.State == sitepolicy.StateWaiting && r.ApprovalsNeeded > 1:
+		text += fmt.Sprintf(" (%d of %d)", r.Approvals, r.ApprovalsNeeded)
+	case r.By != "" && r.State != sitepolicy.StateWaiting:
+		text += " by " + r.By
+	}
+	if r.Until != "" && r.State == sitepolicy.StateApproved {
+		text += " until " + r.Until
+	}
+	return text
+}

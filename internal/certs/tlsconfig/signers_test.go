@@ -1,0 +1,58 @@
+package tlsconfig_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/attest"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/certstest"
+	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+// Signatures count while their certificate is good at that moment, and no longer.
+func TestWhoseSignaturesCount(t *testing.T) {
+	dir := certstest.New(t)
+	testkit.Must(t, authority.Issue(dir, certs.RoleApprover, "ann", nil, time.Hour))
+	files := certs.IssuedFiles(dir, certs.RoleApprover, "ann")
+	s := attest.Decision("d", "north", "0", "r", "spec", "approve", "made", "")
+	signature, err := attest.SignBy(files, s)
+	testkit.Must(t, err)
+	by, err := signature.Check(s)
+	testkit.Must(t, err)
+	if by.Role != certs.RoleApprover || by.Name != "ann" || by.Certificate().NotAfter.IsZero() {
+		t.Errorf("signed by %v", by.Identity)
+	}
+	now := time.Now()
+	plain := tlsconfig.NewSigners(certs.Files{CA: files.CA}, time.Now)
+	testkit.Must(t, plain.Check(by, now))
+	for _, at := range []time.Time{now.Add(-24 * time.Hour), now.Add(2 * time.Hour)} {
+		if err := plain.Check(by, at); !errors.Is(err, attest.ErrChain) {
+			t.Errorf("at %v: %v, want ErrChain", at, err)
+		}
+	}
+	foreign, _ := certs.AuthorityFiles(certstest.New(t))
+	others := tlsconfig.NewSigners(certs.Files{CA: foreign}, time.Now)
+	if err := others.Check(by, now); !errors.Is(err, attest.ErrChain) {
+		t.Errorf("under another authority: %v, want ErrChain", err)
+	}
+	list := filepath.Join(t.TempDir(), "revoked.crl")
+	listed := tlsconfig.NewSigners(certs.Files{CA: files.CA, Revoked: list}, time.Now)
+	if err := listed.Check(by, now); !errors.Is(err, certs.ErrList) {
+		t.Errorf("without the list: %v, want ErrList", err)
+	}
+	copyList := func() { testkit.Must(t, os.WriteFile(list, testkit.Read(t, certs.RevokedFile(dir)), 0o600)) }
+	copyList()
+	testkit.Must(t, listed.Check(by, now))
+	_, err = authority.Revoke(dir, authority.Revocation{Name: "ann", Reason: certs.ReasonKeyCompromise})
+	testkit.Must(t, err)
+	copyList()
+	if err := listed.Check(by, now); !errors.Is(err, certs.ErrRevoked) {
+		t.Errorf("revoked: %v, want ErrRevoked", err)
+	}
+}

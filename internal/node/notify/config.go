@@ -1,0 +1,55 @@
+package notify
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+)
+
+// Config says where people are told that a run waits for them.
+type Config struct {
+	// URL gets one POST of JSON for each run that waits: https, or http on a loopback. Default: none.
+	URL string `yaml:"url"`
+	// TokenFile holds what is shown there, as `Authorization: Bearer TOKEN`. It is read for every POST. Default: none.
+	TokenFile string `yaml:"token_file"`
+}
+
+// Validate reports an address that would send names in the clear, or a token to nowhere.
+func (c Config) Validate() error {
+	if c.URL == "" {
+		if c.TokenFile != "" {
+			return errors.New("notify: token_file is for url, which is missing; give both, or neither")
+		}
+		return nil
+	}
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && onLoopback(u.Hostname())) {
+		return errors.New("notify: url is no https address, nor an http one of a loopback; write " +
+			"https://alerts.example.org/conclave, or leave notify out")
+	}
+	return nil
+}
+
+func onLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// token reads the token; empty without a file.
+func (c Config) token() (string, error) {
+	if c.TokenFile == "" {
+		return "", nil
+	}
+	raw, err := os.ReadFile(c.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("notify: token_file: %w; let this process read it", err)
+	}
+	token := strings.TrimSpace(string(raw))
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("notify: token_file: %s holds no word; write the token there, on one line", c.TokenFile)
+	}
+	return token, nil
+}

@@ -1,0 +1,99 @@
+package sitepolicy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/conclave-dp/conclave/internal/masking"
+)
+
+// Approver is a person whose signed decisions count, by the fingerprint of the key of their certificate.
+type Approver struct {
+	Name string `yaml:"name"`
+	Key  string `yaml:"key"` // SHA-256 in hex, also in groups
+}
+
+// mostApprovers bounds the persons of a policy: their decisions are looked at in every round.
+const mostApprovers = 20
+
+// validateApproval checks what is said of approvals.
+func (d *Dataset) validateApproval(need func(ok bool, field, format string, args ...any)) {
+	need(d.Approval == ByHand || d.Approval == Automatic, "approval", "%q is no way; use by-hand or automatic",
+		d.Approval)
+	automatic := d.Approval == Automatic
+	if d.ApprovalExpires != "" {
+		_, err := ParseTerm(d.ApprovalExpires)
+		need(err == nil, "approval_expires", "%w", err)
+		need(!automatic, "approval_expires", "says nothing where approval is automatic; use by-hand")
+	}
+	need(len(d.Approvers) == 0 || !automatic, "approvers", "nobody is asked where approval is automatic; use by-hand")
+	need(len(d.Approvers) <= mostApprovers, "approvers", "%d persons; %d are the most", len(d.Approvers), mostApprovers)
+	need(len(d.Approvers) > 0 || d.ApprovalsNeeded == 0, "approvals_needed",
+		"without approvers nobody can be told apart; name them, or leave it out")
+	need(len(d.Approvers) == 0 || 1 <= d.ApprovalsNeeded && d.ApprovalsNeeded <= len(d.Approvers), "approvals_needed",
+		"%d cannot be had of %d approvers; use 1 to %d", d.ApprovalsNeeded, len(d.Approvers), len(d.Approvers))
+	names, keys := map[string]bool{}, map[masking.Fingerprint]bool{}
+	for i, a := range d.Approvers {
+		at := fmt.Sprintf("approvers[%d]", i)
+		need(a.Name != "" && len(a.Name) <= maxName && !strings.ContainsFunc(a.Name, unicode.IsControl), at+".name",
+			"%q is none; use 1 to %d letters on one line", a.Name, maxName)
+		need(!names[a.Name], at+".name", "%q stands there twice; keep one", a.Name)
+		names[a.Name] = true
+		key, err := masking.ParseFingerprint(a.Key)
+		if err != nil {
+			need(false, at+".key", "%w", err)
+			continue
+		}
+		need(!keys[key], at+".key", "is that of another approver too; each person has a key of their own")
+		keys[key] = true
+	}
+}
+
+// maxName bounds the name of a person, in bytes.
+const maxName = 100
+
+// approver names the person with a key, given in hex; ok is false where the policy names none.
+func (d *Dataset) approver(key string) (name string, ok bool) {
+	for _, a := range d.Approvers {
+		if listed, err := masking.ParseFingerprint(a.Key); err == nil && listed.Hex() == key {
+			return a.Name, true
+		}
+	}
+	return "", false
+}
+
+// mostTerm is ten years: what is let begin for longer has no end worth writing.
+const mostTerm = 3650 * 24 * time.Hour
+
+// ParseTerm reads for how long an approval holds: a number of days such as 30d, or a duration such as 36h.
+func ParseTerm(text string) (time.Duration, error) {
+	var term time.Duration
+	days, isDays := strings.CutSuffix(text, "d")
+	n, err := strconv.Atoi(days)
+	if isDays && err == nil {
+		term = time.Duration(min(n, 1<<15)) * 24 * time.Hour // what is more is too long anyway
+	} else {
+		term, err = time.ParseDuration(text)
+	}
+	if err != nil || term < time.Second || term > mostTerm {
+		return 0, fmt.Errorf("%q is no time for which an approval can hold; use days such as 30d, or a duration such "+
+			"as 36h, 1s to 3650d", text)
+	}
+	return term, nil
+}
+
+// ParseUntil reads when an approval ends: a day, whose end in UTC it is, or a moment like RFC 3339.
+func ParseUntil(text string) (time.Time, error) {
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		return day.AddDate(0, 0, 1), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, fmt.Errorf("%q is no day and no moment; use 2027-01-31, the end of that day in UTC, or "+
+			"2027-01-31T18:00:00Z", text)
+	}
+	return at, nil
+}

@@ -1,0 +1,212 @@
+package sitepolicy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/masking"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
+)
+
+// Brief is what a person reads before they decide about a run: all of it follows from the run's spec, the policy and
+// the site's ledger, and nothing from records.
+type Brief struct {
+	Dataset string `json:"dataset"`
+	Site    string `json:"site"`
+	Node    string `json:"node"`
+	Run
+	Leaves []Leaving `json:"leaves"`
+	// Limit is the policy's. LeftNow is the epsilon of the largest run for which it has room, LeftAfter that
+	// once all that is left of this run's plan was charged; nil where its plan does not bound that.
+	Limit     *privacy.Budget `json:"limit,omitempty"`
+	LeftNow   float64         `json:"epsilon_left_now"`
+	LeftAfter *float64        `json:"epsilon_left_after,omitempty"`
+	// Telling is what all of the run can tell about one privacy unit, Strength the word for its budget.
+	Telling  meaning.Telling `json:"telling"`
+	Strength string          `json:"strength"`
+	Why      string          `json:"strength_why"`
+	Rules    []RuleMet       `json:"rules"`
+}
+
+// Leaving is what answers an entry of the run's plan.
+type Leaving struct {
+	Kind  string `json:"kind"`
+	Stage string `json:"stage,omitempty"`
+	// Times is the most answers, 0 for as many as the run's budget admits.
+	Times     int64  `json:"times"`
+	Mechanism string `json:"mechanism"`
+	Answer    string `json:"answer"` // what one is
+	SeenBy    string `json:"seen_by"`
+	// Deviation is the standard deviation of the noise of a release, as a multiple of the most that one privacy unit
+	// adds to it; 0 where one is selected by chance. In one release fewer than HiddenOnce units do not stand out of the
+	// noise, in all of the entry together fewer than HiddenInAll.
+	Deviation   float64 `json:"noise_deviation"`
+	HiddenOnce  int64   `json:"hidden_once"`
+	HiddenInAll int64   `json:"hidden_in_all,omitempty"`
+}
+
+// RuleMet is a rule of the policy, and whether a run meets it.
+type RuleMet struct {
+	Rule Rule   `json:"rule"`
+	Met  bool   `json:"met"`
+	Says string `json:"says"`
+}
+
+// Brief returns what a person reads before they decide about a run. Spec is as of [Enforcer.Decide].
+func (e *Enforcer) Brief(run, spec string) (*Brief, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	d, _ := e.allowed()
+	out := &Brief{Dataset: e.o.Dataset, Site: e.o.Site, Node: e.o.Node}
+	var delta float64
+	err := e.ledger.use(func(b *book) ([]Entry, error) {
+		key, err := b.named(run, spec)
+		if err != nil {
+			return nil, err
+		}
+		limit := b.limit
+		if d != nil {
+			limit = d.Limit()
+			out.Limit = &limit
+			out.LeftNow = left(limit, b.spent)
+		}
+		if out.Run, err = e.status(b, key, d, limit); err != nil || out.Spec == nil {
+			return nil, err
+		}
+		s := *out.Spec
+		for _, p := range s.Plan {
+			out.Leaves = append(out.Leaves, s.leaving(p, e.o.Teachers))
+		}
+		if d != nil {
+			out.judge(b, d, key, e.o.Site)
+		}
+		delta = limit.Delta
+		return nil, nil
+	})
+	if err == nil && out.Spec != nil {
+		err = out.tell(delta) // takes seconds of some plans, in which the node goes on
+	}
+	return out, err
+}
+
+// leaving is what answers an entry of the plan at a node of so many teachers.
+func (s Spec) leaving(p privacy.Planned, teachers int) Leaving {
+	l := Leaving{
+		Kind: p.Kind, Stage: p.Stage, Times: p.Count, Mechanism: p.String(), Answer: answerOf(Kind(p.Kind), teachers),
+		SeenBy: SeenBy(Kind(p.Kind), s.Masked), Deviation: meaning.Deviation(p.Mechanism),
+	}
+	l.HiddenOnce = meaning.Hidden(l.Deviation, 1)
+	if p.Count > 0 {
+		l.HiddenInAll = meaning.Hidden(l.Deviation, p.Count)
+	}
+	return l
+}
+
+// tell says what the run can tell of one privacy unit: by its whole plan where that is fixed, else by its budget.
+func (b *Brief) tell(limitDelta float64) error {
+	s := b.Spec
+	g := meaning.Guarantee{Epsilon: s.Epsilon, Delta: s.Delta}
+	b.Strength, b.Why = g.Strength(), g.Why()
+	bound := meaning.Bound(s.Epsilon, s.Delta)
+	b.Telling = meaning.Telling{Chance: bound, By: meaning.ByBudget, OfBudget: bound}
+	if b.EpsilonMost == nil {
+		return nil
+	}
+	epsilon, delta := s.Epsilon, s.Delta
+	if b.RevealsAtMost > 1 { // the budget counts a round once
+		epsilon, delta = *b.EpsilonMost, limitDelta
+	}
+	telling, err := meaning.Tell(times(s.Plan.Events(), b.RevealsAtMost), epsilon, delta)
+	b.Telling = telling
+	return err
+}
+
+// judge says which rules the run meets, and what it would leave of the limit.
+func (b *Brief) judge(book *book, d *Dataset, key runKey, own string) {
+	s := *b.Spec
+	for _, c := range []struct {
+		refusal *Refusal
+		rule    Rule
+		allowed []string
+	}{
+		{d.permitsPipeline(s), RulePipeline, d.Pipelines},
+		{d.permitsStages(s), RuleStages, d.Stages},
+		{d.permitsMasks(s, own), RuleMasked, []string{d.masksAllowed()}},
+	} {
+		met := RuleMet{c.rule, c.refusal == nil, "allowed: " + strings.Join(c.allowed, ", ")}
+		if len(c.allowed) == 0 {
+			met.Says = "none are allowed"
+		}
+		if c.refusal != nil {
+			met.Rule, met.Says = c.refusal.Rule, c.refusal.Public
+		}
+		b.Rules = append(b.Rules, met)
+	}
+	if !s.Plan.Fixed() {
+		err := d.Limit().Room(book.spent, s.budget())
+		b.Rules = append(b.Rules, RuleMet{RuleEpsilon, err == nil,
+			"the run's plan bounds no cost; whether its whole budget fits"})
+		return
+	}
+	var rest []privacy.Event
+	used := book.runs[key].used
+	for i, p := range s.Plan {
+		uses := p.Count
+		if i < len(used) {
+			uses -= used[i]
+		}
+		rest = append(rest, times(p.Worst(uses), s.RevealsAtMost())...)
+	}
+	_, err := d.Limit().Admit(book.spent, rest)
+	met := RuleMet{RuleEpsilon, err == nil, "all that is left of the run's plan fits"}
+	if err != nil {
+		met.Says = err.Error()
+	}
+	b.Rules = append(b.Rules, met)
+	after := left(d.Limit(), privacy.Merge(append(slices.Clone(book.spent), rest...)))
+	b.LeftAfter = &after
+}
+
+// answerOf is what a node sends in answer to a question of a kind.
+func answerOf(k Kind, teachers int) string {
+	switch k {
+	case ClassCounts:
+		return "a number for each class: how many privacy units have it"
+	case EmbeddingSum:
+		return "numbers: the sum of public features over the node's privacy units"
+	case Votes:
+		return fmt.Sprintf("%d bits, one vote of each teacher at this node", teachers)
+	case GradientVotes:
+		return fmt.Sprintf("%d votes for a bin, one of each teacher at this node", teachers)
+	case GradientSum:
+		return fmt.Sprintf("numbers: the sum of clipped gradients of the %d teachers at this node", teachers)
+	case DiscriminatorSum:
+		return "numbers: the sum of clipped gradients over a random sample of the privacy units"
+	case ScoreSum:
+		return "a number for each of the run's discriminators: how well it tells real from generated"
+	case Fit:
+		return "numbers: sums over the privacy units for a regression, in several passes"
+	}
+	return "numbers: in how many records columns have which values, or a sum over the privacy units"
+}
+
+// SeenBy is who sees the answers to a kind of question before noise is added.
+func SeenBy(k Kind, masked *masking.Group) string {
+	if masked != nil {
+		return fmt.Sprintf("nobody: the node adds its share of the noise and masks, and the aggregator sees the total "+
+			"of %d sites or more. What the site's answer was is hidden from it where it colludes with %d sites at most",
+			masked.Quorum, masked.Colluding)
+	}
+	switch k {
+	case ScoreSum:
+		return "the aggregator alone, which keeps the sum over all nodes in memory; " +
+			"the student sees what is selected by it"
+	case Fit:
+		return "the aggregator alone; but the coefficients that it makes of all nodes' sums go to all nodes " +
+			"without noise, pass by pass. The student sees the last ones with noise"
+	}
+	return "the aggregator alone, which adds it to the other nodes' and noise to the sum; " +
+		"the student sees the noisy sum"
+}

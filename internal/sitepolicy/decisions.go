@@ -1,0 +1,249 @@
+package sitepolicy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/attest"
+)
+
+// Signed is a person's signature of a decision, and when it was made.
+type Signed struct {
+	Made string `json:"made"`
+	attest.Signature
+}
+
+// decision is what a person said of a run: an entry of type approve or deny.
+type decision struct {
+	seq     uint64
+	approve bool
+	by      string
+	// made is when: of a signed one never later than was signed, so that one of before is not taken for a new one.
+	made  time.Time
+	until time.Time // zero where it has no end
+	// signer made the signature, nil where there is none; forged is why it is not one of this decision.
+	signer *attest.Signer
+	forged error
+	// expired: an entry says that it was asked for after its end.
+	expired bool
+}
+
+// decided takes in an entry of type approve or deny, which came at a time.
+func (b *book) decided(r *runBook, e Entry, at time.Time) {
+	d := &decision{seq: e.Seq, approve: e.Type == EntryApprove, by: e.By, made: at}
+	d.until, _ = time.Parse(time.RFC3339, e.Until) // empty is zero; others were checked
+	if e.Signed != nil {
+		if made, _ := time.Parse(time.RFC3339, e.Signed.Made); made.Before(at) {
+			d.made = made
+		}
+		by, err := e.Signed.Check(b.statement(e, e.Signed.Made))
+		if d.forged = err; err == nil {
+			d.signer = &by
+		}
+	}
+	r.decisions = append(r.decisions, d)
+}
+
+// statement is what a person signs of a decision.
+func (b *book) statement(e Entry, made string) attest.Statement {
+	return attest.Decision(b.dataset, b.site, b.node, e.Run, e.SpecSHA256, e.Type, made, e.Until)
+}
+
+// people count decisions by a policy, at a moment.
+type people struct {
+	d    *Dataset
+	good func(attest.Signer, time.Time) error // nil, or why a certificate is not
+	now  time.Time
+}
+
+// Said is a decision and whether it counts.
+type Said struct {
+	Decision string `json:"decision"` // approve or deny
+	By       string `json:"by"`
+	Made     string `json:"made"`
+	Until    string `json:"until,omitempty"`
+	// Key is the fingerprint of the key that signed, empty where none did.
+	Key    string `json:"key,omitempty"`
+	Counts bool   `json:"counts"`
+	Why    string `json:"why,omitempty"` // it does not count
+}
+
+// verdict is what all decisions on a run come to.
+type verdict struct {
+	denied, approved bool
+	by               []string // whose decisions make it so
+	have             int      // approvals that count
+	until            time.Time
+	said             []Said
+}
+
+// What a decision is no longer counted for.
+var (
+	errUnsigned = errors.New("nobody signed it, and the policy names approvers; sign with --as and --key")
+	errReplaced = errors.New("a later decision took its place")
+	errExpired  = errors.New("it has expired")
+)
+
+// person names who made a decision, if the policy lets them make it. Denials count also once the certificate has
+// ended or was revoked: a run that somebody stopped does not begin by that.
+func (p people) person(d *decision) (name string, err error) {
+	switch {
+	case d.forged != nil:
+		return "", d.forged
+	case len(p.d.Approvers) == 0 || d.signer == nil && !d.approve:
+		return d.by, nil
+	case d.signer == nil:
+		return "", errUnsigned
+	}
+	name, listed := p.d.approver(d.signer.Fingerprint)
+	switch {
+	case !listed:
+		return "", fmt.Errorf("the policy names no approver with the key %s",
+			certs.SpellFingerprint(d.signer.Fingerprint))
+	case d.signer.Role != certs.RoleApprover:
+		return "", fmt.Errorf("the certificate is of %v; approvers have one of role %s", d.signer.Identity,
+			certs.RoleApprover)
+	case !d.approve:
+		return name, nil
+	}
+	return name, p.good(*d.signer, p.now)
+}
+
+// ended says whether an approval has expired.
+func (p people) ended(d *decision) bool {
+	return d.approve && (d.expired || !d.until.IsZero() && !p.now.Before(d.until))
+}
+
+// verdict counts the newest decision of each person: without approvers in the policy whoever may run the command is
+// one. Somebody's denial denies. A denial that nobody signed, where there are approvers, ends what was approved before.
+func (p people) verdict(r *runBook) (v verdict) {
+	newest := map[string]*decision{}
+	why := make([]error, len(r.decisions))
+	for i, d := range r.decisions {
+		if _, why[i] = p.person(d); why[i] != nil {
+			continue
+		}
+		last := newest[p.key(d)]
+		if last == nil || d.made.After(last.made) || !d.approve && d.made.Equal(last.made) || len(p.d.Approvers) == 0 {
+			newest[p.key(d)] = d
+		}
+	}
+	stop := newest[""] // of nobody in particular
+	if len(p.d.Approvers) == 0 {
+		stop = nil
+	}
+	restarted := false
+	for i, d := range r.decisions {
+		stopped := d.approve && stop != nil && !d.made.After(stop.made)
+		switch {
+		case why[i] != nil:
+		case newest[p.key(d)] != d || stopped:
+			why[i] = errReplaced
+		default:
+			restarted = restarted || d.approve
+			if p.ended(d) {
+				why[i] = errExpired
+			}
+		}
+	}
+	for i, d := range r.decisions {
+		if d == stop && restarted {
+			why[i] = errReplaced
+		}
+		said := Said{Decision: EntryDeny, By: d.by, Made: formatMoment(d.made), Until: formatMoment(d.until),
+			Counts: why[i] == nil}
+		if name, err := p.person(d); err == nil {
+			said.By = name
+		}
+		if d.signer != nil {
+			said.Key = d.signer.Fingerprint
+		}
+		if d.approve {
+			said.Decision = EntryApprove
+		}
+		if why[i] != nil {
+			said.Why = why[i].Error()
+		}
+		v.said = append(v.said, said)
+		v.count(d, said)
+	}
+	v.approved = !v.denied && v.have >= max(1, p.d.ApprovalsNeeded)
+	return v
+}
+
+// count adds a decision, if it counts.
+func (v *verdict) count(d *decision, said Said) {
+	switch {
+	case !said.Counts, v.denied && d.approve:
+		return
+	case !d.approve && !v.denied:
+		v.denied, v.by = true, nil
+	case d.approve:
+		v.have++
+		if v.until.IsZero() || !d.until.IsZero() && d.until.Before(v.until) {
+			v.until = d.until
+		}
+	}
+	v.by = append(v.by, said.By)
+}
+
+// key tells persons apart: by their keys where the policy names approvers.
+func (p people) key(d *decision) string {
+	if len(p.d.Approvers) == 0 || d.signer == nil {
+		return ""
+	}
+	return d.signer.Fingerprint
+}
+
+// lacking says at the site how many approvals there are of those that are needed; empty of one.
+func (p people) lacking(v verdict) string {
+	if p.d.ApprovalsNeeded < 2 {
+		return ""
+	}
+	text := fmt.Sprintf("%d of %d approvals", v.have, p.d.ApprovalsNeeded)
+	if len(v.by) > 0 {
+		text += ", by " + strings.Join(v.by, " and ")
+	}
+	return text
+}
+
+// expired are entries for the approvals of a run that have expired since somebody asked last.
+func (p people) expired(key runKey, r *runBook) (entries []Entry) {
+	if r == nil || r.ended {
+		return nil
+	}
+	for _, d := range r.decisions {
+		if d.expired || !p.ended(d) {
+			continue
+		}
+		by := d.by
+		if name, err := p.person(d); err == nil {
+			by = name
+		}
+		entries = append(entries, Entry{Type: EntryExpire, Run: key.run, SpecSHA256: key.spec,
+			entryDecision: entryDecision{By: by, Approval: d.seq}})
+	}
+	return entries
+}
+
+// expire takes in an entry that says that an approval has expired.
+func (r *runBook) expire(e Entry) error {
+	for _, d := range r.decisions {
+		if d.seq == e.Approval && d.approve {
+			d.expired = true
+			return nil
+		}
+	}
+	return fmt.Errorf("entry %d is no approval of run %q", e.Approval, e.Run)
+}
+
+// formatMoment is a time as people read it, to the second; empty for none.
+func formatMoment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

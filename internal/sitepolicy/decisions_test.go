@@ -1,0 +1,318 @@
+package sitepolicy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/attest"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/certstest"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+// board is a site whose policy names two approvers, ann and ben, of whom both are needed. Carl has a certificate too.
+type board struct {
+	site
+	certs string
+	now   time.Time
+}
+
+func newBoard(t testing.TB, needed int) *board {
+	b := &board{newSite(t), certstest.New(t), time.Now()}
+	for _, name := range []string{"ann", "ben", "carl"} {
+		testkit.Must(t, authority.Issue(b.certs, certs.RoleApprover, name, nil, 24*time.Hour))
+	}
+	b.approvers(needed, "ann", "ben")
+	return b
+}
+
+// approvers writes the policy with other approvers.
+func (b *board) approvers(needed int, names ...string) {
+	b.t.Helper()
+	policy := "datasets:\n  - name: d\n    epsilon: 2\n    delta: 1e-5\n    pipelines: [pategan]\n"
+	policy += fmt.Sprintf("    approvals_needed: %d\n    approvers:\n", needed)
+	for _, name := range names {
+		policy += fmt.Sprintf("      - {name: Dr. %s, key: %s}\n", name, b.key(name))
+	}
+	b.write(policy)
+}
+
+func (b *board) files(name string) certs.Files {
+	for _, role := range certs.Roles() {
+		f := certs.IssuedFiles(b.certs, role, name)
+		if _, err := os.Stat(f.Cert); err == nil {
+			f.Revoked = certs.RevokedFile(b.certs)
+			return f
+		}
+	}
+	b.t.Fatalf("%q has no certificate", name)
+	return certs.Files{}
+}
+
+func (b *board) key(name string) string {
+	pair, err := pemfile.LoadPair(b.files(name).Cert, b.files(name).Key)
+	testkit.Must(b.t, err)
+	key, err := certs.Fingerprint(pair.Leaf.PublicKey)
+	testkit.Must(b.t, err)
+	return key
+}
+
+// signer signs by a person's files.
+func (b *board) signer(name string) func(attest.Statement) (attest.Signature, error) {
+	return func(s attest.Statement) (attest.Signature, error) { return attest.SignBy(b.files(name), s) }
+}
+
+// enforcer is the site's, by the board's clock.
+func (b *board) enforcer() *Enforcer {
+	e := b.site.enforcer(func(o *Options) { o.Authority = b.files("ann") })
+	e.ledger.now = func() time.Time { return b.now }
+	return e
+}
+
+// decides has a person decide about run r, a second after the decision before.
+func (b *board) decides(name string, approve bool) (*Run, error) {
+	b.now = b.now.Add(time.Second)
+	by := Decision{Approve: approve, By: "user@host"}
+	if name != "" {
+		by.Sign = b.signer(name)
+	}
+	return b.enforcer().Decide("r", "", by)
+}
+
+func (b *board) state(want string) *Run {
+	b.t.Helper()
+	s, err := b.enforcer().Status()
+	testkit.Must(b.t, err)
+	run := &s.Runs[0]
+	if run.State != want {
+		b.t.Fatalf("the run is %s, want %s: %+v", run.State, want, run.Said)
+	}
+	refusal := b.enforcer().Ask(round("r", 0, 100))
+	if want == StateApproved {
+		testkit.Must(b.t, refusal)
+	} else {
+		refusedBy(b.t, refusal, map[string]Rule{StateWaiting: RuleApproval, StateDenied: RuleDenied}[want])
+	}
+	return run
+}
+
+// asked is a board that a run asks.
+func asked(t testing.TB, needed int) *board {
+	b := newBoard(t, needed)
+	r := refusedBy(t, b.enforcer().Ask(round("r", 0, 100)), RuleApproval)
+	if want := fmt.Sprintf("0 of %d approvals", needed); needed > 1 && r.Private != want {
+		t.Errorf("the site reads %q, want %q", r.Private, want)
+	}
+	return b
+}
+
+func TestTwoPersonsLetARunBegin(t *testing.T) {
+	b := asked(t, 2)
+	decide := func(name string, approve bool) *Run {
+		t.Helper()
+		run, err := b.decides(name, approve)
+		testkit.Must(t, err)
+		return run
+	}
+	if run := decide("ann", true); run.State != StateWaiting || run.Approvals != 1 || run.By != "Dr. ann" {
+		t.Errorf("after one approval: %+v", run)
+	}
+	if r := refusedBy(t, b.enforcer().Ask(round("r", 0, 100)), RuleApproval); r.Leaving() !=
+		"waits for approval at site north" || r.Private != "1 of 2 approvals, by Dr. ann" {
+		t.Errorf("%q leaves, the site reads %q", r.Leaving(), r.Private)
+	}
+	decide("ann", true) // the same certificate twice is one person
+	if run := b.state(StateWaiting); run.Approvals != 1 || run.Said[0].Counts || !run.Said[1].Counts ||
+		run.Said[1].Key != b.key("ann") {
+		t.Errorf("after one person approved twice: %+v", run)
+	}
+	decide("ben", true)
+	if run := b.state(StateApproved); run.By != "Dr. ann, Dr. ben" {
+		t.Errorf("approved by %q", run.By)
+	}
+	decide("ann", false) // one person's denial denies, whatever others say
+	decide("ben", true)
+	if run := b.state(StateDenied); run.By != "Dr. ann" {
+		t.Errorf("denied by %q", run.By)
+	}
+	decide("ann", true) // and is that person's to take back
+	b.state(StateApproved)
+	// Whoever may run the command may stop a run; then both have to decide again.
+	decide("", false)
+	if run := b.state(StateDenied); run.By != "user@host" {
+		t.Errorf("denied by %q", run.By)
+	}
+	decide("ben", true)
+	b.state(StateWaiting)
+	decide("ann", true)
+	b.state(StateApproved)
+}
+
+// Decisions that the policy does not count are not taken.
+func TestWhoMayNotDecide(t *testing.T) {
+	b := asked(t, 1)
+	for name, want := range map[string]string{
+		"":     "nobody signed it",
+		"carl": "no approver with the key",
+		"lab":  "no approver with the key",
+	} {
+		if _, err := b.decides(name, true); !errors.Is(err, ErrSigned) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", name, err, want)
+		}
+	}
+	b.approvers(1, "lab") // a student's key is no person's
+	if _, err := b.decides("lab", true); !errors.Is(err, ErrSigned) || !strings.Contains(err.Error(),
+		"of role approver") {
+		t.Errorf("error %v", err)
+	}
+	b.state(StateWaiting)
+	b.write(strings.Replace(allowing, "automatic", "by-hand", 1))
+	if _, err := b.decides("ann", true); !errors.Is(err, ErrSigned) {
+		t.Errorf("a signature that the policy does not ask for: %v", err)
+	}
+}
+
+// What counted once does no longer when the policy names others, or the certificate is not good.
+func TestSignaturesCountWhileTheyAreGood(t *testing.T) {
+	b := asked(t, 1)
+	_, err := b.decides("ann", true)
+	testkit.Must(t, err)
+	b.state(StateApproved)
+	b.approvers(1, "ben")
+	b.state(StateWaiting)
+	b.approvers(1, "ann")
+	b.state(StateApproved)
+	b.now = b.now.Add(25 * time.Hour)
+	if run := b.state(StateWaiting); !strings.Contains(run.Said[0].Why, "expired") {
+		t.Errorf("of a certificate that ended the status says %q", run.Said[0].Why)
+	}
+
+	b = asked(t, 1)
+	_, err = b.decides("ann", true)
+	testkit.Must(t, err)
+	_, err = authority.Revoke(b.certs, authority.Revocation{Name: "ann", Reason: certs.ReasonKeyCompromise})
+	testkit.Must(t, err)
+	if run := b.state(StateWaiting); !strings.Contains(run.Said[0].Why, "revoked") {
+		t.Errorf("of a certificate that was revoked the status says %q", run.Said[0].Why)
+	}
+	testkit.Must(t, os.Remove(certs.RevokedFile(b.certs)))
+	b.state(StateWaiting)
+}
+
+// forge appends an entry to the ledger, with a hash that fits, as somebody can who may write to the state folder.
+func (b *board) forge(e Entry) {
+	b.t.Helper()
+	b.now = b.now.Add(time.Second)
+	l := newSiteLedger(b.ledger, false)
+	l.now, l.sync = func() time.Time { return b.now }, unsynced
+	testkit.Must(b.t, l.use(func(*book) ([]Entry, error) { return []Entry{e}, nil }))
+}
+
+// signed are the entries of a run that somebody signed.
+func (b *board) signed() (all []Entry) {
+	b.t.Helper()
+	for _, line := range b.lines() {
+		e, err := parseEntry(bytes.TrimSuffix([]byte(line), []byte("\n")))
+		testkit.Must(b.t, err)
+		if e.Signed != nil {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// Nobody without a listed key lets a run begin by writing to the state folder.
+func TestForgedApprovalsDoNotCount(t *testing.T) {
+	r, q := round("r", 0, 100), round("q", 0, 100)
+	entry := func(change func(*Entry)) Entry {
+		e := Entry{Type: EntryApprove, Run: "r", SpecSHA256: r.SpecSHA256, entryDecision: entryDecision{By: "Dr. ann"}}
+		change(&e)
+		return e
+	}
+	b := asked(t, 1)
+	refusedBy(t, b.enforcer().Ask(q), RuleApproval)
+	// Ann approves another run, until a day, and denies r.
+	_, err := b.enforcer().Decide("q", "", Decision{Approve: true, By: "u", Until: b.now.Add(time.Hour),
+		Sign: b.signer("ann")})
+	testkit.Must(t, err)
+	_, err = b.decides("ann", false)
+	testkit.Must(t, err)
+	ofQ, denial := b.signed()[0], b.signed()[1]
+	byCarl, err := attest.SignBy(b.files("carl"), attest.Decision("d", "north", "0", "r", r.SpecSHA256, EntryApprove,
+		denial.Signed.Made, ""))
+	testkit.Must(t, err)
+	chained := byCarl
+	chained.Chain = ofQ.Signed.Chain
+	elsewhere, err := attest.SignBy(b.files("ann"), attest.Decision("d", "north", "1", "r", r.SpecSHA256, EntryApprove,
+		denial.Signed.Made, ""))
+	testkit.Must(t, err)
+	for name, e := range map[string]Entry{
+		"unsigned":                 entry(func(*Entry) {}),
+		"of another run":           entry(func(e *Entry) { e.Signed, e.Until = ofQ.Signed, ofQ.Until }),
+		"of a denial":              entry(func(e *Entry) { e.Signed = denial.Signed }),
+		"of a stranger":            entry(func(e *Entry) { e.Signed = &Signed{denial.Signed.Made, byCarl} }),
+		"of a stranger as ann":     entry(func(e *Entry) { e.Signed = &Signed{denial.Signed.Made, chained} }),
+		"of another node":          entry(func(e *Entry) { e.Signed = &Signed{denial.Signed.Made, elsewhere} }),
+		"nothing":                  entry(func(e *Entry) { e.Signed = &Signed{Made: denial.Signed.Made} }),
+		"of another run, for ever": entry(func(e *Entry) { e.Signed = ofQ.Signed }),
+	} {
+		b.forge(e)
+		if run := b.state(StateDenied); run.Said[len(run.Said)-1].Counts {
+			t.Errorf("an approval counts whose signature is %s", name)
+		}
+	}
+	// What Ann signed before she changed her mind is no later decision, whenever it is written.
+	b = asked(t, 1)
+	for _, approve := range []bool{true, false} {
+		_, err := b.decides("ann", approve)
+		testkit.Must(t, err)
+	}
+	approval := b.signed()[0]
+	b.forge(Entry{Type: EntryApprove, Run: "r", SpecSHA256: r.SpecSHA256, entryDecision: approval.entryDecision})
+	b.state(StateDenied)
+	// Nor does it undo that somebody stopped the run.
+	b = asked(t, 1)
+	_, err = b.decides("ann", true)
+	testkit.Must(t, err)
+	_, err = b.decides("", false)
+	testkit.Must(t, err)
+	b.forge(Entry{Type: EntryApprove, Run: "r", SpecSHA256: r.SpecSHA256, entryDecision: b.signed()[0].entryDecision})
+	b.state(StateDenied)
+	// An end that is taken off an approval breaks its signature.
+	b = asked(t, 1)
+	_, err = b.enforcer().Decide("r", "", Decision{Approve: true, By: "u", Until: b.now.Add(time.Minute),
+		Sign: b.signer("ann")})
+	testkit.Must(t, err)
+	b.state(StateApproved)
+	b.now = b.now.Add(time.Hour)
+	b.state(StateWaiting)
+	e := b.signed()[0].entryDecision
+	e.Until = ""
+	b.forge(Entry{Type: EntryApprove, Run: "r", SpecSHA256: r.SpecSHA256, entryDecision: e})
+	b.state(StateWaiting)
+}
+
+// A run that was written into the ledger with other terms than it has is not the one that people read about.
+func TestTermsThatWereForgedLetNothingBegin(t *testing.T) {
+	s := newSite(t)
+	s.write(strings.Replace(allowing, "automatic", "by-hand", 1))
+	r, other := round("r", 0, 100), round("other", 0, 100)
+	refusedBy(t, s.enforcer().Ask(other), RuleApproval)
+	harmless := r.Spec
+	harmless.Epsilon = 1
+	b := &board{site: s, now: time.Now()}
+	b.forge(Entry{Type: EntryRun, Run: "r", SpecSHA256: r.SpecSHA256, Spec: &harmless})
+	_, err := s.enforcer().Decide("r", "", Decision{Approve: true, By: "ann"})
+	testkit.Must(t, err)
+	_, err = s.enforcer().Charge(r)
+	refusedBy(t, err, RuleTerms)
+	r.Spec = harmless
+	testkit.Must(t, s.enforcer().Ask(r))
+}

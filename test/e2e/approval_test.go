@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/authority"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
+)
+
+// Two persons of a site let a run begin, with keys of their own. Before they have, after one of them denied it, and
+// once an
+// approval has expired that another site had given before, no ledger is charged: no site's, and not the dataset's. What
+// was approved in advance asks nobody.
+func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	aggregator := c.startAggregator(c.aggregatorFile())
+	aggregator.awaitLog("listening", nil)
+	var approvers []string
+	for _, name := range []string{"ann", "ben"} {
+		testkit.Must(t, authority.Issue(built.certs, certs.RoleApprover, name, nil, time.Hour))
+		pair, err := pemfile.LoadPair(issuedTo(name).Cert, issuedTo(name).Key)
+		testkit.Must(t, err)
+		approvers = append(approvers, fmt.Sprintf("{name: Dr. %s, key: %s}", name,
+			testkit.Value(certs.Fingerprint(pair.Leaf.PublicKey))))
+	}
+	byTwo := c.policyFile("north", "20", "by-hand, approvals_needed: 2, approvers: ["+strings.Join(approvers, ", ")+"]")
+	trail := filepath.Join(c.dir, "audit-south.jsonl")
+	byOne := c.policyFile("south", "20", "by-hand")
+	byOne["audit_log"] = trail
+	files := map[string]string{"north": c.nodeFile("north", byTwo), "south": c.nodeFile("south", byOne)}
+	north := start(t, "teacher north", binary("teacher"), "--config", files["north"])
+	south := start(t, "teacher south", binary("teacher"), "--config", files["south"])
+	north.awaitLog("joined", nil)
+	south.awaitLog("joined", nil)
+
+	teacher := func(site, command, name string, args ...string) {
+		t.Helper()
+		_, stderr, code := run(t, binary("teacher"), append([]string{command, name, "--config", files[site]},
+			args...)...)
+		if code != 0 {
+			t.Fatalf("teacher %s %s: %d %s", command, name, code, stderr)
+		}
+	}
+	signed := func(name string) []string { return []string{"--as", issuedTo(name).Cert, "--key", issuedTo(name).Key} }
+	states := func(name, atNorth, atSouth string) {
+		t.Helper()
+		for site, want := range map[string]string{"north": atNorth, "south": atSouth} {
+			testkit.Eventually(t, fmt.Sprintf("run %s to be %s at %s", name, want, site), func() bool {
+				for _, r := range siteStatus(t, files[site]).Runs {
+					if r.Run == name && r.State == want {
+						if r.Charges != 0 {
+							t.Errorf("site %s was charged for run %s: %+v", site, name, r)
+						}
+						return true
+					}
+				}
+				return false
+			})
+		}
+		if n := len(aggregator.logged("released")); n != 0 {
+			t.Errorf("%d rounds were released", n)
+		}
+	}
+	begin := func(name string) (*process, job) {
+		j := job{name: name, rounds: 2, quorum: 1}
+		student := c.startStudent(c.studentFile(c.runFile(j), c.out(name)))
+		states(name, sitepolicy.StateWaiting, sitepolicy.StateWaiting)
+		return student, j
+	}
+	awaits := func(student *process, site string) {
+		t.Helper()
+		waits := site + "/0 waits for approval at site " + site
+		student.await("the student to say: "+waits, func() bool { return student.said(waits) })
+	}
+
+	succeeds := func(student *process) {
+		t.Helper()
+		if code := student.wait(); code != 0 {
+			t.Fatalf("the student ended with %d", code)
+		}
+	}
+
+	// One of two is no quorum, twice the same is one, and one denial is enough.
+	student, j := begin("denied")
+	teacher("south", "approve", j.name)
+	teacher("north", "approve", j.name, signed("ann")...)
+	teacher("north", "approve", j.name, signed("ann")...)
+	awaits(student, "north")
+	states(j.name, sitepolicy.StateWaiting, sitepolicy.StateApproved)
+	teacher("north", "deny", j.name, signed("ben")...)
+	if code := student.wait(); code != 1 || !student.said("run denied was denied by the site") {
+		t.Errorf("the student of a run that was denied ended with %d", code)
+	}
+	states(j.name, sitepolicy.StateDenied, sitepolicy.StateApproved)
+
+	// South permits it and its approval expires before north has decided.
+	student, j = begin("late")
+	teacher("south", "approve", j.name, "--for", "4s")
+	south.awaitLog("run no longer waits", func(l clustertest.Line) bool { return l.Run == j.name })
+	south.awaitLog("run that was permitted no longer is", func(l clustertest.Line) bool { return l.Run == j.name })
+	states(j.name, sitepolicy.StateWaiting, sitepolicy.StateWaiting)
+	teacher("north", "approve", j.name, signed("ann")...)
+	teacher("north", "approve", j.name, signed("ben")...)
+	awaits(student, "south")
+	states(j.name, sitepolicy.StateApproved, sitepolicy.StateWaiting)
+	teacher("south", "approve", j.name, "--for", "30d")
+	succeeds(student)
+	for _, e := range parseLedger(t, testkit.Read(t, filepath.Join(c.out(j.name), "ledger.jsonl"))) {
+		if e.Type == ledger.EntryRelease && e.Run != j.name {
+			t.Errorf("the dataset was charged for run %s", e.Run)
+		}
+	}
+	raw := string(testkit.Read(t, trail))
+	for _, want := range []string{`"event":"approval"`, `"event":"expiry"`} {
+		if !strings.Contains(raw, want) {
+			t.Errorf("the audit log of site south has no line with %s", want)
+		}
+	}
+
+	// Both sites approved in advance what the student asks for next.
+	ahead := []string{"--student", "lab", "--pipelines", "pategan", "--epsilon", "12", "--for", "1d"}
+	teacher("south", "approve", "study", ahead...)
+	for _, name := range []string{"ann", "ben"} {
+		teacher("north", "approve", "study", append(signed(name), ahead...)...)
+	}
+	j = job{name: "ahead", rounds: 2, quorum: 1}
+	succeeds(c.startStudent(c.studentFile(c.runFile(j), c.out(j.name))))
+	for site, file := range files {
+		s := siteStatus(t, file)
+		if len(s.InAdvance) != 1 || s.InAdvance[0].Charges != j.rounds+1 || s.InAdvance[0].EpsilonCharged <= 0 {
+			t.Errorf("site %s has approved in advance %+v", site, s.InAdvance)
+		}
+	}
+	stop(north, south, aggregator)
+}
+
+// issuedTo are the files of an approver.
+func issuedTo(name string) certs.Files {
+	return certs.IssuedFiles(built.certs, certs.RoleApprover, name)
+}

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/unicode"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // CSV is how the files are written, in the words of a schema; what is usual is empty.
@@ -32,16 +34,32 @@ var delimiters = []rune{',', ';', '\t', '|'}
 type source struct {
 	name      string
 	file      *os.File
+	raw       *tabular.Raw // of what is not CSV
 	csv       *csv.Reader
 	delimiter rune
 	header    []string
 	row       int // of the record that was read last, from 1
 }
 
-// open reads the header of a CSV file, plain or gzipped, in UTF-8, UTF-16 or a superset of Latin-1.
+// open reads the header of a file: Parquet, a sheet of a workbook, or CSV, plain or gzipped, in UTF-8, UTF-16 or a
+// superset of Latin-1.
 func open(path string) (*source, error) {
-	s := &source{name: path}
+	s := &source{name: path, delimiter: delimiters[0]}
 	var err error
+	if s.raw, err = tabular.OpenRaw(path); err != nil {
+		return nil, err
+	}
+	if s.raw != nil {
+		if s.header, err = s.nextRaw(); err == nil && s.header == nil {
+			err = s.empty()
+		}
+		if s.row = 0; err != nil {
+			s.close()
+			return nil, err
+		}
+		s.header = slices.Clone(s.header)
+		return s, nil
+	}
 	if s.file, err = os.Open(path); err != nil {
 		return nil, s.fail("cannot read the table", "check path and permissions", partition.WithoutPath(err))
 	}
@@ -59,8 +77,8 @@ func (s *source) begin() error {
 		return err
 	}
 	start, _ := plain.Peek(4)
-	if bytes.HasPrefix(start, []byte("PAR1")) || bytes.HasPrefix(start, []byte("PK\x03\x04")) {
-		return s.fail("the file is not CSV", "export the table as CSV for the proposal", nil)
+	if bytes.HasPrefix(start, []byte("PAR1")) {
+		return s.fail("a damaged Parquet file", "copy or write it again", nil)
 	}
 	text := bufio.NewReaderSize(fromUTF16(plain, start), sampleBytes)
 	sample, err := text.Peek(sampleBytes)
@@ -72,7 +90,7 @@ func (s *source) begin() error {
 	s.csv.Comma, s.csv.ReuseRecord = s.delimiter, true
 	header, err := s.csv.Read()
 	if errors.Is(err, io.EOF) {
-		return s.fail("the file is empty", "it needs a header line with the names of the columns, and rows", nil)
+		return s.empty()
 	}
 	if err != nil {
 		return s.readError(err)
@@ -91,6 +109,9 @@ func fromUTF16(r io.Reader, start []byte) io.Reader {
 
 // next gives the cells of the next row, which are good until the one after it; nil at the end.
 func (s *source) next() ([]string, error) {
+	if s.raw != nil {
+		return s.nextRaw()
+	}
 	record, err := s.csv.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, nil
@@ -102,7 +123,26 @@ func (s *source) next() ([]string, error) {
 	return record, nil
 }
 
-func (s *source) close() { s.file.Close() }
+func (s *source) nextRaw() ([]string, error) {
+	cells, err, ok := s.raw.Next()
+	if !ok {
+		return nil, nil
+	}
+	s.row++
+	return cells, err
+}
+
+func (s *source) close() {
+	if s.raw != nil {
+		s.raw.Close()
+		return
+	}
+	s.file.Close()
+}
+
+func (s *source) empty() error {
+	return s.fail("the file is empty", "it needs a header line with the names of the columns, and rows", nil)
+}
 
 func (s *source) fail(problem, fix string, err error) *partition.InputError {
 	return &partition.InputError{File: s.name, Row: s.row, Problem: problem, Fix: fix, Err: err}

@@ -354,7 +354,7 @@ func TestErrorsHoldNoCell(t *testing.T) {
 		"secret5,17.5\nsecret6,18\n": "table.csv, line 1: column 2 of the header is a number or a date and no " +
 			"name; start " +
 			"the file with a line of the columns' names",
-		"PAR1secret7\n":       "table.csv: the file is not CSV; export the table as CSV for the proposal",
+		"PAR1secret7\n":       "table.csv: a damaged Parquet file; copy or write it again",
 		"ü,b\n\xfcsecret,é\n": "table.csv: some cells are UTF-8 and others are not; save the file in one encoding",
 	} {
 		path := write(t, "table.csv", text)
@@ -379,5 +379,52 @@ func TestSeveralFiles(t *testing.T) {
 	if _, err := Propose(Options{Files: []string{north, other}}); err == nil ||
 		!strings.Contains(err.Error(), "the header is not that of") {
 		t.Errorf("a file of another table: %v", err)
+	}
+}
+
+// The same rows as CSV, as parts of it, as Parquet and in a workbook give the same proposal.
+func TestForms(t *testing.T) {
+	s := partitiontest.Schema(t, `columns:
+  - {name: age, kind: integer, lower: 0, upper: 120}
+  - {name: dose, kind: continuous, lower: 0, upper: 10, nullable: true}
+  - {name: ward, kind: categorical, categories: [north, south]}
+  - {name: day, kind: date, lower: 2020-01-01, upper: 2024-12-31}
+`)
+	table := partition.NewTable(s)
+	for i := range 60 {
+		table.Push([]float64{float64(20 + i), float64(i) / 8, float64(i % 2), float64(i)}, "")
+	}
+	dir := t.TempDir()
+	save := func(name, form string) string {
+		path := filepath.Join(dir, name)
+		testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		f, err := os.Create(path)
+		testkit.Must(t, err)
+		defer f.Close()
+		testkit.Must(t, tabular.Write(f, form, table, nil))
+		return path
+	}
+	csv := save("t.csv", tabular.CSV)
+	parts := filepath.Dir(save("t/part-1.csv", tabular.CSV))
+	save("t/part-2.csv", tabular.CSV)
+	var want string
+	for _, path := range []string{csv, parts, save("t.parquet", tabular.Parquet)} {
+		p, err := Propose(Options{Files: []string{path}})
+		testkit.Must(t, err)
+		if got := string(p.YAML()); want == "" {
+			want = got
+		} else {
+			testkit.Same(t, path, want, got)
+		}
+	}
+	if !strings.Contains(want, "{name: day, kind: date") || !strings.Contains(want, "{name: age, kind: integer") {
+		t.Errorf("the proposal is\n%s", want)
+	}
+	book, err := filepath.Abs("../../partition/xlsx/testdata/visits.xlsx")
+	testkit.Must(t, err)
+	p, err := Propose(Options{Files: []string{book}})
+	testkit.Must(t, err)
+	if len(p.Columns)+len(p.Ignored) != 8 {
+		t.Errorf("of the workbook %d columns and %d left out", len(p.Columns), len(p.Ignored))
 	}
 }

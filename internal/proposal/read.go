@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // table is what one pass over the files gathers.
@@ -14,8 +15,12 @@ type table struct {
 	profiles []*profile
 }
 
-// read goes through the files once. All have the same header.
+// read goes through the files once. All have the same header; a folder or a pattern of names stands for its parts.
 func read(paths []string) (*table, error) {
+	paths, err := parts(paths)
+	if err != nil {
+		return nil, err
+	}
 	t := &table{}
 	var form textForm
 	var first *source
@@ -40,11 +45,26 @@ func read(paths []string) (*table, error) {
 	if t.rows == 0 {
 		return nil, first.fail("there is a header but no row", "check that the whole file was copied", nil)
 	}
-	var err error
 	if t.csv, err = dialect(first.delimiter, form, t.profiles); err != nil {
 		return nil, &partition.InputError{File: first.name, Problem: err.Error()}
 	}
 	return t, t.finish(first)
+}
+
+// parts are the files that paths name.
+func parts(paths []string) (all []string, err error) {
+	for _, path := range paths {
+		if tabular.Sheet(path) != "" {
+			all = append(all, path)
+			continue
+		}
+		files, err := tabular.Files(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, files...)
+	}
+	return all, nil
 }
 
 // gather adds the rows of a file to the profiles.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 
 	"github.com/conclave-dp/conclave/partition"
@@ -60,6 +61,31 @@ func DecodeParquet(s *partition.Schema, r io.ReaderAt, size int64, name string, 
 		}
 	}
 	return b.Table()
+}
+
+// rawParquet gives the names of the columns and then the rows. Cells that are not read anywhere are empty.
+func rawParquet(f *os.File, size int64, path string) (iter.Seq2[[]string, error], error) {
+	file, err := parquet.Open(f, size)
+	if err != nil {
+		return nil, parquetError(path, err)
+	}
+	var names []string
+	for _, c := range file.Columns {
+		names = append(names, c.Name)
+	}
+	return func(yield func([]string, error) bool) {
+		if !yield(names, nil) {
+			return
+		}
+		for cells, err := range file.Rows(func(i int) bool { return file.Columns[i].Kind != parquet.Other }) {
+			if err != nil {
+				err = parquetError(path, err)
+			}
+			if !yield(cells, err) || err != nil {
+				return
+			}
+		}
+	}, nil
 }
 
 func parquetError(name string, err error) *partition.InputError {

@@ -2,6 +2,8 @@ package tabular
 
 import (
 	"fmt"
+	"iter"
+	"os"
 
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -116,4 +118,47 @@ func (c *SourceColumn) words() string {
 	default:
 		return "nothing"
 	}
+}
+
+// Raw are the rows of a Parquet file or of a sheet as texts, for who has no schema yet. The first one is the header;
+// cells are good until the next row.
+type Raw struct {
+	Next func() (cells []string, err error, ok bool)
+	stop func()
+	file *os.File
+}
+
+// OpenRaw opens such a file. It is nil where the file is of another kind, such as CSV. Errors are *InputError.
+func OpenRaw(path string) (*Raw, error) {
+	archive, err := isArchive(path)
+	if err != nil || !archive && !isParquet(path) {
+		return nil, err
+	}
+	file, _ := cutSheet(path)
+	f, err := open(file)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	var rows iter.Seq2[[]string, error]
+	switch {
+	case err != nil:
+		err = readError(path, err)
+	case archive:
+		rows, err = rawSheet(f, info.Size(), path)
+	default:
+		rows, err = rawParquet(f, info.Size(), path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	next, stop := iter.Pull2(rows)
+	return &Raw{next, stop, f}, nil
+}
+
+// Close ends the reading.
+func (r *Raw) Close() error {
+	r.stop()
+	return r.file.Close()
 }

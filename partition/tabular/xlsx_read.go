@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -50,6 +51,51 @@ func ReadXLSX(s *partition.Schema, path string, o Options) (*partition.Table, er
 	return DecodeXLSX(s, f, info.Size(), path, sheet, o)
 }
 
+// rawSheet gives the rows of a sheet, the first of which is the header.
+func rawSheet(f *os.File, size int64, path string) (iter.Seq2[[]string, error], error) {
+	_, sheet := cutSheet(path)
+	book, err := xlsx.Open(f, size)
+	if err != nil {
+		return nil, xlsxError(path, err)
+	}
+	at, err := chooseSheet(book, path, sheet)
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func([]string, error) bool) {
+		row, columns := 0, 0
+		for cells, err := range book.Rows(at, func(int) bool { return true }) {
+			switch {
+			case err != nil:
+				bad := xlsxError(path, err)
+				if cell := new(*xlsx.CellError); errors.As(err, cell) {
+					bad.Problem, bad.Fix, bad.Err = (*cell).Problem, (*cell).Fix, nil
+				}
+				bad.Row = row
+				yield(nil, bad)
+				return
+			case columns == 0:
+				columns = len(cells)
+			case len(cells) > columns:
+				yield(nil, moreCells(path, row, columns))
+				return
+			}
+			for len(cells) < columns {
+				cells = append(cells, "")
+			}
+			if row++; !yield(cells, nil) {
+				return
+			}
+		}
+	}, nil
+}
+
+func moreCells(name string, row, columns int) *partition.InputError {
+	return &partition.InputError{File: name, Row: row,
+		Problem: fmt.Sprintf("the row has more cells than the %d of the header", columns),
+		Fix:     "give each column a name in the first row, and move remarks to another sheet"}
+}
+
 // DecodeXLSX is ReadXLSX from size bytes of a reader; name is for errors, sheet may be empty.
 func DecodeXLSX(s *partition.Schema, r io.ReaderAt, size int64, name, sheet string, o Options) (*partition.Table,
 	error) {
@@ -81,9 +127,7 @@ func DecodeXLSX(s *partition.Schema, r io.ReaderAt, size int64, name, sheet stri
 			}
 			continue
 		case len(cells) > len(header):
-			return nil, b.Broken(&partition.InputError{File: name, Row: b.row + 1,
-				Problem: fmt.Sprintf("the row has more cells than the %d of the header", len(header)),
-				Fix:     "give each column a name in the first row, and move remarks to another sheet"})
+			return nil, b.Broken(moreCells(name, b.row+1, len(header)))
 		}
 		texts = append(texts[:0], cells...)
 		for len(texts) < len(header) {

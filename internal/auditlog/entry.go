@@ -23,6 +23,7 @@ const (
 	RunFinished  = "run-finished"
 	RunCancelled = "run-cancelled"
 	RunRemoved   = "run-removed"
+	RunFetched   = "run-fetched" // the files of one that is done began to go to who submitted it
 	// LedgerAccepted: a site takes a dataset's ledger that was restored from an older one.
 	LedgerAccepted = "ledger-accepted"
 	Released       = "release" // a round was answered and charged
@@ -86,8 +87,8 @@ type Charge struct {
 // but a machine that dies may.
 func (e Entry) lasting() bool {
 	switch e.Event {
-	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, LedgerAccepted, Released,
-		Repeated, Answered, Opened:
+	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, RunFetched,
+		LedgerAccepted, Released, Repeated, Answered, Opened:
 		return true
 	}
 	return false

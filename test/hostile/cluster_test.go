@@ -120,6 +120,7 @@ func start() (*world, error) {
 	config.Name, config.Listen, config.HTTP.Listen = "agg", "127.0.0.1:0", "127.0.0.1:0"
 	config.TLS = certs.IssuedFiles(w.certs, certs.RoleAggregator, "agg")
 	config.Drain, config.LeastDeadline = 0, 0
+	config.Fetch = aggregator.FetchConfig{MaxBytes: 8 << 20, MaxAtOnce: 3, Patience: 2 * time.Second}
 	config.MaxPlanEntries = 1000 * 64 // as several students have together: one could fill the ledger with less
 	config.Etcd.Embedded, config.Etcd.Dir = true, filepath.Join(dir, "etcd")
 	dataset := func(name string, filter privacy.Filter) aggregator.DatasetConfig {

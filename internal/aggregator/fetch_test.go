@@ -134,7 +134,7 @@ func TestABundleComesFromItsWorker(t *testing.T) {
 	mustSend(t, stream, &conclavev1.SendRunRequest{Fetch: m.GetWanted().GetFetch(),
 		Message: &conclavev1.SendRunRequest_Nothing{Nothing: "its folder is\x1b[2K gone"}})
 	roundtest.WantStatus(t, testkit.Receive(t, over), codes.FailedPrecondition, `from worker "w.1"`,
-		"its folder is [2K gone")
+		"its folder is[2K gone")
 	leaveToo()
 	testkit.Eventually(t, "both to be away", func() bool {
 		_, err := lab.fetch(t, "a")

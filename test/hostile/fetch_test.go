@@ -147,7 +147,7 @@ func TestWorkersThatSendOtherThings(t *testing.T) {
 		"a size again":         {[]*conclavev1.SendRunRequest{size("", 10), size("", 10)}, "something else"},
 		"half of it":           {[]*conclavev1.SendRunRequest{size("", 10), chunk(5)}, "broke off after 5 bytes"},
 		"a reason of lines": {[]*conclavev1.SendRunRequest{{Message: &conclavev1.SendRunRequest_Nothing{
-			Nothing: "a\nb" + strings.Repeat("x", 1<<20)}}}, "a b"},
+			Nothing: "a\nb" + strings.Repeat("x", 1<<20)}}}, "ab"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fetch, over := f.asks(t)

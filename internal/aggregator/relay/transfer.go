@@ -109,7 +109,7 @@ func (t *Transfer) begin(ctx context.Context) (problem string, err error) {
 	case err != nil:
 		return "", err
 	case m.GetNothing() != "":
-		return fault.Clean(m.GetNothing()), nil
+		return fault.Printable(m.GetNothing()), nil
 	case m.GetSize() == nil:
 		return "the worker sent neither a bundle nor why there is none", nil
 	case m.GetSize().GetBytes() > uint64(most):

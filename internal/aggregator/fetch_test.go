@@ -35,6 +35,8 @@ func (q testQueue) offers(t testing.TB, dataset, process string) (conclavev1.Run
 	t.Cleanup(cancel)
 	stream, err := q.OfferRuns(ctx, &conclavev1.OfferRunsRequest{Dataset: dataset, Process: process})
 	testkit.Must(t, err)
+	_, err = stream.Header()
+	testkit.Must(t, err)
 	return stream, cancel
 }
 

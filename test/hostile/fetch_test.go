@@ -42,6 +42,8 @@ func (w *world) finished(t testing.TB) *finished {
 	var err error
 	f.offers, err = f.eve.OfferRuns(testkit.Within(t), &conclavev1.OfferRunsRequest{Dataset: f.dataset, Process: "w"})
 	testkit.Must(t, err)
+	_, err = f.offers.Header()
+	testkit.Must(t, err)
 	return f
 }
 

@@ -128,6 +128,9 @@ func (s *runs) OfferRuns(q *conclavev1.OfferRunsRequest,
 		return s.refused(ctx, err, auditlog.Entry{Method: "OfferRuns", Dataset: q.GetDataset()})
 	}
 	defer s.Relay.Withdraw(offer)
+	if err := stream.SendHeader(nil); err != nil { // the worker is known from now on
+		return err
+	}
 	for {
 		select {
 		case w := <-offer.Wanted():

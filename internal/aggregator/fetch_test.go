@@ -170,10 +170,12 @@ func TestSubmitTellsOfTheQuorum(t *testing.T) {
 
 func TestFetchLimitsAreChecked(t *testing.T) {
 	for want, c := range map[string]FetchConfig{
-		"fetch.max_bytes": {MaxAtOnce: 1, Patience: time.Minute}, "fetch.max_at_once": {MaxBytes: 1, Patience: time.Minute},
-		"fetch.patience": {MaxBytes: 1, MaxAtOnce: 1},
+		"fetch.max_bytes":   {MaxAtOnce: 1, Patience: time.Minute},
+		"fetch.max_at_once": {MaxBytes: 1, Patience: time.Minute},
+		"fetch.patience":    {MaxBytes: 1, MaxAtOnce: 1},
 	} {
-		if err := c.validate(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		err := c.validate()
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

@@ -39,9 +39,8 @@ func (b *Bytes) Write(p []byte) (int, error) {
 		b.bar.IncrBy(len(p))
 	case b.came == b.all || time.Since(b.printed) >= plainEvery:
 		b.printed = time.Now()
-		if _, err := fmt.Fprintf(b.out, "%.1f of %.1f MiB\n", float64(b.came)/(1<<20), float64(b.all)/(1<<20)); err != nil {
-			return 0, err
-		}
+		_, err := fmt.Fprintf(b.out, "%.1f of %.1f MiB\n", float64(b.came)/(1<<20), float64(b.all)/(1<<20))
+		return len(p), err
 	}
 	return len(p), nil
 }

@@ -20,9 +20,11 @@ const (
 	givenAtOnce = 4
 )
 
-// Give sends a finished run by calling send with the size of its bundle in bytes and what writes it. An error without
-// that says why there is none.
-type Give func(run string, send func(bytes int64, write func(io.Writer) error) error) error
+// Send sends a bundle of a size in bytes, which write writes.
+type Send func(bytes int64, write func(io.Writer) error) error
+
+// Give sends a finished run by one call of send. An error without that says why there is nothing to send.
+type Give func(run string, send Send) error
 
 // Offer hands out finished runs of the dataset until ctx ends, or the aggregator does not want that. give is called
 // for each that is wanted, for several at the same time; all of these have returned when Offer does.

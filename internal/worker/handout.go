@@ -3,8 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,7 +22,7 @@ func handOut(ctx context.Context, c student.Config, log *zap.Logger) {
 	client, err := student.Dial(c, log)
 	if err == nil {
 		defer client.Close()
-		err = client.Queue().Offer(ctx, c.Worker, func(run string, send func(int64, func(io.Writer) error) error) error {
+		err = client.Queue().Offer(ctx, c.Worker, func(run string, send student.Send) error {
 			return bundle(c.Out, run, send)
 		})
 	}
@@ -34,7 +32,7 @@ func handOut(ctx context.Context, c student.Config, log *zap.Logger) {
 }
 
 // bundle sends the bundle of a run in a folder. The name came from another machine.
-func bundle(out, run string, send func(int64, func(io.Writer) error) error) error {
+func bundle(out, run string, send student.Send) error {
 	if err := config.CheckName(run); err != nil {
 		return err
 	}
@@ -75,7 +73,7 @@ func forget(out string, before time.Time, log *zap.Logger) {
 	for _, name := range run.Finished(out, before) {
 		path := filepath.Join(out, name)
 		if err := os.RemoveAll(path); err != nil {
-			log.Warn("old results not removed", zap.String("run", name), zap.Error(fmt.Errorf("remove them by hand: %w", err)))
+			log.Warn("old results not removed; remove them by hand", zap.String("run", name), zap.Error(err))
 			continue
 		}
 		log.Info("old results removed (keep_results)", zap.String("run", name), zap.String("folder", path))

@@ -62,7 +62,7 @@ func TestWhatIsHandedOutComes(t *testing.T) {
 	ctx, stop := context.WithCancel(testkit.Within(t))
 	offered := make(chan error, 1)
 	go func() {
-		offered <- worker.Queue().Offer(ctx, "w", func(run string, send func(int64, func(io.Writer) error) error) error {
+		offered <- worker.Queue().Offer(ctx, "w", func(run string, send student.Send) error {
 			raw := bundles[run]
 			if raw == nil {
 				return errors.New("its folder is gone")
@@ -86,14 +86,16 @@ func TestWhatIsHandedOutComes(t *testing.T) {
 		t.Error("other bytes came")
 	}
 	full := errors.New("no room")
-	if err := c.queue.Fetch(testkit.Within(t), "a", func(int64) (io.Writer, error) { return nil, full }); !errors.Is(err, full) {
+	nowhere := func(int64) (io.Writer, error) { return nil, full }
+	if err := c.queue.Fetch(testkit.Within(t), "a", nowhere); !errors.Is(err, full) {
 		t.Errorf("where nothing can be written: %v", err)
 	}
 	if _, err := c.fetch("b"); !errors.Is(err, student.ErrNotHeld) || !strings.Contains(err.Error(), `no run "b"`) {
 		t.Errorf("of no run: %v", err)
 	}
 	c.finish("b")
-	if _, err := c.fetch("b"); !errors.Is(err, student.ErrRefused) || !strings.Contains(err.Error(), "its folder is gone") {
+	if _, err := c.fetch("b"); !errors.Is(err, student.ErrRefused) ||
+		!strings.Contains(err.Error(), "its folder is gone") {
 		t.Errorf("of a folder that is gone: %v", err)
 	}
 	stop()

@@ -51,8 +51,8 @@ func (f *finished) finish(t testing.TB, name string) {
 	t.Helper()
 	spec := specOf(f.dataset)
 	spec.Name, spec.Epsilon = name, 1
-	_, err := f.lab.SubmitRun(testkit.Within(t), &conclavev1.SubmitRunRequest{Spec: spec, RunYaml: []byte("name: " + name),
-		SchemaYaml: []byte("test")})
+	_, err := f.lab.SubmitRun(testkit.Within(t), &conclavev1.SubmitRunRequest{Spec: spec,
+		RunYaml: []byte("name: " + name), SchemaYaml: []byte("test")})
 	testkit.Must(t, err)
 	claim, err := f.eve.ClaimRun(testkit.Within(t))
 	testkit.Must(t, err)
@@ -60,8 +60,8 @@ func (f *finished) finish(t testing.TB, name string) {
 		Worker: &conclavev1.Worker{Dataset: f.dataset, Name: "w", Process: "w"}}}))
 	m, err := claim.Recv()
 	testkit.Must(t, err)
-	_, err = f.eve.FinishRun(testkit.Within(t), &conclavev1.FinishRunRequest{Run: name, Claim: m.GetClaimed().GetClaim(),
-		State: conclavev1.RunState_RUN_STATE_DONE})
+	_, err = f.eve.FinishRun(testkit.Within(t), &conclavev1.FinishRunRequest{Run: name,
+		Claim: m.GetClaimed().GetClaim(), State: conclavev1.RunState_RUN_STATE_DONE})
 	testkit.Must(t, err)
 }
 
@@ -143,7 +143,7 @@ func TestWorkersThatSendOtherThings(t *testing.T) {
 		"more than may be":     {[]*conclavev1.SendRunRequest{size("", 8<<20+1)}, "8388608 are the most"},
 		"more than a number":   {[]*conclavev1.SendRunRequest{size("", 1<<63+1)}, "8388608 are the most"},
 		"no size":              {[]*conclavev1.SendRunRequest{{Message: chunk(1).Message}}, "neither a bundle nor why"},
-		"more than it said":    {[]*conclavev1.SendRunRequest{size("", 10), chunk(11)}, "something else than the 10 bytes"},
+		"more than it said":    {[]*conclavev1.SendRunRequest{size("", 10), chunk(11)}, "else than the 10 bytes"},
 		"chunks that are long": {[]*conclavev1.SendRunRequest{size("", 1<<20), chunk(256<<10 + 1)}, "something else"},
 		"empty chunks":         {[]*conclavev1.SendRunRequest{size("", 10), chunk(0)}, "something else"},
 		"a size again":         {[]*conclavev1.SendRunRequest{size("", 10), size("", 10)}, "something else"},

@@ -80,8 +80,8 @@ func (r *Relay) Offer(s Source) (*Offer, error) {
 		}
 	}
 	if held >= mostOffers {
-		return nil, fault.TooManyf("the workers of student %q hand out runs by %d streams, the most there may be; stop "+
-			"some", s.Holder, held)
+		return nil, fault.TooManyf("the workers of student %q hand out runs by %d streams, the most there may be; "+
+			"stop some", s.Holder, held)
 	}
 	o := &Offer{source: s, wanted: make(chan *conclavev1.WantedRun, mostOfOffer)}
 	r.offers = append(r.offers, o)
@@ -105,9 +105,10 @@ func (r *Relay) Withdraw(o *Offer) {
 	}
 	if len(r.left) >= mostLeft {
 		var oldest Source
+		since := time.Now()
 		for s, at := range r.left {
-			if oldest == (Source{}) || at.Before(r.left[oldest]) {
-				oldest = s
+			if at.Before(since) {
+				oldest, since = s, at
 			}
 		}
 		delete(r.left, oldest)

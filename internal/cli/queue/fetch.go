@@ -28,8 +28,8 @@ func fetchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fetch --config student.yaml --out FILE.zip|DIR [--force] NAME",
 		Short: "get what a run of yours gave out, from its worker",
-		Long: `Gets the bundle of a run that is done: rows, model, schema, certificate, ledger, signatures and the report
-without real rows, from the worker that has them. Who submitted the run can fetch it, and nobody else.
+		Long: `Gets the bundle of a run that is done: rows, model, schema, certificate, ledger, signatures and the
+report without real rows, from the worker that has them. Who submitted the run can fetch it, and nobody else.
 
 What comes is verified, as conclave verify does, before anything of it is at its place: with the authority of the
 file (tls.ca), and against the run's last entry in the ledger as the aggregator has it.`,

@@ -31,8 +31,9 @@ func gaveOut(t *testing.T) (proof.Bundle, *x509.CertPool) {
 		"rows.csv": rows,
 		"schema.yaml": "name: tiny\nlabel: label\ncolumns:\n  - {name: age, kind: integer, lower: 0, upper: 120}\n" +
 			"  - {name: label, kind: binary}\n",
-		"run.yaml": "name: small\nschema: schema.yaml\nteachers: 2\nrelease: {rows: 20}\nprivacy: {epsilon: 1, delta: 1e-3}\n" +
-			"data: [{site: s, file: rows.csv}]\npipeline: marginals\nevaluate: {hold_out: 0}\n",
+		"run.yaml": "name: small\nschema: schema.yaml\nteachers: 2\nrelease: {rows: 20}\n" +
+			"privacy: {epsilon: 1, delta: 1e-3}\ndata: [{site: s, file: rows.csv}]\n" +
+			"pipeline: marginals\nevaluate: {hold_out: 0}\n",
 	} {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
@@ -61,8 +62,12 @@ func TestWhatComesIsTheRuns(t *testing.T) {
 		"as it was given out": {want: ""},
 		"another run's":       {run: "other", want: `it is of run "small"`},
 		"another ledger's":    {head: strings.Repeat("0", 64), want: "another entry than that of the aggregator"},
-		"other rows":          {alter: func(b proof.Bundle) { b["synthetic.csv"] = []byte("age,label\n") }, want: "altered"},
-		"a file too many":     {alter: func(b proof.Bundle) { b["x.csv"] = []byte("x") }, want: "x.csv: nothing lists it"},
+		"other rows": {want: "altered", alter: func(b proof.Bundle) {
+			b["synthetic.csv"] = []byte("age,label\n")
+		}},
+		"a file too many": {want: "x.csv: nothing lists it", alter: func(b proof.Bundle) {
+			b["x.csv"] = []byte("x")
+		}},
 		"another authority's": {roots: x509.NewCertPool(), want: "signatures.json"},
 	} {
 		altered := maps.Clone(b)

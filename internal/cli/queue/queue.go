@@ -28,7 +28,8 @@ Workers take runs from the queue: student --config FILE, with queue: true in the
 
 Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage, 3 out of budget (submit, watch), 4 cancelled (watch).`,
 	}
-	c.AddCommand(submitCommand(), listCommand(), showCommand(), fetchCommand(), cancelCommand(), removeCommand(), watchCommand())
+	c.AddCommand(submitCommand(), listCommand(), showCommand(), fetchCommand(), cancelCommand(), removeCommand(),
+		watchCommand())
 	return c
 }
 

@@ -72,7 +72,10 @@ func quorumText(q *conclavev1.Quorum) string {
 	for _, of := range []struct {
 		needed, live uint32
 		what         string
-	}{{q.GetTeachersNeeded(), q.GetTeachersLive(), "teachers"}, {q.GetSitesNeeded(), q.GetSitesLive(), "member sites"}} {
+	}{
+		{q.GetTeachersNeeded(), q.GetTeachersLive(), "teachers"},
+		{q.GetSitesNeeded(), q.GetSitesLive(), "member sites"},
+	} {
 		if of.live < of.needed {
 			return fmt.Sprintf("of the %d %s that it needs %d are connected now: it cannot begin before more are\n",
 				of.needed, of.what, of.live)

@@ -39,21 +39,27 @@ file (tls.ca), and against the run's last entry in the ledger as the aggregator 
 	f := fetching{}
 	c.Flags().StringVar(&f.out, "out", "", "`path` of the bundle, which ends in .zip, or of a folder for its files")
 	c.Flags().BoolVar(&f.force, "force", false, "replace a file, or the files of a bundle in a folder")
+	c.PreRunE = func(*cobra.Command, []string) error { return f.check() }
 	return connected(c, func(ctx context.Context, q *client, name string) error {
-		if f.out == "" {
-			return cli.Misuse("--out: name a file that ends in .zip, or a folder")
-		}
 		f.run = name
 		return f.fetch(ctx, q)
 	})
 }
 
-func (f *fetching) packed() bool { return strings.HasSuffix(f.out, ".zip") }
-
-func (f *fetching) fetch(ctx context.Context, q *client) error {
+// check looks at what can be seen before anybody is asked.
+func (f *fetching) check() error {
+	if f.out == "" {
+		return cli.Misuse("--out: name a file that ends in .zip, or a folder")
+	}
 	if _, err := os.Lstat(f.out); !f.force && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("--out: %s exists; name another path, or replace it with --force", f.out)
 	}
+	return nil
+}
+
+func (f *fetching) packed() bool { return strings.HasSuffix(f.out, ".zip") }
+
+func (f *fetching) fetch(ctx context.Context, q *client) error {
 	at := f.out
 	if !f.packed() {
 		at = strings.TrimRight(f.out, "/") + ".zip" // beside the folder, and gone at the end

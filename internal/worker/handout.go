@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/dial"
 	"github.com/conclave-dp/conclave/internal/proof"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/student"
@@ -22,9 +23,15 @@ func handOut(ctx context.Context, c student.Config, log *zap.Logger) {
 	client, err := student.Dial(c, log)
 	if err == nil {
 		defer client.Close()
+	}
+	for err == nil && ctx.Err() == nil {
 		err = client.Queue().Offer(ctx, c.Worker, func(run string, send student.Send) error {
 			return bundle(c.Out, run, send)
 		})
+		if errors.Is(err, student.ErrFailed) { // which may be mended: runs wait for it too
+			err = nil
+			dial.Wait(ctx, retryAfter)
+		}
 	}
 	if err != nil && ctx.Err() == nil {
 		log.Warn("finished runs are not handed out: who submitted them has to copy their folders", zap.Error(err))

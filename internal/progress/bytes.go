@@ -22,12 +22,16 @@ type Bytes struct {
 
 // NewBytes shows the progress of a file of a size in bytes on f.
 func NewBytes(f *os.File, all int64) *Bytes {
-	b := &Bytes{out: f, all: all}
 	if term.IsTerminal(int(f.Fd())) {
-		b.bars = mpb.New(mpb.WithOutput(f), mpb.WithWidth(40), mpb.WithRefreshRate(refresh))
-		b.bar = b.bars.AddBar(all, mpb.PrependDecorators(decor.CountersKibiByte("% .1f / % .1f")),
-			mpb.AppendDecorators(decor.AverageSpeed(decor.SizeB1024(0), "% .1f")))
+		return newBytesBar(f, all)
 	}
+	return &Bytes{out: f, all: all}
+}
+
+func newBytesBar(out io.Writer, all int64, options ...mpb.ContainerOption) *Bytes {
+	b := &Bytes{out: out, all: all, bars: newBar(out, options...).bars}
+	b.bar = b.bars.AddBar(all, mpb.PrependDecorators(decor.CountersKibiByte("% .1f / % .1f")),
+		mpb.AppendDecorators(decor.AverageSpeed(decor.SizeB1024(0), "% .1f")))
 	return b
 }
 

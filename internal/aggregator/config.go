@@ -82,6 +82,8 @@ type Config struct {
 	// LeastDeadline is the shortest deadline that the rounds of a run may have. Default 1s. A
 	// student that may set any could tell from what is released which nodes are quick.
 	LeastDeadline time.Duration `yaml:"least_deadline"`
+	// Fetch bounds what is passed on of runs that their submitters fetch.
+	Fetch FetchConfig `yaml:"fetch"`
 	// Log says what is logged, and how.
 	Log logging.Config `yaml:"log"`
 }
@@ -130,7 +132,8 @@ func DefaultConfig() Config {
 		QuorumPatience: 5 * time.Minute,
 		MaxConnections: 8192, MaxOpenRuns: 64, MaxRuns: 1000, MaxPlanEntries: 2000,
 		MaxQuestions: 1e6, LeastDeadline: time.Second,
-		Log: logging.DefaultConfig(),
+		Fetch: FetchConfig{MaxBytes: 1 << 30, MaxAtOnce: 16, Patience: time.Minute},
+		Log:   logging.DefaultConfig(),
 	}
 }
 
@@ -200,7 +203,7 @@ func (c Config) Validate() error {
 	need(0 <= c.LeastDeadline && c.LeastDeadline <= 24*time.Hour, "least_deadline %v must be 0s to 24h",
 		c.LeastDeadline)
 	return errors.Join(append(errs, spec.CheckName("name", c.Name), c.Etcd.validate(), c.HTTP.Validate(),
-		c.Traces.Validate(), c.Log.Validate())...)
+		c.Traces.Validate(), c.Fetch.validate(), c.Log.Validate())...)
 }
 
 // advertised is where standbys look whether this process listens; empty where nothing says.

@@ -65,7 +65,8 @@ func TestLoadConfig(t *testing.T) {
 		Drain: 3 * time.Second, WorkerGrace: 7 * time.Second, QuorumPatience: 5 * time.Minute,
 		MaxConnections: 8192, MaxOpenRuns: 64, MaxRuns: 1000, MaxPlanEntries: 2000,
 		MaxQuestions: 1e6, LeastDeadline: time.Second,
-		Log: logging.Config{Level: "debug", Format: "auto"},
+		Fetch: FetchConfig{MaxBytes: 1 << 30, MaxAtOnce: 16, Patience: time.Minute},
+		Log:   logging.Config{Level: "debug", Format: "auto"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

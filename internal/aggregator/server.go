@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/aggregator/queue"
+	"github.com/conclave-dp/conclave/internal/aggregator/relay"
 	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/aggregator/service"
 	"github.com/conclave-dp/conclave/internal/aggregator/shape"
@@ -163,7 +164,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return fmt.Errorf("listen on %s (set listen to a free address): %w", s.config.Listen, err)
 	}
 	s.health = service.Register(s.port, service.Options{
-		Name: s.config.Name, Store: s.store, Lead: s.lead, Rounds: s.rounds, Queue: s.queue, Lifetime: s.life,
+		Name: s.config.Name, Store: s.store, Lead: s.lead, Rounds: s.rounds, Queue: s.queue,
+		Relay: relay.New(s.config.Fetch.limits()), Lifetime: s.life,
 		Metrics: s.metrics, Audit: s.audit, Log: s.log, AllowCoin: s.options.AllowCoin,
 	})
 	s.phase.reach(leads)

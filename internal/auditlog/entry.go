@@ -23,6 +23,7 @@ const (
 	RunFinished  = "run-finished"
 	RunCancelled = "run-cancelled"
 	RunRemoved   = "run-removed"
+	RunFetched   = "run-fetched" // the files of one that is done began to go to who submitted it
 	// LedgerAccepted: a site takes a dataset's ledger that was restored from an older one.
 	LedgerAccepted = "ledger-accepted"
 	// Of a site's people: one lets a run begin or denies it, and an approval was asked for after its end.
@@ -92,9 +93,8 @@ type Charge struct {
 // but a machine that dies may.
 func (e Entry) lasting() bool {
 	switch e.Event {
-	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, LedgerAccepted, Approved,
-		Denied,
-		Released, Repeated, Answered, Opened:
+	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, RunFetched,
+		LedgerAccepted, Approved, Denied, Released, Repeated, Answered, Opened:
 		return true
 	}
 	return false

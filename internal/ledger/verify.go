@@ -45,6 +45,7 @@ type RunTotal struct {
 	Events            []privacy.Event // merged
 	Price             privacy.Price   // at the run's delta
 	Closed            bool
+	Head              string // hash of its closing entry, empty while it is not closed
 	Releases          int
 	Queries, Answered int64 // of releases
 	Abandoned         int   // questions that were given up, which Events hold too
@@ -213,7 +214,7 @@ func (a *verifier) meaning(e Entry) error {
 			return err
 		}
 	default:
-		run.Closed, run.Manifest, run.Ended = true, e.Manifest, e.Day
+		run.Closed, run.Head, run.Manifest, run.Ended = true, e.Hash, e.Manifest, e.Day
 		run.GaveOut = cmp.Or(e.By, run.Facts.Student)
 	}
 	spent, err := run.spending().EpsilonSpent()

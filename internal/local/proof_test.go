@@ -74,6 +74,13 @@ func TestARunIsProven(t *testing.T) {
 			testkit.Must(t, err)
 			again, _, err := proof.Pack(os.DirFS(p.out))
 			testkit.Must(t, err)
+			sending, err := proof.NewSending(os.DirFS(p.out))
+			testkit.Must(t, err)
+			var sent bytes.Buffer
+			testkit.Must(t, sending.Write(&sent))
+			if sending.Bytes() != int64(len(p.packed)) || !bytes.Equal(sent.Bytes(), p.packed) {
+				t.Errorf("%d bytes are announced, %d sent of %d", sending.Bytes(), sent.Len(), len(p.packed))
+			}
 			for what, other := range map[string]proof.Bundle{"read": read, "packed again": again} {
 				if !maps.EqualFunc(p.bundle, other, bytes.Equal) {
 					t.Errorf("%s it is another bundle", what)

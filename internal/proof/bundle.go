@@ -13,8 +13,8 @@ import (
 // Bundle are the files of a run for somebody else, by their names.
 type Bundle map[string][]byte
 
-// maxBundle bounds a bundle that is read, and what it holds, in bytes.
-const maxBundle = 4 << 30
+// MaxBundle bounds a bundle that is read or sent, and what it holds, in bytes: what a zip file of the plain form has.
+const MaxBundle = 4<<30 - 1
 
 // ErrBundle is what errors.Is finds where a file is no bundle as [Bundle.Write] writes it.
 var ErrBundle = errors.New("not a bundle as it was written")
@@ -23,11 +23,19 @@ var ErrBundle = errors.New("not a bundle as it was written")
 // the order of their names, as they are, without times, owners or comments. So a bundle with anything else in it is
 // found by packing its files again.
 func (b Bundle) Write(w io.Writer) error {
+	return writeZip(w, b.names(), func(name string, w io.Writer) error {
+		_, err := w.Write(b[name])
+		return err
+	})
+}
+
+// writeZip packs files in the order of their names, each as put writes it.
+func writeZip(w io.Writer, names []string, put func(name string, w io.Writer) error) error {
 	z := zip.NewWriter(w)
-	for _, name := range b.names() {
+	for _, name := range names {
 		f, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
 		if err == nil {
-			_, err = f.Write(b[name])
+			err = put(name, f)
 		}
 		if err != nil {
 			return fmt.Errorf("pack %s: %w", name, err)
@@ -47,8 +55,8 @@ func (b Bundle) names() []string {
 
 // ReadBundle reads a bundle of a size, and refuses one that packing its files again would not give.
 func ReadBundle(r io.ReaderAt, size int64) (Bundle, error) {
-	if size > maxBundle {
-		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrBundle, int64(maxBundle))
+	if size > MaxBundle {
+		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrBundle, int64(MaxBundle))
 	}
 	z, err := zip.NewReader(r, size)
 	if err != nil {

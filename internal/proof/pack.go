@@ -23,7 +23,7 @@ func Pack(folder fs.FS) (Bundle, Findings, error) {
 	}
 	b := Bundle{readmeFile: readme(found)}
 	for _, name := range found.names() {
-		content, err := readFile(folder, name, maxBundle)
+		content, err := readFile(folder, name, MaxBundle)
 		if err != nil {
 			return nil, found, fmt.Errorf("pack the run: %w", err)
 		}

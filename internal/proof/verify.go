@@ -49,6 +49,8 @@ type Findings struct {
 	Checks []Check `json:"checks"`
 	// Certificate is the one that was found, nil where it could not be read.
 	Certificate *certificate.Certificate `json:"-"`
+	// Head is the hash of the run's closing entry in the ledger.
+	Head string `json:"-"`
 
 	// manifest and signatures are those that were read, manifestRaw is nil where there is no manifest.
 	manifest    Manifest
@@ -174,6 +176,7 @@ func (v *verification) readLedger() bool {
 		return false
 	}
 	v.ledger, v.run = verified, verified.Runs[v.certificate.Run]
+	v.Head = v.run.Head
 	v.add(ledgerFile, Proven, "arithmetic", fmt.Sprintf("%d entries are chained, each at its price, within the budgets",
 		verified.Entries))
 	if err := v.certificate.Against(verified, raw); err != nil {

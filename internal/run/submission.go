@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/proof"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
@@ -188,4 +189,26 @@ func Begun(out string, most int) []string {
 	}
 	names := slices.SortedFunc(maps.Keys(saved), func(a, b string) int { return saved[b].Compare(saved[a]) })
 	return names[:min(len(names), most)]
+}
+
+// Finished returns the names of the runs of the queue in a folder whose results were written before a time.
+func Finished(out string, before time.Time) (names []string) {
+	entries, err := os.ReadDir(out)
+	if err != nil {
+		return nil
+	}
+entries:
+	for _, e := range entries {
+		if !e.IsDir() || config.CheckName(e.Name()) != nil {
+			continue
+		}
+		for _, file := range []string{submittedRun, submittedSchema, proof.ManifestFile} {
+			info, err := os.Lstat(filepath.Join(out, e.Name(), file))
+			if err != nil || !info.Mode().IsRegular() || file == proof.ManifestFile && !info.ModTime().Before(before) {
+				continue entries
+			}
+		}
+		names = append(names, e.Name())
+	}
+	return names
 }

@@ -37,6 +37,9 @@ type Config struct {
 	Worker string `yaml:"worker"`
 	// Workers is how many runs a worker takes at the same time. Default: 1.
 	Workers int `yaml:"workers"`
+	// KeepResults is how long a worker keeps the folder of a run that is done, which who submitted it can fetch
+	// meanwhile. Then it is removed. Default: 0, until somebody removes it.
+	KeepResults time.Duration `yaml:"keep_results"`
 	// Out is the folder for the synthetic data and all that goes with it. A worker makes a
 	// folder for each run there. Default: "out".
 	Out string `yaml:"out"`
@@ -117,9 +120,12 @@ func (c Config) Validate() error {
 		need(len(c.Worker) <= maxWorker && workerName.MatchString(c.Worker),
 			"worker: %q is not a name; use 1 to %d letters, digits, dots, dashes and underscores", c.Worker, maxWorker)
 		need(c.Workers >= 1 && c.Workers <= maxWorkers, "workers: %d is not between 1 and %d", c.Workers, maxWorkers)
+		need(c.KeepResults == 0 || c.KeepResults >= time.Hour,
+			"keep_results: %v is less than an hour; give a longer time, or 0 to keep them", c.KeepResults)
 	} else {
 		need(c.Run != "", "run: missing; give the path of a run.yaml")
-		need(c.Worker == "" && c.Workers == 1, "worker, workers: are for queue: true; leave them out, or set it")
+		need(c.Worker == "" && c.Workers == 1 && c.KeepResults == 0,
+			"worker, workers, keep_results: are for queue: true; leave them out, or set it")
 	}
 	need(c.Out != "", "out: missing; give a folder for the results")
 	return errors.Join(c.validateConnection(), errors.Join(errs...))

@@ -34,21 +34,22 @@ func TestLoadConfig(t *testing.T) {
 
 func TestConfigsThatCannotWork(t *testing.T) {
 	for field, text := range map[string]string{
-		"aggregator:":       strings.Replace(good, "aggregator: agg.example:7443", "", 1),
-		"dataset:":          strings.Replace(good, "dataset: data", "", 1),
-		"run:":              strings.Replace(good, "run: run.yaml", "", 1),
-		"tls:":              strings.Replace(good, ", key: s.key", "", 1),
-		"run: a worker":     good + "queue: true\n",
-		"worker: ":          strings.Replace(good, "run: run.yaml", "queue: true\nworker: a/b", 1),
-		"workers: 0 ":       strings.Replace(good, "run: run.yaml", "queue: true\nworkers: 0", 1),
-		"workers: 65 ":      strings.Replace(good, "run: run.yaml", "queue: true\nworkers: 65", 1),
-		"worker, workers: ": good + "workers: 2\n",
-		"retry:":            good + "retry: 0s\n",
-		"patience:":         good + "patience: -1s\n",
-		"log:":              good + "log: {level: loud}\n",
-		"out:":              good + "out: \"\"\n",
-		`"agregator"`:       good + "agregator: x\n",
-		"traces:":           good + "traces: {endpoint: collector}\n",
+		"aggregator:":                     strings.Replace(good, "aggregator: agg.example:7443", "", 1),
+		"dataset:":                        strings.Replace(good, "dataset: data", "", 1),
+		"run:":                            strings.Replace(good, "run: run.yaml", "", 1),
+		"tls:":                            strings.Replace(good, ", key: s.key", "", 1),
+		"run: a worker":                   good + "queue: true\n",
+		"worker: ":                        strings.Replace(good, "run: run.yaml", "queue: true\nworker: a/b", 1),
+		"workers: 0 ":                     strings.Replace(good, "run: run.yaml", "queue: true\nworkers: 0", 1),
+		"workers: 65 ":                    strings.Replace(good, "run: run.yaml", "queue: true\nworkers: 65", 1),
+		"worker, workers, keep_results: ": good + "workers: 2\n",
+		"keep_results: 1m0s":              strings.Replace(good, "run: run.yaml", "queue: true\nkeep_results: 1m", 1),
+		"retry:":                          good + "retry: 0s\n",
+		"patience:":                       good + "patience: -1s\n",
+		"log:":                            good + "log: {level: loud}\n",
+		"out:":                            good + "out: \"\"\n",
+		`"agregator"`:                     good + "agregator: x\n",
+		"traces:":                         good + "traces: {endpoint: collector}\n",
 	} {
 		path := filepath.Join(t.TempDir(), "student.yaml")
 		write(t, path, text)

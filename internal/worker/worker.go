@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -64,7 +65,13 @@ func Work(ctx context.Context, config student.Config, log *zap.Logger, finished 
 			return err
 		})
 	}
+	var beside sync.WaitGroup // they end with the slots
+	beside.Go(func() { handOut(own, config, log) })
+	if config.KeepResults > 0 {
+		beside.Go(func() { forgetOld(own, config.Out, config.KeepResults, log) })
+	}
 	err := slots.Wait()
+	beside.Wait()
 	close(results)
 	<-told
 	return err

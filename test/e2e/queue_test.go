@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
@@ -144,6 +146,35 @@ func TestQueue(t *testing.T) {
 		filepath.Join(folder, "ledger.jsonl"), "--certificate", filepath.Join(folder, "certificate.json")); code != 0 {
 		t.Errorf("ledger verify: %d, %s", code, stderr)
 	}
+	// Who submitted it gets it, as a file and as a folder; the run that gave out nothing cannot be had.
+	fetched := filepath.Join(c.dir, "second.zip")
+	if out, stderr, code := c.conclaveRun("fetch", "second", "--out", fetched); code != 0 ||
+		!strings.Contains(out, " files of run second, all of it holds\n") {
+		t.Errorf("fetch: exit code %d, %q, %q", code, out, stderr)
+	}
+	if _, stderr, code := c.conclaveRun("fetch", "second", "--out", fetched); code != 1 ||
+		!strings.Contains(stderr, "second.zip exists; name another path, or replace it with --force") {
+		t.Errorf("fetch again: exit code %d, %q", code, stderr)
+	}
+	packed := filepath.Join(c.dir, "packed.zip")
+	if _, stderr, code := run(t, binary("conclave"), "bundle", "--from", folder, "--out", packed); code != 0 ||
+		!bytes.Equal(testkit.Read(t, packed), testkit.Read(t, fetched)) {
+		t.Errorf("what came is not what conclave bundle packs: %d, %q", code, stderr)
+	}
+	for range 2 { // made, and replaced
+		if out, stderr, code := c.conclaveRun("fetch", "second", "--out", c.out("fetched"), "--force", "--format",
+			"json"); code != 0 || !strings.Contains(out, `"verdict":"proven"`) {
+			t.Errorf("fetch into a folder: exit code %d, %q, %q", code, out, stderr)
+		}
+	}
+	if !bytes.Equal(testkit.Read(t, filepath.Join(folder, "synthetic.csv")),
+		testkit.Read(t, filepath.Join(c.out("fetched"), "synthetic.csv"))) {
+		t.Error("other rows came")
+	}
+	if _, stderr, code := c.conclaveRun("fetch", "long", "--out", c.out("long")); code != 1 ||
+		!strings.Contains(stderr, `run "long" is cancelled; what it gave out can be fetched once it is done`) {
+		t.Errorf("fetch a run that was cancelled: exit code %d, %q", code, stderr)
+	}
 	// The folder is a finished run's, with its run.yaml, for stages that follow.
 	if _, stderr, code := run(t, binary("conclave"), "post", "--from", folder, "--stage", "drs", "--out",
 		c.out("drs")); code != 0 {
@@ -193,9 +224,9 @@ func TestQueue(t *testing.T) {
 		auditlog.RunSubmitted + " third", auditlog.RunClaimed + " long", auditlog.RunCancelled + " long",
 		auditlog.RunClaimed + " second",
 		auditlog.RunFinished + " second", auditlog.RunFinished + " third", auditlog.RunCancelled + " direct",
-		auditlog.RunRemoved + " direct",
+		auditlog.RunRemoved + " direct", auditlog.RunFetched + " second",
 	} {
-		if events[want] != 1 {
+		if n := map[bool]int{false: 1, true: 3}[strings.HasPrefix(want, auditlog.RunFetched)]; events[want] != n {
 			t.Errorf("the audit log has %d lines of %q: %v", events[want], want, events)
 		}
 	}

@@ -64,9 +64,9 @@ func attacked(t testing.TB) *world {
 }
 
 // apart returns an aggregator that other tests do not reach.
-func apart(t *testing.T) *world {
+func apart(t *testing.T, change ...func(*aggregator.Config)) *world {
 	t.Helper()
-	w, err := start()
+	w, err := start(change...)
 	testkit.Must(t, err)
 	t.Cleanup(func() {
 		testkit.Must(t, w.close())
@@ -96,7 +96,7 @@ func TestMain(m *testing.M) {
 // datasets is how many there are of each kind; every case has one of its own.
 const datasets, plannedDatasets = 160, 12
 
-func start() (*world, error) {
+func start(change ...func(*aggregator.Config)) (*world, error) {
 	// A short path: the embedded etcd listens on a Unix socket below it.
 	dir, err := os.MkdirTemp("", "hst")
 	if err != nil {
@@ -120,6 +120,10 @@ func start() (*world, error) {
 	config.Name, config.Listen, config.HTTP.Listen = "agg", "127.0.0.1:0", "127.0.0.1:0"
 	config.TLS = certs.IssuedFiles(w.certs, certs.RoleAggregator, "agg")
 	config.Drain, config.LeastDeadline = 0, 0
+	config.Fetch.MaxBytes = 8 << 20
+	for _, f := range change {
+		f(&config)
+	}
 	config.MaxPlanEntries = 1000 * 64 // as several students have together: one could fill the ledger with less
 	config.Etcd.Embedded, config.Etcd.Dir = true, filepath.Join(dir, "etcd")
 	dataset := func(name string, filter privacy.Filter) aggregator.DatasetConfig {

@@ -161,6 +161,13 @@ func (s *Session) Reason() error {
 	}
 }
 
+// HangUp closes the connection of the call, with all other calls on it.
+func (s *Session) HangUp() {
+	if s.conn != nil {
+		_ = s.conn.Close() // it may be closed already
+	}
+}
+
 // Revoked is nil unless the session's certificate is revoked; see [tlsconfig.Credentials.Revoked].
 func (s *Session) Revoked() error { return s.from.certificates.Revoked(s.certificate) }
 

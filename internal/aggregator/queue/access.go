@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
@@ -36,6 +37,20 @@ func (q *Queue) MayRead(run, opener string, by certs.Identity) error {
 			"operator's", run, by)
 	}
 	return nil
+}
+
+// Fetchable is a run that is done, for who submitted it. All others are told what they are told of a run that there
+// is not.
+func (q *Queue) Fetchable(run string, by certs.Identity) (coordinator.Submission, error) {
+	e, _ := q.get(run)
+	if by.Role != certs.RoleStudent || by.Name == "" || by.Name != e.record.By {
+		return e.record, fault.NotFoundf("%s submitted no run %q to the queue, or it was removed", by, run)
+	}
+	if e.record.State != coordinator.Done {
+		return e.record, fault.Refusedf("run %q is %s; what it gave out can be fetched once it is done",
+			run, strings.ReplaceAll(string(e.record.State), "_", " "))
+	}
+	return e.record, nil
 }
 
 // Requester names who wants a run: who submitted it, or opened it without the queue.

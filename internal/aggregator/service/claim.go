@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/aggregator/queue"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -39,8 +40,7 @@ func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 	session := peer.SessionOf(ctx)
 	d, err := s.Rounds.Dataset(w.GetDataset())
 	if err == nil && !d.Workers.Has(session.Identity.Name) {
-		err = fault.Deniedf("%q may not take runs of dataset %q; the aggregator's configuration lists the workers "+
-			"that may (datasets, workers)", session.Identity.Name, w.GetDataset())
+		err = notWorker(session.Identity.Name, d)
 	}
 	if err == nil && w.GetClaim() == "" {
 		err = s.claims.Check(session.Identity, "asked for too many runs to work on")
@@ -93,6 +93,11 @@ func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 			return context.Cause(s.Lifetime.Draining())
 		}
 	}
+}
+
+func notWorker(name string, d *round.Dataset) error {
+	return fault.Deniedf("%q may not take runs of dataset %q; the aggregator's configuration lists the workers "+
+		"that may (datasets, workers)", name, d.Record.Name)
 }
 
 // sendEnded tells a worker that a run is not its own.

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
@@ -32,7 +33,7 @@ const (
 type runs struct {
 	conclavev1.UnimplementedRunServiceServer
 	Options
-	claims *peer.Rates
+	claims, fetches *peer.Rates
 }
 
 // SubmitRun queues a run.
@@ -54,7 +55,29 @@ func (s *runs) submitRun(ctx context.Context, q *conclavev1.SubmitRunRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return s.Queue.Submit(ctx, session.Caller, queued(session.Identity.Name, q, run, raw))
+	r, err := s.Queue.Submit(ctx, session.Caller, queued(session.Identity.Name, q, run, raw))
+	if err == nil {
+		r.Quorum = quorumNow(run, s.Rounds.Datasets[run.PB.GetDataset()])
+	}
+	return r, err
+}
+
+// quorumNow is what a run needs, and who is connected, which its student learns from its first round too.
+func quorumNow(run *spec.Spec, d *round.Dataset) *conclavev1.Quorum {
+	if run.Masked == nil {
+		return &conclavev1.Quorum{TeachersNeeded: run.Quorum, TeachersLive: d.Teachers()}
+	}
+	live := map[string]bool{}
+	for _, n := range d.Live() {
+		live[n.ID.Site] = true
+	}
+	q := &conclavev1.Quorum{SitesNeeded: uint32(run.Masked.Quorum)}
+	for _, m := range run.Masked.Members {
+		if live[m.Site] {
+			q.SitesLive++
+		}
+	}
+	return q
 }
 
 // CancelRun ends a run before its time.

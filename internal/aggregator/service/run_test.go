@@ -7,6 +7,11 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
+	"github.com/conclave-dp/conclave/internal/aggregator/spec"
+	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -34,5 +39,28 @@ func TestListsComeInPagesOfBytes(t *testing.T) {
 	}))
 	if pages < 3 || runs != len(all) || budgets != 1 {
 		t.Errorf("%d messages with %d runs and %d budgets", pages, runs, budgets)
+	}
+}
+
+// What is connected is counted in teachers, and in a masked run in sites that are its members.
+func TestTheQuorumOfARun(t *testing.T) {
+	d := round.NewDataset(coordinator.Dataset{Name: "d"}, 0)
+	for _, id := range []peer.ID{{Site: "north", Name: "a"}, {Site: "north", Name: "b"}, {Site: "west", Name: "a"}} {
+		n := peer.NewNode(&peer.Session{})
+		n.ID, n.Teachers = id, 3
+		d.Join(n)
+	}
+	members := []masking.Member{{Site: "east"}, {Site: "north"}, {Site: "south"}}
+	for _, c := range []struct {
+		run  *spec.Spec
+		want *conclavev1.Quorum
+	}{
+		{&spec.Spec{Quorum: 10}, &conclavev1.Quorum{TeachersNeeded: 10, TeachersLive: 9}},
+		{&spec.Spec{Quorum: 10, Masked: &masking.Group{Members: members, Quorum: 2}},
+			&conclavev1.Quorum{SitesNeeded: 2, SitesLive: 1}},
+	} {
+		if got := quorumNow(c.run, d); !proto.Equal(got, c.want) {
+			t.Errorf("%v, want %v", got, c.want)
+		}
 	}
 }

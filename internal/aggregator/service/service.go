@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/aggregator/queue"
+	"github.com/conclave-dp/conclave/internal/aggregator/relay"
 	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -27,6 +28,7 @@ type Options struct {
 	Lead      *coordinator.Leadership
 	Rounds    *round.Rounds
 	Queue     *queue.Queue
+	Relay     *relay.Relay
 	Lifetime  *lifetime.Lifetime
 	Metrics   *metrics.Metrics
 	Audit     peer.AuditLog
@@ -45,7 +47,9 @@ func Register(server grpc.ServiceRegistrar, o Options) *health.Server {
 	conclavev1.RegisterStudentServiceServer(server, &students{
 		Options: o, repeats: peer.NewRates(repeatBurst, repeatEvery), signs: peer.NewRates(signBurst, signEvery),
 	})
-	conclavev1.RegisterRunServiceServer(server, &runs{Options: o, claims: peer.NewRates(claimBurst, claimEvery)})
+	conclavev1.RegisterRunServiceServer(server, &runs{
+		Options: o, claims: peer.NewRates(claimBurst, claimEvery), fetches: peer.NewRates(fetchBurst, fetchEvery),
+	})
 	return registerHealth(server, o.Lifetime.Draining())
 }
 

@@ -58,13 +58,9 @@ func rootsOf(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil
 	}
-	raw, err := os.ReadFile(path)
+	roots, err := proof.Authorities(path)
 	if err != nil {
 		return nil, fmt.Errorf("--authority: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(raw) {
-		return nil, fmt.Errorf("--authority: %s holds no certificate in PEM; name the ca.crt of the study", path)
 	}
 	return roots, nil
 }

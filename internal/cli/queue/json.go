@@ -86,6 +86,15 @@ type submittedRun struct {
 	// EpsilonLeft is for one more run of the same delta.
 	EpsilonLeft float64       `json:"epsilon_left"`
 	Budget      datasetBudget `json:"budget"`
+	Quorum      quorum        `json:"quorum"`
+}
+
+// quorum has sites of a masked run, and teachers of others.
+type quorum struct {
+	TeachersNeeded uint32 `json:"teachers_needed,omitempty"`
+	TeachersLive   uint32 `json:"teachers_live,omitempty"`
+	SitesNeeded    uint32 `json:"sites_needed,omitempty"`
+	SitesLive      uint32 `json:"sites_live,omitempty"`
 }
 
 func stateName(s conclavev1.RunState) string {
@@ -115,6 +124,10 @@ func progressOf(p *conclavev1.RunProgress) *runProgress {
 	return &runProgress{
 		p.GetRound(), p.GetRounds(), p.GetOf(), p.GetEpsilonSpent(), p.GetWaiting(), p.GetPart(), p.GetHalted(),
 	}
+}
+
+func quorumOf(q *conclavev1.Quorum) quorum {
+	return quorum{q.GetTeachersNeeded(), q.GetTeachersLive(), q.GetSitesNeeded(), q.GetSitesLive()}
 }
 
 func budgetOf(b *conclavev1.DatasetBudget) datasetBudget {

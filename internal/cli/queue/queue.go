@@ -22,21 +22,23 @@ const (
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run COMMAND",
-		Short: "queue runs at an aggregator, list, watch, cancel and remove them",
-		Long: `Queues runs at an aggregator, lists, watches, cancels and removes them.
+		Short: "queue runs at an aggregator, list, watch, fetch, cancel and remove them",
+		Long: `Queues runs at an aggregator, lists, watches, fetches, cancels and removes them.
 Workers take runs from the queue: student --config FILE, with queue: true in the file.
 
 Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage, 3 out of budget (submit, watch), 4 cancelled (watch).`,
 	}
-	c.AddCommand(submitCommand(), listCommand(), showCommand(), cancelCommand(), removeCommand(), watchCommand())
+	c.AddCommand(submitCommand(), listCommand(), showCommand(), fetchCommand(), cancelCommand(), removeCommand(),
+		watchCommand())
 	return c
 }
 
 // client is a connection to the queue.
 type client struct {
 	*student.Queue
-	dataset string // that of the file
-	json    bool   // results are for programs
+	// Of the file: the dataset, and the path of the certificates of authorities.
+	dataset, authority string
+	json               bool // results are for programs
 }
 
 // connected adds the flags of a connection to a command, and makes it run with
@@ -61,7 +63,7 @@ func connected(c *cobra.Command, run func(context.Context, *client, string) erro
 		if err != nil {
 			return err
 		}
-		q := &client{dialled.Queue(), config.Dataset, *format == "json"}
+		q := &client{dialled.Queue(), config.Dataset, config.TLS.CA, *format == "json"}
 		defer q.Close()
 		return run(c.Context(), q, strings.Join(args, "")) // of which there is one at most
 	}

@@ -44,6 +44,7 @@ func submit(ctx context.Context, q *client, path string, overcommit bool) error 
 	if q.json {
 		return cli.PrintJSON(submittedRun{
 			runOf(r.GetRun()), r.GetExisting(), r.GetFits(), r.GetEpsilonLeft(), budgetOf(r.GetBudget()),
+			quorumOf(r.GetQuorum()),
 		})
 	}
 	what := "queued"
@@ -52,6 +53,9 @@ func submit(ctx context.Context, q *client, path string, overcommit bool) error 
 	}
 	fmt.Printf("%s is %s on dataset %s: %s\n", r.GetRun().GetName(), what, q.dataset, standing(r.GetRun()))
 	fmt.Println(budgetText(r.GetBudget()))
+	if r.GetRun().GetState() == conclavev1.RunState_RUN_STATE_WAITING {
+		fmt.Print(quorumText(r.GetQuorum()))
+	}
 	fmt.Printf("one more run at delta %g could have epsilon %.6g\n", r.GetRun().GetDelta(), r.GetEpsilonLeft())
 	if !r.GetFits() {
 		fmt.Println("it does not fit if all runs before it spend what they may: " +
@@ -61,4 +65,21 @@ func submit(ctx context.Context, q *client, path string, overcommit bool) error 
 		fmt.Println("no worker is connected: it waits until one is (student --config FILE, with queue: true)")
 	}
 	return nil
+}
+
+// quorumText says what a run waits for as things stand, with its line's end; nothing where enough is connected.
+func quorumText(q *conclavev1.Quorum) string {
+	for _, of := range []struct {
+		needed, live uint32
+		what         string
+	}{
+		{q.GetTeachersNeeded(), q.GetTeachersLive(), "teachers"},
+		{q.GetSitesNeeded(), q.GetSitesLive(), "member sites"},
+	} {
+		if of.live < of.needed {
+			return fmt.Sprintf("of the %d %s that it needs %d are connected now: it cannot begin before more are\n",
+				of.needed, of.what, of.live)
+		}
+	}
+	return ""
 }

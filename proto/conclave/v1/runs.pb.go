@@ -707,7 +707,9 @@ type SubmitRunResponse struct {
 	// fits says that it fits even if all runs before it spend what they may.
 	Fits bool `protobuf:"varint,4,opt,name=fits,proto3" json:"fits,omitempty"`
 	// epsilon_left is the most that one more run of the same delta could have now.
-	EpsilonLeft   float64 `protobuf:"fixed64,5,opt,name=epsilon_left,json=epsilonLeft,proto3" json:"epsilon_left,omitempty"`
+	EpsilonLeft float64 `protobuf:"fixed64,5,opt,name=epsilon_left,json=epsilonLeft,proto3" json:"epsilon_left,omitempty"`
+	// quorum is how the run would stand now if it were asked something: who is connected, and no more.
+	Quorum        *Quorum `protobuf:"bytes,6,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -777,6 +779,83 @@ func (x *SubmitRunResponse) GetEpsilonLeft() float64 {
 	return 0
 }
 
+func (x *SubmitRunResponse) GetQuorum() *Quorum {
+	if x != nil {
+		return x.Quorum
+	}
+	return nil
+}
+
+// Quorum is what a run needs of nodes, and what is connected. Whether sites permit the run is not in it.
+type Quorum struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// teachers_needed is 0 of a masked run, which needs sites.
+	TeachersNeeded uint32 `protobuf:"varint,1,opt,name=teachers_needed,json=teachersNeeded,proto3" json:"teachers_needed,omitempty"`
+	TeachersLive   uint32 `protobuf:"varint,2,opt,name=teachers_live,json=teachersLive,proto3" json:"teachers_live,omitempty"`
+	SitesNeeded    uint32 `protobuf:"varint,3,opt,name=sites_needed,json=sitesNeeded,proto3" json:"sites_needed,omitempty"`
+	SitesLive      uint32 `protobuf:"varint,4,opt,name=sites_live,json=sitesLive,proto3" json:"sites_live,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Quorum) Reset() {
+	*x = Quorum{}
+	mi := &file_conclave_v1_runs_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quorum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quorum) ProtoMessage() {}
+
+func (x *Quorum) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_runs_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quorum.ProtoReflect.Descriptor instead.
+func (*Quorum) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Quorum) GetTeachersNeeded() uint32 {
+	if x != nil {
+		return x.TeachersNeeded
+	}
+	return 0
+}
+
+func (x *Quorum) GetTeachersLive() uint32 {
+	if x != nil {
+		return x.TeachersLive
+	}
+	return 0
+}
+
+func (x *Quorum) GetSitesNeeded() uint32 {
+	if x != nil {
+		return x.SitesNeeded
+	}
+	return 0
+}
+
+func (x *Quorum) GetSitesLive() uint32 {
+	if x != nil {
+		return x.SitesLive
+	}
+	return 0
+}
+
 type ListRunsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// dataset restricts the list; empty for all.
@@ -787,7 +866,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[6]
+	mi := &file_conclave_v1_runs_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +878,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[6]
+	mi := &file_conclave_v1_runs_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +891,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListRunsRequest) GetDataset() string {
@@ -833,7 +912,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[7]
+	mi := &file_conclave_v1_runs_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +924,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[7]
+	mi := &file_conclave_v1_runs_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +937,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{7}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListRunsResponse) GetRuns() []*RunStatus {
@@ -884,7 +963,7 @@ type ShowRunRequest struct {
 
 func (x *ShowRunRequest) Reset() {
 	*x = ShowRunRequest{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[8]
+	mi := &file_conclave_v1_runs_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +975,7 @@ func (x *ShowRunRequest) String() string {
 func (*ShowRunRequest) ProtoMessage() {}
 
 func (x *ShowRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[8]
+	mi := &file_conclave_v1_runs_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +988,7 @@ func (x *ShowRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowRunRequest.ProtoReflect.Descriptor instead.
 func (*ShowRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ShowRunRequest) GetRun() string {
@@ -931,7 +1010,7 @@ type ShowRunResponse struct {
 
 func (x *ShowRunResponse) Reset() {
 	*x = ShowRunResponse{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[9]
+	mi := &file_conclave_v1_runs_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1022,7 @@ func (x *ShowRunResponse) String() string {
 func (*ShowRunResponse) ProtoMessage() {}
 
 func (x *ShowRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[9]
+	mi := &file_conclave_v1_runs_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1035,7 @@ func (x *ShowRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowRunResponse.ProtoReflect.Descriptor instead.
 func (*ShowRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ShowRunResponse) GetRun() *RunStatus {
@@ -991,7 +1070,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[10]
+	mi := &file_conclave_v1_runs_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1082,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[10]
+	mi := &file_conclave_v1_runs_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1095,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CancelRunRequest) GetRun() string {
@@ -1042,7 +1121,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[11]
+	mi := &file_conclave_v1_runs_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1133,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[11]
+	mi := &file_conclave_v1_runs_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1146,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{11}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CancelRunResponse) GetRun() *RunStatus {
@@ -1086,7 +1165,7 @@ type RemoveRunRequest struct {
 
 func (x *RemoveRunRequest) Reset() {
 	*x = RemoveRunRequest{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[12]
+	mi := &file_conclave_v1_runs_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1177,7 @@ func (x *RemoveRunRequest) String() string {
 func (*RemoveRunRequest) ProtoMessage() {}
 
 func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[12]
+	mi := &file_conclave_v1_runs_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1190,7 @@ func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{12}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RemoveRunRequest) GetRun() string {
@@ -1129,7 +1208,7 @@ type RemoveRunResponse struct {
 
 func (x *RemoveRunResponse) Reset() {
 	*x = RemoveRunResponse{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[13]
+	mi := &file_conclave_v1_runs_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1220,7 @@ func (x *RemoveRunResponse) String() string {
 func (*RemoveRunResponse) ProtoMessage() {}
 
 func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[13]
+	mi := &file_conclave_v1_runs_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1233,7 @@ func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{13}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{14}
 }
 
 type WatchRunRequest struct {
@@ -1166,7 +1245,7 @@ type WatchRunRequest struct {
 
 func (x *WatchRunRequest) Reset() {
 	*x = WatchRunRequest{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[14]
+	mi := &file_conclave_v1_runs_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1257,7 @@ func (x *WatchRunRequest) String() string {
 func (*WatchRunRequest) ProtoMessage() {}
 
 func (x *WatchRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[14]
+	mi := &file_conclave_v1_runs_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1270,7 @@ func (x *WatchRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunRequest.ProtoReflect.Descriptor instead.
 func (*WatchRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{14}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchRunRequest) GetRun() string {
@@ -1211,7 +1290,7 @@ type WatchRunResponse struct {
 
 func (x *WatchRunResponse) Reset() {
 	*x = WatchRunResponse{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[15]
+	mi := &file_conclave_v1_runs_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1302,7 @@ func (x *WatchRunResponse) String() string {
 func (*WatchRunResponse) ProtoMessage() {}
 
 func (x *WatchRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[15]
+	mi := &file_conclave_v1_runs_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1315,7 @@ func (x *WatchRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunResponse.ProtoReflect.Descriptor instead.
 func (*WatchRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{15}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchRunResponse) GetRun() *RunStatus {
@@ -1266,7 +1345,7 @@ type ClaimRunRequest struct {
 
 func (x *ClaimRunRequest) Reset() {
 	*x = ClaimRunRequest{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[16]
+	mi := &file_conclave_v1_runs_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1357,7 @@ func (x *ClaimRunRequest) String() string {
 func (*ClaimRunRequest) ProtoMessage() {}
 
 func (x *ClaimRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[16]
+	mi := &file_conclave_v1_runs_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1370,7 @@ func (x *ClaimRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRunRequest.ProtoReflect.Descriptor instead.
 func (*ClaimRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{16}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ClaimRunRequest) GetMessage() isClaimRunRequest_Message {
@@ -1355,7 +1434,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[17]
+	mi := &file_conclave_v1_runs_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1446,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[17]
+	mi := &file_conclave_v1_runs_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1459,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{17}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Worker) GetDataset() string {
@@ -1438,7 +1517,7 @@ type ClaimRunResponse struct {
 
 func (x *ClaimRunResponse) Reset() {
 	*x = ClaimRunResponse{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[18]
+	mi := &file_conclave_v1_runs_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1529,7 @@ func (x *ClaimRunResponse) String() string {
 func (*ClaimRunResponse) ProtoMessage() {}
 
 func (x *ClaimRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[18]
+	mi := &file_conclave_v1_runs_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1542,7 @@ func (x *ClaimRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRunResponse.ProtoReflect.Descriptor instead.
 func (*ClaimRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{18}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ClaimRunResponse) GetMessage() isClaimRunResponse_Message {
@@ -1521,7 +1600,7 @@ type ClaimedRun struct {
 
 func (x *ClaimedRun) Reset() {
 	*x = ClaimedRun{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[19]
+	mi := &file_conclave_v1_runs_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1612,7 @@ func (x *ClaimedRun) String() string {
 func (*ClaimedRun) ProtoMessage() {}
 
 func (x *ClaimedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[19]
+	mi := &file_conclave_v1_runs_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1625,7 @@ func (x *ClaimedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimedRun.ProtoReflect.Descriptor instead.
 func (*ClaimedRun) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{19}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClaimedRun) GetName() string {
@@ -1595,7 +1674,7 @@ type EndedRun struct {
 
 func (x *EndedRun) Reset() {
 	*x = EndedRun{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[20]
+	mi := &file_conclave_v1_runs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1686,7 @@ func (x *EndedRun) String() string {
 func (*EndedRun) ProtoMessage() {}
 
 func (x *EndedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[20]
+	mi := &file_conclave_v1_runs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1699,7 @@ func (x *EndedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndedRun.ProtoReflect.Descriptor instead.
 func (*EndedRun) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{20}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EndedRun) GetState() RunState {
@@ -1651,7 +1730,7 @@ type FinishRunRequest struct {
 
 func (x *FinishRunRequest) Reset() {
 	*x = FinishRunRequest{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[21]
+	mi := &file_conclave_v1_runs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1742,7 @@ func (x *FinishRunRequest) String() string {
 func (*FinishRunRequest) ProtoMessage() {}
 
 func (x *FinishRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[21]
+	mi := &file_conclave_v1_runs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1755,7 @@ func (x *FinishRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRunRequest.ProtoReflect.Descriptor instead.
 func (*FinishRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{21}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FinishRunRequest) GetRun() string {
@@ -1723,7 +1802,7 @@ type FinishRunResponse struct {
 
 func (x *FinishRunResponse) Reset() {
 	*x = FinishRunResponse{}
-	mi := &file_conclave_v1_runs_proto_msgTypes[22]
+	mi := &file_conclave_v1_runs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +1814,7 @@ func (x *FinishRunResponse) String() string {
 func (*FinishRunResponse) ProtoMessage() {}
 
 func (x *FinishRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_runs_proto_msgTypes[22]
+	mi := &file_conclave_v1_runs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +1827,7 @@ func (x *FinishRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRunResponse.ProtoReflect.Descriptor instead.
 func (*FinishRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{22}
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FinishRunResponse) GetRun() *RunStatus {
@@ -1756,6 +1835,474 @@ func (x *FinishRunResponse) GetRun() *RunStatus {
 		return x.Run
 	}
 	return nil
+}
+
+type FetchRunRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchRunRequest) Reset() {
+	*x = FetchRunRequest{}
+	mi := &file_conclave_v1_runs_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchRunRequest) ProtoMessage() {}
+
+func (x *FetchRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_runs_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchRunRequest.ProtoReflect.Descriptor instead.
+func (*FetchRunRequest) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *FetchRunRequest) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+type FetchRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*FetchRunResponse_Size
+	//	*FetchRunResponse_Chunk
+	Message       isFetchRunResponse_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchRunResponse) Reset() {
+	*x = FetchRunResponse{}
+	mi := &file_conclave_v1_runs_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchRunResponse) ProtoMessage() {}
+
+func (x *FetchRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_runs_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchRunResponse.ProtoReflect.Descriptor instead.
+func (*FetchRunResponse) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *FetchRunResponse) GetMessage() isFetchRunResponse_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *FetchRunResponse) GetSize() *BundleSize {
+	if x != nil {
+		if x, ok := x.Message.(*FetchRunResponse_Size); ok {
+			return x.Size
+		}
+	}
+	return nil
+}
+
+func (x *FetchRunResponse) GetChunk() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*FetchRunResponse_Chunk); ok {
+			return x.Chunk
+		}
+	}
+	return nil
+}
+
+type isFetchRunResponse_Message interface {
+	isFetchRunResponse_Message()
+}
+
+type FetchRunResponse_Size struct {
+	Size *BundleSize `protobuf:"bytes,1,opt,name=size,proto3,oneof"`
+}
+
+type FetchRunResponse_Chunk struct {
+	Chunk []byte `protobuf:"bytes,2,opt,name=chunk,proto3,oneof"`
+}
+
+func (*FetchRunResponse_Size) isFetchRunResponse_Message() {}
+
+func (*FetchRunResponse_Chunk) isFetchRunResponse_Message() {}
+
+// BundleSize comes before a bundle.
+type BundleSize struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bytes         uint64                 `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BundleSize) Reset() {
+	*x = BundleSize{}
+	mi := &file_conclave_v1_runs_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BundleSize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BundleSize) ProtoMessage() {}
+
+func (x *BundleSize) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_runs_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BundleSize.ProtoReflect.Descriptor instead.
+func (*BundleSize) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *BundleSize) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+type OfferRunsRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Dataset string                 `protobuf:"bytes,1,opt,name=dataset,proto3" json:"dataset,omitempty"`
+	// process is that of a worker, as in its claims.
+	Process       string `protobuf:"bytes,2,opt,name=process,proto3" json:"process,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OfferRunsRequest) Reset() {
+	*x = OfferRunsRequest{}
+	mi := &file_conclave_v1_runs_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OfferRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OfferRunsRequest) ProtoMessage() {}
+
+func (x *OfferRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_runs_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OfferRunsRequest.ProtoReflect.Descriptor instead.
+func (*OfferRunsRequest) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *OfferRunsRequest) GetDataset() string {
+	if x != nil {
+		return x.Dataset
+	}
+	return ""
+}
+
+func (x *OfferRunsRequest) GetProcess() string {
+	if x != nil {
+		return x.Process
+	}
+	return ""
+}
+
+type OfferRunsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Wanted        *WantedRun             `protobuf:"bytes,1,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OfferRunsResponse) Reset() {
+	*x = OfferRunsResponse{}
+	mi := &file_conclave_v1_runs_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OfferRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OfferRunsResponse) ProtoMessage() {}
+
+func (x *OfferRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_runs_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OfferRunsResponse.ProtoReflect.Descriptor instead.
+func (*OfferRunsResponse) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *OfferRunsResponse) GetWanted() *WantedRun {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
+}
+
+// WantedRun is a run that somebody fetches.
+type WantedRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// fetch names this time that it is fetched. SendRun says it.
+	Fetch         string `protobuf:"bytes,2,opt,name=fetch,proto3" json:"fetch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WantedRun) Reset() {
+	*x = WantedRun{}
+	mi := &file_conclave_v1_runs_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WantedRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WantedRun) ProtoMessage() {}
+
+func (x *WantedRun) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_runs_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WantedRun.ProtoReflect.Descriptor instead.
+func (*WantedRun) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *WantedRun) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *WantedRun) GetFetch() string {
+	if x != nil {
+		return x.Fetch
+	}
+	return ""
+}
+
+type SendRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// fetch is in the first message.
+	Fetch string `protobuf:"bytes,1,opt,name=fetch,proto3" json:"fetch,omitempty"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*SendRunRequest_Size
+	//	*SendRunRequest_Nothing
+	//	*SendRunRequest_Chunk
+	Message       isSendRunRequest_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendRunRequest) Reset() {
+	*x = SendRunRequest{}
+	mi := &file_conclave_v1_runs_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendRunRequest) ProtoMessage() {}
+
+func (x *SendRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_runs_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendRunRequest.ProtoReflect.Descriptor instead.
+func (*SendRunRequest) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SendRunRequest) GetFetch() string {
+	if x != nil {
+		return x.Fetch
+	}
+	return ""
+}
+
+func (x *SendRunRequest) GetMessage() isSendRunRequest_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *SendRunRequest) GetSize() *BundleSize {
+	if x != nil {
+		if x, ok := x.Message.(*SendRunRequest_Size); ok {
+			return x.Size
+		}
+	}
+	return nil
+}
+
+func (x *SendRunRequest) GetNothing() string {
+	if x != nil {
+		if x, ok := x.Message.(*SendRunRequest_Nothing); ok {
+			return x.Nothing
+		}
+	}
+	return ""
+}
+
+func (x *SendRunRequest) GetChunk() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*SendRunRequest_Chunk); ok {
+			return x.Chunk
+		}
+	}
+	return nil
+}
+
+type isSendRunRequest_Message interface {
+	isSendRunRequest_Message()
+}
+
+type SendRunRequest_Size struct {
+	Size *BundleSize `protobuf:"bytes,2,opt,name=size,proto3,oneof"`
+}
+
+type SendRunRequest_Nothing struct {
+	// nothing says why there is no bundle.
+	Nothing string `protobuf:"bytes,3,opt,name=nothing,proto3,oneof"`
+}
+
+type SendRunRequest_Chunk struct {
+	// chunk is of 256 KiB at most.
+	Chunk []byte `protobuf:"bytes,4,opt,name=chunk,proto3,oneof"`
+}
+
+func (*SendRunRequest_Size) isSendRunRequest_Message() {}
+
+func (*SendRunRequest_Nothing) isSendRunRequest_Message() {}
+
+func (*SendRunRequest_Chunk) isSendRunRequest_Message() {}
+
+// SendRunResponse asks for one chunk.
+type SendRunResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendRunResponse) Reset() {
+	*x = SendRunResponse{}
+	mi := &file_conclave_v1_runs_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendRunResponse) ProtoMessage() {}
+
+func (x *SendRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_runs_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendRunResponse.ProtoReflect.Descriptor instead.
+func (*SendRunResponse) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{31}
 }
 
 var File_conclave_v1_runs_proto protoreflect.FileDescriptor
@@ -1823,13 +2370,20 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"schemaYaml\x12\x1e\n" +
 	"\n" +
 	"overcommit\x18\x04 \x01(\bR\n" +
-	"overcommit\"\xc4\x01\n" +
+	"overcommit\"\xf1\x01\n" +
 	"\x11SubmitRunResponse\x12(\n" +
 	"\x03run\x18\x01 \x01(\v2\x16.conclave.v1.RunStatusR\x03run\x12\x1a\n" +
 	"\bexisting\x18\x02 \x01(\bR\bexisting\x122\n" +
 	"\x06budget\x18\x03 \x01(\v2\x1a.conclave.v1.DatasetBudgetR\x06budget\x12\x12\n" +
 	"\x04fits\x18\x04 \x01(\bR\x04fits\x12!\n" +
-	"\fepsilon_left\x18\x05 \x01(\x01R\vepsilonLeft\"+\n" +
+	"\fepsilon_left\x18\x05 \x01(\x01R\vepsilonLeft\x12+\n" +
+	"\x06quorum\x18\x06 \x01(\v2\x13.conclave.v1.QuorumR\x06quorum\"\x98\x01\n" +
+	"\x06Quorum\x12'\n" +
+	"\x0fteachers_needed\x18\x01 \x01(\rR\x0eteachersNeeded\x12#\n" +
+	"\rteachers_live\x18\x02 \x01(\rR\fteachersLive\x12!\n" +
+	"\fsites_needed\x18\x03 \x01(\rR\vsitesNeeded\x12\x1d\n" +
+	"\n" +
+	"sites_live\x18\x04 \x01(\rR\tsitesLive\"+\n" +
 	"\x0fListRunsRequest\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\"t\n" +
 	"\x10ListRunsResponse\x12*\n" +
@@ -1887,7 +2441,31 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x120\n" +
 	"\aresults\x18\x05 \x03(\v2\x16.conclave.v1.RunResultR\aresults\"=\n" +
 	"\x11FinishRunResponse\x12(\n" +
-	"\x03run\x18\x01 \x01(\v2\x16.conclave.v1.RunStatusR\x03run*\xb3\x01\n" +
+	"\x03run\x18\x01 \x01(\v2\x16.conclave.v1.RunStatusR\x03run\"#\n" +
+	"\x0fFetchRunRequest\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\"d\n" +
+	"\x10FetchRunResponse\x12-\n" +
+	"\x04size\x18\x01 \x01(\v2\x17.conclave.v1.BundleSizeH\x00R\x04size\x12\x16\n" +
+	"\x05chunk\x18\x02 \x01(\fH\x00R\x05chunkB\t\n" +
+	"\amessage\"\"\n" +
+	"\n" +
+	"BundleSize\x12\x14\n" +
+	"\x05bytes\x18\x01 \x01(\x04R\x05bytes\"F\n" +
+	"\x10OfferRunsRequest\x12\x18\n" +
+	"\adataset\x18\x01 \x01(\tR\adataset\x12\x18\n" +
+	"\aprocess\x18\x02 \x01(\tR\aprocess\"C\n" +
+	"\x11OfferRunsResponse\x12.\n" +
+	"\x06wanted\x18\x01 \x01(\v2\x16.conclave.v1.WantedRunR\x06wanted\"3\n" +
+	"\tWantedRun\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
+	"\x05fetch\x18\x02 \x01(\tR\x05fetch\"\x94\x01\n" +
+	"\x0eSendRunRequest\x12\x14\n" +
+	"\x05fetch\x18\x01 \x01(\tR\x05fetch\x12-\n" +
+	"\x04size\x18\x02 \x01(\v2\x17.conclave.v1.BundleSizeH\x00R\x04size\x12\x1a\n" +
+	"\anothing\x18\x03 \x01(\tH\x00R\anothing\x12\x16\n" +
+	"\x05chunk\x18\x04 \x01(\fH\x00R\x05chunkB\t\n" +
+	"\amessage\"\x11\n" +
+	"\x0fSendRunResponse*\xb3\x01\n" +
 	"\bRunState\x12\x19\n" +
 	"\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11RUN_STATE_WAITING\x10\x01\x12\x15\n" +
@@ -1895,7 +2473,7 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\x0eRUN_STATE_DONE\x10\x03\x12\x1b\n" +
 	"\x17RUN_STATE_OUT_OF_BUDGET\x10\x04\x12\x14\n" +
 	"\x10RUN_STATE_FAILED\x10\x05\x12\x17\n" +
-	"\x13RUN_STATE_CANCELLED\x10\x062\xe5\x04\n" +
+	"\x13RUN_STATE_CANCELLED\x10\x062\xc8\x06\n" +
 	"\n" +
 	"RunService\x12J\n" +
 	"\tSubmitRun\x12\x1d.conclave.v1.SubmitRunRequest\x1a\x1e.conclave.v1.SubmitRunResponse\x12I\n" +
@@ -1905,7 +2483,10 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\tRemoveRun\x12\x1d.conclave.v1.RemoveRunRequest\x1a\x1e.conclave.v1.RemoveRunResponse\x12I\n" +
 	"\bWatchRun\x12\x1c.conclave.v1.WatchRunRequest\x1a\x1d.conclave.v1.WatchRunResponse0\x01\x12K\n" +
 	"\bClaimRun\x12\x1c.conclave.v1.ClaimRunRequest\x1a\x1d.conclave.v1.ClaimRunResponse(\x010\x01\x12J\n" +
-	"\tFinishRun\x12\x1d.conclave.v1.FinishRunRequest\x1a\x1e.conclave.v1.FinishRunResponseB>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
+	"\tFinishRun\x12\x1d.conclave.v1.FinishRunRequest\x1a\x1e.conclave.v1.FinishRunResponse\x12I\n" +
+	"\bFetchRun\x12\x1c.conclave.v1.FetchRunRequest\x1a\x1d.conclave.v1.FetchRunResponse0\x01\x12L\n" +
+	"\tOfferRuns\x12\x1d.conclave.v1.OfferRunsRequest\x1a\x1e.conclave.v1.OfferRunsResponse0\x01\x12H\n" +
+	"\aSendRun\x12\x1b.conclave.v1.SendRunRequest\x1a\x1c.conclave.v1.SendRunResponse(\x010\x01B>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
 
 var (
 	file_conclave_v1_runs_proto_rawDescOnce sync.Once
@@ -1920,7 +2501,7 @@ func file_conclave_v1_runs_proto_rawDescGZIP() []byte {
 }
 
 var file_conclave_v1_runs_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_conclave_v1_runs_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_conclave_v1_runs_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_conclave_v1_runs_proto_goTypes = []any{
 	(RunState)(0),             // 0: conclave.v1.RunState
 	(*RunStatus)(nil),         // 1: conclave.v1.RunStatus
@@ -1929,68 +2510,87 @@ var file_conclave_v1_runs_proto_goTypes = []any{
 	(*DatasetBudget)(nil),     // 4: conclave.v1.DatasetBudget
 	(*SubmitRunRequest)(nil),  // 5: conclave.v1.SubmitRunRequest
 	(*SubmitRunResponse)(nil), // 6: conclave.v1.SubmitRunResponse
-	(*ListRunsRequest)(nil),   // 7: conclave.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),  // 8: conclave.v1.ListRunsResponse
-	(*ShowRunRequest)(nil),    // 9: conclave.v1.ShowRunRequest
-	(*ShowRunResponse)(nil),   // 10: conclave.v1.ShowRunResponse
-	(*CancelRunRequest)(nil),  // 11: conclave.v1.CancelRunRequest
-	(*CancelRunResponse)(nil), // 12: conclave.v1.CancelRunResponse
-	(*RemoveRunRequest)(nil),  // 13: conclave.v1.RemoveRunRequest
-	(*RemoveRunResponse)(nil), // 14: conclave.v1.RemoveRunResponse
-	(*WatchRunRequest)(nil),   // 15: conclave.v1.WatchRunRequest
-	(*WatchRunResponse)(nil),  // 16: conclave.v1.WatchRunResponse
-	(*ClaimRunRequest)(nil),   // 17: conclave.v1.ClaimRunRequest
-	(*Worker)(nil),            // 18: conclave.v1.Worker
-	(*ClaimRunResponse)(nil),  // 19: conclave.v1.ClaimRunResponse
-	(*ClaimedRun)(nil),        // 20: conclave.v1.ClaimedRun
-	(*EndedRun)(nil),          // 21: conclave.v1.EndedRun
-	(*FinishRunRequest)(nil),  // 22: conclave.v1.FinishRunRequest
-	(*FinishRunResponse)(nil), // 23: conclave.v1.FinishRunResponse
-	(*RunSpec)(nil),           // 24: conclave.v1.RunSpec
+	(*Quorum)(nil),            // 7: conclave.v1.Quorum
+	(*ListRunsRequest)(nil),   // 8: conclave.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),  // 9: conclave.v1.ListRunsResponse
+	(*ShowRunRequest)(nil),    // 10: conclave.v1.ShowRunRequest
+	(*ShowRunResponse)(nil),   // 11: conclave.v1.ShowRunResponse
+	(*CancelRunRequest)(nil),  // 12: conclave.v1.CancelRunRequest
+	(*CancelRunResponse)(nil), // 13: conclave.v1.CancelRunResponse
+	(*RemoveRunRequest)(nil),  // 14: conclave.v1.RemoveRunRequest
+	(*RemoveRunResponse)(nil), // 15: conclave.v1.RemoveRunResponse
+	(*WatchRunRequest)(nil),   // 16: conclave.v1.WatchRunRequest
+	(*WatchRunResponse)(nil),  // 17: conclave.v1.WatchRunResponse
+	(*ClaimRunRequest)(nil),   // 18: conclave.v1.ClaimRunRequest
+	(*Worker)(nil),            // 19: conclave.v1.Worker
+	(*ClaimRunResponse)(nil),  // 20: conclave.v1.ClaimRunResponse
+	(*ClaimedRun)(nil),        // 21: conclave.v1.ClaimedRun
+	(*EndedRun)(nil),          // 22: conclave.v1.EndedRun
+	(*FinishRunRequest)(nil),  // 23: conclave.v1.FinishRunRequest
+	(*FinishRunResponse)(nil), // 24: conclave.v1.FinishRunResponse
+	(*FetchRunRequest)(nil),   // 25: conclave.v1.FetchRunRequest
+	(*FetchRunResponse)(nil),  // 26: conclave.v1.FetchRunResponse
+	(*BundleSize)(nil),        // 27: conclave.v1.BundleSize
+	(*OfferRunsRequest)(nil),  // 28: conclave.v1.OfferRunsRequest
+	(*OfferRunsResponse)(nil), // 29: conclave.v1.OfferRunsResponse
+	(*WantedRun)(nil),         // 30: conclave.v1.WantedRun
+	(*SendRunRequest)(nil),    // 31: conclave.v1.SendRunRequest
+	(*SendRunResponse)(nil),   // 32: conclave.v1.SendRunResponse
+	(*RunSpec)(nil),           // 33: conclave.v1.RunSpec
 }
 var file_conclave_v1_runs_proto_depIdxs = []int32{
 	0,  // 0: conclave.v1.RunStatus.state:type_name -> conclave.v1.RunState
 	2,  // 1: conclave.v1.RunStatus.results:type_name -> conclave.v1.RunResult
-	24, // 2: conclave.v1.SubmitRunRequest.spec:type_name -> conclave.v1.RunSpec
+	33, // 2: conclave.v1.SubmitRunRequest.spec:type_name -> conclave.v1.RunSpec
 	1,  // 3: conclave.v1.SubmitRunResponse.run:type_name -> conclave.v1.RunStatus
 	4,  // 4: conclave.v1.SubmitRunResponse.budget:type_name -> conclave.v1.DatasetBudget
-	1,  // 5: conclave.v1.ListRunsResponse.runs:type_name -> conclave.v1.RunStatus
-	4,  // 6: conclave.v1.ListRunsResponse.budgets:type_name -> conclave.v1.DatasetBudget
-	1,  // 7: conclave.v1.ShowRunResponse.run:type_name -> conclave.v1.RunStatus
-	3,  // 8: conclave.v1.ShowRunResponse.progress:type_name -> conclave.v1.RunProgress
-	1,  // 9: conclave.v1.CancelRunResponse.run:type_name -> conclave.v1.RunStatus
-	1,  // 10: conclave.v1.WatchRunResponse.run:type_name -> conclave.v1.RunStatus
-	3,  // 11: conclave.v1.WatchRunResponse.progress:type_name -> conclave.v1.RunProgress
-	18, // 12: conclave.v1.ClaimRunRequest.worker:type_name -> conclave.v1.Worker
-	3,  // 13: conclave.v1.ClaimRunRequest.progress:type_name -> conclave.v1.RunProgress
-	20, // 14: conclave.v1.ClaimRunResponse.claimed:type_name -> conclave.v1.ClaimedRun
-	21, // 15: conclave.v1.ClaimRunResponse.ended:type_name -> conclave.v1.EndedRun
-	24, // 16: conclave.v1.ClaimedRun.spec:type_name -> conclave.v1.RunSpec
-	0,  // 17: conclave.v1.EndedRun.state:type_name -> conclave.v1.RunState
-	0,  // 18: conclave.v1.FinishRunRequest.state:type_name -> conclave.v1.RunState
-	2,  // 19: conclave.v1.FinishRunRequest.results:type_name -> conclave.v1.RunResult
-	1,  // 20: conclave.v1.FinishRunResponse.run:type_name -> conclave.v1.RunStatus
-	5,  // 21: conclave.v1.RunService.SubmitRun:input_type -> conclave.v1.SubmitRunRequest
-	7,  // 22: conclave.v1.RunService.ListRuns:input_type -> conclave.v1.ListRunsRequest
-	9,  // 23: conclave.v1.RunService.ShowRun:input_type -> conclave.v1.ShowRunRequest
-	11, // 24: conclave.v1.RunService.CancelRun:input_type -> conclave.v1.CancelRunRequest
-	13, // 25: conclave.v1.RunService.RemoveRun:input_type -> conclave.v1.RemoveRunRequest
-	15, // 26: conclave.v1.RunService.WatchRun:input_type -> conclave.v1.WatchRunRequest
-	17, // 27: conclave.v1.RunService.ClaimRun:input_type -> conclave.v1.ClaimRunRequest
-	22, // 28: conclave.v1.RunService.FinishRun:input_type -> conclave.v1.FinishRunRequest
-	6,  // 29: conclave.v1.RunService.SubmitRun:output_type -> conclave.v1.SubmitRunResponse
-	8,  // 30: conclave.v1.RunService.ListRuns:output_type -> conclave.v1.ListRunsResponse
-	10, // 31: conclave.v1.RunService.ShowRun:output_type -> conclave.v1.ShowRunResponse
-	12, // 32: conclave.v1.RunService.CancelRun:output_type -> conclave.v1.CancelRunResponse
-	14, // 33: conclave.v1.RunService.RemoveRun:output_type -> conclave.v1.RemoveRunResponse
-	16, // 34: conclave.v1.RunService.WatchRun:output_type -> conclave.v1.WatchRunResponse
-	19, // 35: conclave.v1.RunService.ClaimRun:output_type -> conclave.v1.ClaimRunResponse
-	23, // 36: conclave.v1.RunService.FinishRun:output_type -> conclave.v1.FinishRunResponse
-	29, // [29:37] is the sub-list for method output_type
-	21, // [21:29] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	7,  // 5: conclave.v1.SubmitRunResponse.quorum:type_name -> conclave.v1.Quorum
+	1,  // 6: conclave.v1.ListRunsResponse.runs:type_name -> conclave.v1.RunStatus
+	4,  // 7: conclave.v1.ListRunsResponse.budgets:type_name -> conclave.v1.DatasetBudget
+	1,  // 8: conclave.v1.ShowRunResponse.run:type_name -> conclave.v1.RunStatus
+	3,  // 9: conclave.v1.ShowRunResponse.progress:type_name -> conclave.v1.RunProgress
+	1,  // 10: conclave.v1.CancelRunResponse.run:type_name -> conclave.v1.RunStatus
+	1,  // 11: conclave.v1.WatchRunResponse.run:type_name -> conclave.v1.RunStatus
+	3,  // 12: conclave.v1.WatchRunResponse.progress:type_name -> conclave.v1.RunProgress
+	19, // 13: conclave.v1.ClaimRunRequest.worker:type_name -> conclave.v1.Worker
+	3,  // 14: conclave.v1.ClaimRunRequest.progress:type_name -> conclave.v1.RunProgress
+	21, // 15: conclave.v1.ClaimRunResponse.claimed:type_name -> conclave.v1.ClaimedRun
+	22, // 16: conclave.v1.ClaimRunResponse.ended:type_name -> conclave.v1.EndedRun
+	33, // 17: conclave.v1.ClaimedRun.spec:type_name -> conclave.v1.RunSpec
+	0,  // 18: conclave.v1.EndedRun.state:type_name -> conclave.v1.RunState
+	0,  // 19: conclave.v1.FinishRunRequest.state:type_name -> conclave.v1.RunState
+	2,  // 20: conclave.v1.FinishRunRequest.results:type_name -> conclave.v1.RunResult
+	1,  // 21: conclave.v1.FinishRunResponse.run:type_name -> conclave.v1.RunStatus
+	27, // 22: conclave.v1.FetchRunResponse.size:type_name -> conclave.v1.BundleSize
+	30, // 23: conclave.v1.OfferRunsResponse.wanted:type_name -> conclave.v1.WantedRun
+	27, // 24: conclave.v1.SendRunRequest.size:type_name -> conclave.v1.BundleSize
+	5,  // 25: conclave.v1.RunService.SubmitRun:input_type -> conclave.v1.SubmitRunRequest
+	8,  // 26: conclave.v1.RunService.ListRuns:input_type -> conclave.v1.ListRunsRequest
+	10, // 27: conclave.v1.RunService.ShowRun:input_type -> conclave.v1.ShowRunRequest
+	12, // 28: conclave.v1.RunService.CancelRun:input_type -> conclave.v1.CancelRunRequest
+	14, // 29: conclave.v1.RunService.RemoveRun:input_type -> conclave.v1.RemoveRunRequest
+	16, // 30: conclave.v1.RunService.WatchRun:input_type -> conclave.v1.WatchRunRequest
+	18, // 31: conclave.v1.RunService.ClaimRun:input_type -> conclave.v1.ClaimRunRequest
+	23, // 32: conclave.v1.RunService.FinishRun:input_type -> conclave.v1.FinishRunRequest
+	25, // 33: conclave.v1.RunService.FetchRun:input_type -> conclave.v1.FetchRunRequest
+	28, // 34: conclave.v1.RunService.OfferRuns:input_type -> conclave.v1.OfferRunsRequest
+	31, // 35: conclave.v1.RunService.SendRun:input_type -> conclave.v1.SendRunRequest
+	6,  // 36: conclave.v1.RunService.SubmitRun:output_type -> conclave.v1.SubmitRunResponse
+	9,  // 37: conclave.v1.RunService.ListRuns:output_type -> conclave.v1.ListRunsResponse
+	11, // 38: conclave.v1.RunService.ShowRun:output_type -> conclave.v1.ShowRunResponse
+	13, // 39: conclave.v1.RunService.CancelRun:output_type -> conclave.v1.CancelRunResponse
+	15, // 40: conclave.v1.RunService.RemoveRun:output_type -> conclave.v1.RemoveRunResponse
+	17, // 41: conclave.v1.RunService.WatchRun:output_type -> conclave.v1.WatchRunResponse
+	20, // 42: conclave.v1.RunService.ClaimRun:output_type -> conclave.v1.ClaimRunResponse
+	24, // 43: conclave.v1.RunService.FinishRun:output_type -> conclave.v1.FinishRunResponse
+	26, // 44: conclave.v1.RunService.FetchRun:output_type -> conclave.v1.FetchRunResponse
+	29, // 45: conclave.v1.RunService.OfferRuns:output_type -> conclave.v1.OfferRunsResponse
+	32, // 46: conclave.v1.RunService.SendRun:output_type -> conclave.v1.SendRunResponse
+	36, // [36:47] is the sub-list for method output_type
+	25, // [25:36] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_runs_proto_init() }
@@ -1999,13 +2599,22 @@ func file_conclave_v1_runs_proto_init() {
 		return
 	}
 	file_conclave_v1_student_proto_init()
-	file_conclave_v1_runs_proto_msgTypes[16].OneofWrappers = []any{
+	file_conclave_v1_runs_proto_msgTypes[17].OneofWrappers = []any{
 		(*ClaimRunRequest_Worker)(nil),
 		(*ClaimRunRequest_Progress)(nil),
 	}
-	file_conclave_v1_runs_proto_msgTypes[18].OneofWrappers = []any{
+	file_conclave_v1_runs_proto_msgTypes[19].OneofWrappers = []any{
 		(*ClaimRunResponse_Claimed)(nil),
 		(*ClaimRunResponse_Ended)(nil),
+	}
+	file_conclave_v1_runs_proto_msgTypes[25].OneofWrappers = []any{
+		(*FetchRunResponse_Size)(nil),
+		(*FetchRunResponse_Chunk)(nil),
+	}
+	file_conclave_v1_runs_proto_msgTypes[30].OneofWrappers = []any{
+		(*SendRunRequest_Size)(nil),
+		(*SendRunRequest_Nothing)(nil),
+		(*SendRunRequest_Chunk)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2013,7 +2622,7 @@ func file_conclave_v1_runs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_runs_proto_rawDesc), len(file_conclave_v1_runs_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

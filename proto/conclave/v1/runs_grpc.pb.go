@@ -27,6 +27,9 @@ const (
 	RunService_WatchRun_FullMethodName  = "/conclave.v1.RunService/WatchRun"
 	RunService_ClaimRun_FullMethodName  = "/conclave.v1.RunService/ClaimRun"
 	RunService_FinishRun_FullMethodName = "/conclave.v1.RunService/FinishRun"
+	RunService_FetchRun_FullMethodName  = "/conclave.v1.RunService/FetchRun"
+	RunService_OfferRuns_FullMethodName = "/conclave.v1.RunService/OfferRuns"
+	RunService_SendRun_FullMethodName   = "/conclave.v1.RunService/SendRun"
 )
 
 // RunServiceClient is the client API for RunService service.
@@ -62,6 +65,15 @@ type RunServiceClient interface {
 	// FinishRun says how a run that a worker holds ended. Where it is open in the ledger
 	// it is closed.
 	FinishRun(ctx context.Context, in *FinishRunRequest, opts ...grpc.CallOption) (*FinishRunResponse, error)
+	// FetchRun sends the bundle of a run that is done to who submitted it, as its worker packs it: a BundleSize,
+	// then the bytes of the zip file in order. To all others the run does not exist.
+	FetchRun(ctx context.Context, in *FetchRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchRunResponse], error)
+	// OfferRuns is a worker's: it hands out the runs that it finished, for as long as the stream lasts, and is told
+	// which are wanted.
+	OfferRuns(ctx context.Context, in *OfferRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OfferRunsResponse], error)
+	// SendRun hands out one of them: a BundleSize, or why there is none, then a chunk for each response, which the
+	// worker waits for. It ends with the bundle.
+	SendRun(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SendRunRequest, SendRunResponse], error)
 }
 
 type runServiceClient struct {
@@ -173,6 +185,57 @@ func (c *runServiceClient) FinishRun(ctx context.Context, in *FinishRunRequest, 
 	return out, nil
 }
 
+func (c *runServiceClient) FetchRun(ctx context.Context, in *FetchRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchRunResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[3], RunService_FetchRun_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FetchRunRequest, FetchRunResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_FetchRunClient = grpc.ServerStreamingClient[FetchRunResponse]
+
+func (c *runServiceClient) OfferRuns(ctx context.Context, in *OfferRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OfferRunsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[4], RunService_OfferRuns_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[OfferRunsRequest, OfferRunsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_OfferRunsClient = grpc.ServerStreamingClient[OfferRunsResponse]
+
+func (c *runServiceClient) SendRun(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SendRunRequest, SendRunResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[5], RunService_SendRun_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[SendRunRequest, SendRunResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_SendRunClient = grpc.BidiStreamingClient[SendRunRequest, SendRunResponse]
+
 // RunServiceServer is the server API for RunService service.
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility.
@@ -206,6 +269,15 @@ type RunServiceServer interface {
 	// FinishRun says how a run that a worker holds ended. Where it is open in the ledger
 	// it is closed.
 	FinishRun(context.Context, *FinishRunRequest) (*FinishRunResponse, error)
+	// FetchRun sends the bundle of a run that is done to who submitted it, as its worker packs it: a BundleSize,
+	// then the bytes of the zip file in order. To all others the run does not exist.
+	FetchRun(*FetchRunRequest, grpc.ServerStreamingServer[FetchRunResponse]) error
+	// OfferRuns is a worker's: it hands out the runs that it finished, for as long as the stream lasts, and is told
+	// which are wanted.
+	OfferRuns(*OfferRunsRequest, grpc.ServerStreamingServer[OfferRunsResponse]) error
+	// SendRun hands out one of them: a BundleSize, or why there is none, then a chunk for each response, which the
+	// worker waits for. It ends with the bundle.
+	SendRun(grpc.BidiStreamingServer[SendRunRequest, SendRunResponse]) error
 	mustEmbedUnimplementedRunServiceServer()
 }
 
@@ -239,6 +311,15 @@ func (UnimplementedRunServiceServer) ClaimRun(grpc.BidiStreamingServer[ClaimRunR
 }
 func (UnimplementedRunServiceServer) FinishRun(context.Context, *FinishRunRequest) (*FinishRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FinishRun not implemented")
+}
+func (UnimplementedRunServiceServer) FetchRun(*FetchRunRequest, grpc.ServerStreamingServer[FetchRunResponse]) error {
+	return status.Error(codes.Unimplemented, "method FetchRun not implemented")
+}
+func (UnimplementedRunServiceServer) OfferRuns(*OfferRunsRequest, grpc.ServerStreamingServer[OfferRunsResponse]) error {
+	return status.Error(codes.Unimplemented, "method OfferRuns not implemented")
+}
+func (UnimplementedRunServiceServer) SendRun(grpc.BidiStreamingServer[SendRunRequest, SendRunResponse]) error {
+	return status.Error(codes.Unimplemented, "method SendRun not implemented")
 }
 func (UnimplementedRunServiceServer) mustEmbedUnimplementedRunServiceServer() {}
 func (UnimplementedRunServiceServer) testEmbeddedByValue()                    {}
@@ -380,6 +461,35 @@ func _RunService_FinishRun_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_FetchRun_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(FetchRunRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RunServiceServer).FetchRun(m, &grpc.GenericServerStream[FetchRunRequest, FetchRunResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_FetchRunServer = grpc.ServerStreamingServer[FetchRunResponse]
+
+func _RunService_OfferRuns_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(OfferRunsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RunServiceServer).OfferRuns(m, &grpc.GenericServerStream[OfferRunsRequest, OfferRunsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_OfferRunsServer = grpc.ServerStreamingServer[OfferRunsResponse]
+
+func _RunService_SendRun_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(RunServiceServer).SendRun(&grpc.GenericServerStream[SendRunRequest, SendRunResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunService_SendRunServer = grpc.BidiStreamingServer[SendRunRequest, SendRunResponse]
+
 // RunService_ServiceDesc is the grpc.ServiceDesc for RunService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -422,6 +532,22 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ClaimRun",
 			Handler:       _RunService_ClaimRun_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "FetchRun",
+			Handler:       _RunService_FetchRun_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "OfferRuns",
+			Handler:       _RunService_OfferRuns_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "SendRun",
+			Handler:       _RunService_SendRun_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},

@@ -1,0 +1,170 @@
+// Package relay passes bundles of finished runs on, from the workers that have them to who submitted the runs.
+// Nothing of a bundle is kept: a worker sends a chunk when the one before it was taken. It knows no gRPC, and not
+// what is in a bundle, which who fetches it verifies.
+package relay
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// mostOfOne bundles are fetched by one certificate's name at the same time, and mostOfOffer from one stream of
+	// a worker, which goes on with its runs meanwhile.
+	mostOfOne   = 2
+	mostOfOffer = 4
+	// mostOffers bounds the streams by which the workers of a name hand out runs.
+	mostOffers = 256
+	// mostLeft bounds the workers of which it is remembered since when they are away.
+	mostLeft = 4096
+	// busyFor is when a fetch is tried again that found no place.
+	busyFor = 5 * time.Second
+)
+
+// Limits bound what is passed on.
+type Limits struct {
+	// MostBytes is the size that a bundle may have, MostAtOnce how many are passed on at the same time.
+	MostBytes  int64
+	MostAtOnce int
+	// Patience is how long a fetch waits for the worker's next word, and for its chunks to be read.
+	Patience time.Duration
+}
+
+// Source names a worker's process: its dataset, the name in its certificate, and its own.
+type Source struct{ Dataset, Holder, Process string }
+
+// Relay knows which workers hand out runs, and who fetches some.
+type Relay struct {
+	Limits
+	began time.Time
+
+	mu        sync.Mutex
+	offers    []*Offer // in the order in which they came
+	left      map[Source]time.Time
+	transfers map[string]*Transfer
+	fetching  map[string]int // by name
+	all       int            // of fetching
+}
+
+// New returns a relay without workers.
+func New(l Limits) *Relay {
+	return &Relay{Limits: l, began: time.Now(), left: map[Source]time.Time{}, transfers: map[string]*Transfer{},
+		fetching: map[string]int{}}
+}
+
+// Offer is a stream of a worker that hands out runs.
+type Offer struct {
+	source Source
+	wanted chan *conclavev1.WantedRun // holds all that are under way
+	// Behind the relay's lock: the transfers, and that the stream ended.
+	busy int
+	gone bool
+}
+
+// Wanted are the runs that the worker is asked for.
+func (o *Offer) Wanted() <-chan *conclavev1.WantedRun { return o.wanted }
+
+// Offer adds a stream of a worker until Withdraw.
+func (r *Relay) Offer(s Source) (*Offer, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held := 0
+	for _, o := range r.offers {
+		if o.source.Holder == s.Holder {
+			held++
+		}
+	}
+	if held >= mostOffers {
+		return nil, fault.TooManyf("the workers of student %q hand out runs by %d streams, the most there may be; "+
+			"stop some", s.Holder, held)
+	}
+	o := &Offer{source: s, wanted: make(chan *conclavev1.WantedRun, mostOfOffer)}
+	r.offers = append(r.offers, o)
+	delete(r.left, s)
+	return o, nil
+}
+
+// Withdraw takes the stream of a worker out. What it sends by others already goes on.
+func (r *Relay) Withdraw(o *Offer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o.gone = true
+	for _, t := range r.transfers {
+		if t.from == o && !t.taken {
+			t.Leave()
+		}
+	}
+	r.offers = slices.DeleteFunc(r.offers, func(other *Offer) bool { return other == o })
+	if slices.ContainsFunc(r.offers, func(other *Offer) bool { return other.source == o.source }) {
+		return
+	}
+	if len(r.left) >= mostLeft {
+		var oldest Source
+		since := time.Now()
+		for s, at := range r.left {
+			if at.Before(since) {
+				oldest, since = s, at
+			}
+		}
+		delete(r.left, oldest)
+	}
+	r.left[o.source] = time.Now()
+}
+
+// Enter counts a fetch of a peer until the function that it returns is called.
+func (r *Relay) Enter(by string) (leave func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.fetching[by] >= mostOfOne:
+		return nil, fault.Refusedf("%s fetches %d runs at the same time, the most that one may; let one of them end",
+			by, mostOfOne)
+	case r.all >= r.MostAtOnce:
+		return nil, fault.Laterf(busyFor, "%d runs are fetched at the same time, the most there may be "+
+			"(fetch.max_at_once); try again in %v", r.all, busyFor)
+	}
+	r.fetching[by]++
+	r.all++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.all--
+		if r.fetching[by]--; r.fetching[by] == 0 {
+			delete(r.fetching, by)
+		}
+	}, nil
+}
+
+// of are the streams that may have the files of a worker's run: those of its process, the newest first, then others
+// of its certificate's name, which may share a volume.
+func (r *Relay) of(s Source) (found []*Offer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range slices.Backward(r.offers) {
+		if o.source == s {
+			found = append(found, o)
+		}
+	}
+	for _, o := range slices.Backward(r.offers) {
+		if o.source != s && o.source.Dataset == s.Dataset && o.source.Holder == s.Holder {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// away says since when a worker hands out nothing, as far as this aggregator knows, to the minute.
+func (r *Relay) away(s Source) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	minute := func(t time.Time) string { return t.UTC().Truncate(time.Minute).Format(time.RFC3339) }
+	if at, known := r.left[s]; known {
+		return "is away since " + minute(at)
+	}
+	return fmt.Sprintf("was not there since this aggregator began to lead, at %s", minute(r.began))
+}

@@ -1,0 +1,99 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+var source = Source{Dataset: "d", Holder: "hired", Process: "w"}
+
+func submission() coordinator.Submission {
+	return coordinator.Submission{Name: "a", Dataset: "d",
+		Progress: coordinator.Progress{Worker: "w.1", Holder: "hired", Process: "w"}}
+}
+
+func relay() *Relay {
+	return New(Limits{MostBytes: 100, MostAtOnce: 3, Patience: 10 * time.Millisecond})
+}
+
+func refused(t *testing.T, err error, code codes.Code, want string) {
+	t.Helper()
+	if err == nil || fault.Code(err) != code || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %v with %q", err, code, want)
+	}
+}
+
+// A name has two places and all have three, which come back.
+func TestFetchesHavePlaces(t *testing.T) {
+	r := relay()
+	leave := testkit.Value(r.Enter("a"))
+	testkit.Value(r.Enter("a"))
+	_, err := r.Enter("a")
+	refused(t, err, codes.FailedPrecondition, "2 runs at the same time")
+	testkit.Value(r.Enter("b"))
+	_, err = r.Enter("c")
+	refused(t, err, codes.ResourceExhausted, "fetch.max_at_once")
+	leave()
+	testkit.Value(r.Enter("a"))
+}
+
+// A worker that does not read what is wanted of it holds up nobody, and is full once so much waits for it; one whose
+// stream ends is told of at once.
+func TestAWorkerThatDoesNotRead(t *testing.T) {
+	r := relay()
+	o := testkit.Value(r.Offer(source))
+	for range mostOfOffer {
+		_, err := r.Open(t.Context(), submission())
+		refused(t, err, codes.FailedPrecondition, "sent nothing more")
+	}
+	_, err := r.Open(t.Context(), submission())
+	refused(t, err, codes.ResourceExhausted, "try again")
+	r.Withdraw(o)
+	_, err = r.Open(t.Context(), submission())
+	refused(t, err, codes.FailedPrecondition, "is away since "+time.Now().UTC().Format("2006-01-02T"))
+	r.Patience = time.Hour
+	o = testkit.Value(r.Offer(source))
+	asked := make(chan error, 1)
+	go func() { _, err := r.Open(t.Context(), submission()); asked <- err }()
+	testkit.Receive(t, o.Wanted())
+	r.Withdraw(o)
+	refused(t, testkit.Receive(t, asked), codes.FailedPrecondition, "broke off")
+	testkit.Value(r.Offer(source))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = r.Open(ctx, submission())
+	refused(t, err, codes.Canceled, "canceled")
+	if len(r.transfers) != 0 {
+		t.Errorf("%d transfers are left", len(r.transfers))
+	}
+}
+
+// Workers make up names, and streams of them, without end.
+func TestWorkersAreBounded(t *testing.T) {
+	r := relay()
+	var offers []*Offer
+	for i := range mostOffers {
+		offers = append(offers, testkit.Value(r.Offer(Source{"d", "hired", fmt.Sprint(i)})))
+	}
+	_, err := r.Offer(source)
+	refused(t, err, codes.ResourceExhausted, "256 streams")
+	testkit.Value(r.Offer(Source{"d", "another", "w"}))
+	for _, o := range offers {
+		r.Withdraw(o)
+	}
+	for i := range mostLeft + 100 {
+		r.Withdraw(testkit.Value(r.Offer(Source{"d", "hired", fmt.Sprint("again-", i)})))
+	}
+	if len(r.left) != mostLeft || len(r.offers) != 1 {
+		t.Errorf("%d are remembered, and %d connected", len(r.left), len(r.offers))
+	}
+}

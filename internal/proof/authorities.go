@@ -1,0 +1,20 @@
+package proof
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+)
+
+// Authorities reads the certificates of those that a reader trusts, from a PEM file.
+func Authorities(path string) (*x509.CertPool, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(raw) {
+		return nil, fmt.Errorf("%s holds no certificate in PEM; name the ca.crt of the study", path)
+	}
+	return roots, nil
+}

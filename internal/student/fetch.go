@@ -1,0 +1,60 @@
+package student
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// Fetch gets the bundle of a run of this student that is done. begin is told its size in bytes each time that it is
+// sent from its beginning, and returns where its bytes go. The error matches [ErrNotHeld] where the student
+// submitted no such run, and [ErrRefused] where it cannot be had now. Nothing says that what came is genuine.
+func (q *Queue) Fetch(ctx context.Context, run string, begin func(bytes int64) (io.Writer, error)) error {
+	var own error // of this machine, which no aggregator mends
+	err := q.retry(ctx, "fetch the run", func() error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := q.runs.FetchRun(ctx, &conclavev1.FetchRunRequest{Run: run})
+		if err != nil {
+			return err
+		}
+		first, err := stream.Recv()
+		if errors.Is(err, io.EOF) || err == nil && first.GetSize() == nil {
+			return status.Error(codes.FailedPrecondition, "the aggregator sent no bundle")
+		}
+		if err != nil {
+			return err
+		}
+		q.met = true
+		left := int64(first.GetSize().GetBytes())
+		to, err := begin(left)
+		if err != nil {
+			own = err
+			return nil
+		}
+		for {
+			m, err := stream.Recv()
+			left -= int64(len(m.GetChunk()))
+			switch {
+			case errors.Is(err, io.EOF) && left == 0:
+				return nil
+			case errors.Is(err, io.EOF) || left < 0:
+				return status.Error(codes.FailedPrecondition, "what came is not of the size that was told; fetch it "+
+					"again")
+			case err != nil:
+				return err
+			}
+			if _, err := to.Write(m.GetChunk()); err != nil {
+				own = fmt.Errorf("write what came: %w", err)
+				return nil
+			}
+		}
+	})
+	return errors.Join(err, own)
+}

@@ -120,13 +120,12 @@ class DrawnColumn:
         return np.where(sums[cells] > 0, possible[np.minimum(at, len(possible) - 1)], first[cells])
 
     def _rounded(self, values: np.ndarray) -> np.ndarray:
-        """Six digits of the column's range."""
+        """Six digits of the column's range, or on a log scale of the value, and whole numbers at least."""
         lo, hi = self.column.range()
-        power = math.floor(math.log10(hi - lo)) - 5
-        if power > 0 or power < -300:
-            return values
-        unit = 10.0 ** -power
-        return np.trunc(values * unit + np.copysign(0.5, values)) / unit
+        worth = 1 + values if self.column.scale == "log" else np.full_like(values, hi - lo)
+        power = np.minimum(np.floor(np.log10(worth)) - 5, 0)
+        unit = 10.0 ** np.minimum(-power, 300)
+        return np.where(power < -300, values, np.trunc(values * unit + np.copysign(0.5, values)) / unit)
 
 
 class Marginals:

@@ -330,3 +330,36 @@ func TestSmooth(t *testing.T) {
 			left, noisy, c.records[200], after, sum)
 	}
 }
+
+// A heap is at a number that people write, and not at the next one that a float has.
+func TestNoHeapBehindAValue(t *testing.T) {
+	schema := partitiontest.Schema(t, "columns:\n  - {name: a, kind: continuous, lower: 0, upper: 6}\n")
+	c := fineColumn{cells: plain(schema, 0, fineCells(&schema.Columns[0], 120)), variance: 1}
+	of := make([]int, c.n)
+	for i := range c.n {
+		c.records, of[i] = append(c.records, 1), i
+	}
+	c.records[1], c.records[40] = 5000, 5000 // of which the first begins behind 0
+	parted, _ := c.withHeaps(of)
+	if added := len(parted.from) - len(c.from); added != 1 || !slices.Contains(parted.from, after(c.of, c.from[40])) {
+		t.Errorf("%d heaps", added)
+	}
+}
+
+// Numbers that are drawn have six digits of the range, or of themselves on a log scale.
+func TestRounded(t *testing.T) {
+	for columns, want := range map[string]map[float64]float64{
+		"lower: 0, upper: 6":               {1.23456789: 1.23457},
+		"lower: -50, upper: 50":            {-1.23456789: -1.235},
+		"lower: 0, upper: 1e9":             {123456.789: 123457},
+		"lower: 0, upper: 1e6, scale: log": {0.123456789: 0.12346, 92.20745544707245: 92.2075, 123456.789: 123457},
+	} {
+		schema := partitiontest.Schema(t, "columns: [{name: a, kind: continuous, "+columns+"}]")
+		c := drawn{cells: plain(schema, 0, []float64{0})}
+		for v, rounded := range want {
+			if got := c.rounded(v); got != rounded {
+				t.Errorf("%s: %v becomes %v, want %v", columns, v, got, rounded)
+			}
+		}
+	}
+}

@@ -259,11 +259,15 @@ func (c *drawn) value(fine int, l *limits, rng *rand.Rand) float64 {
 	return v
 }
 
-// rounded has six digits of the column's range.
+// rounded has six digits of the column's range, or on a log scale of the value, and whole numbers at least.
 func (c *drawn) rounded(v float64) float64 {
 	lo, hi := c.cells.of.Range()
-	power := math.Floor(math.Log10(hi-lo)) - 5
-	if power > 0 || power < -300 {
+	worth := hi - lo
+	if c.cells.of.Scale == partition.Log {
+		worth = 1 + v
+	}
+	power := min(math.Floor(math.Log10(worth))-5, 0)
+	if power < -300 {
 		return v
 	}
 	unit := math.Pow10(int(-power))

@@ -94,7 +94,9 @@ func (c *fineColumn) withHeaps(of []int) (parted fineColumn, partedOf []int) {
 		even := max(density(i-1), density(i+1)) * c.width(i)
 		heap := c.records[i] - even
 		lo, hi := c.span(i)
-		if next := after(c.of, lo); heap > heaped*math.Sqrt(c.variance) && next < hi {
+		// The first number behind a value that is a cell by itself is one that nobody writes.
+		behind := c.of.Kind != partition.Integer && i > 0 && lo == after(c.of, c.from[i-1])
+		if next := after(c.of, lo); heap > heaped*math.Sqrt(c.variance) && next < hi && !behind {
 			parted.from, parted.records = append(parted.from, lo, next), append(parted.records, heap, even)
 			partedOf = append(partedOf, of[i], of[i])
 			continue

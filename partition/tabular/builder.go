@@ -69,7 +69,11 @@ func newBuilder(s *partition.Schema, name string, from Source, columns []SourceC
 // Add adds a row of texts as CSV has them, one for each of the source's columns; an
 // empty one is an empty cell. It fails where no more rows can be added; what is wrong with cells and rows is the error
 // of Table.
-func (b *Builder) Add(texts []string) error {
+func (b *Builder) Add(texts []string) error { return b.addWith(texts, nil) }
+
+// addWith is Add of a row of whose cells the source says that they are wrong, by its columns, or of the whole row by the
+// number of columns.
+func (b *Builder) addWith(texts []string, faults map[int]*partition.CellFault) error {
 	if len(texts) != len(b.target) {
 		return fmt.Errorf("add a row: %d cells for %d columns", len(texts), len(b.target))
 	}
@@ -78,7 +82,13 @@ func (b *Builder) Add(texts []string) error {
 			Problem: fmt.Sprintf("a table of more than %d rows", b.most),
 			Fix:     "divide it among several nodes, or choose fewer rows"})
 	}
-	b.one.add(texts, func(int) int { return 0 })
+	none := func() int { return 0 }
+	if fault := faults[len(texts)]; fault != nil {
+		b.one.rows++
+		b.one.refuse(fault, none)
+	} else {
+		b.one.add(texts, faults, func(int) int { return 0 })
+	}
 	b.take(b.one, 0)
 	return nil
 }

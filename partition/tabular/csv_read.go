@@ -193,7 +193,7 @@ func (c *csvChunk) read() {
 		case len(fields) != len(c.rows.target):
 			c.rows.short(func() int { return r.lineOf(0) })
 		default:
-			c.rows.add(fields, r.lineOf)
+			c.rows.add(fields, nil, r.lineOf)
 		}
 	}
 }

@@ -33,14 +33,18 @@ type part struct {
 	wrong   tally
 }
 
-// add adds a row; line gives the line of a column's cell.
-func (p *part) add(texts []string, line func(column int) int) {
+// add adds a row; faults are what the source says of its cells, and line gives the line of a column's cell.
+func (p *part) add(texts []string, faults map[int]*partition.CellFault, line func(column int) int) {
 	p.rows++
 	p.cells = append(p.cells, p.empty...)
 	row := p.cells[len(p.cells)-len(p.empty):]
 	unit, good := "", true
 	for i, text := range texts {
-		if fault := p.set(row, &unit, i, text); fault != nil {
+		fault := faults[i]
+		if fault == nil {
+			fault = p.set(row, &unit, i, text)
+		}
+		if fault != nil {
 			good = false
 			p.wrong.add(kind{i, fault.Problem}, p.columnName(i), fault.Fix, p.rows, func() int { return line(i) })
 		}

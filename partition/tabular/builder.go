@@ -28,9 +28,11 @@ type Builder struct {
 	table   *partition.Table
 	weights []float64 // nil where the source has none
 	wrong   tally
-	row     int   // that was added last, from 1
-	most    int   // rows, 0 for any number
-	one     *part // of Add
+	// decimals are those of all parts.
+	decimals [3]tally
+	row      int   // that was added last, from 1
+	most     int   // rows, 0 for any number
+	one      *part // of Add
 }
 
 // NewBuilder begins a table of a source with these columns: each of the schema's, in
@@ -52,7 +54,7 @@ func mostRows(columns int) int { return max(1, maxTableBytes/(8*columns)) }
 
 func newBuilder(s *partition.Schema, name string, from Source, columns []SourceColumn, o Options) (*Builder,
 	*partition.InputError) {
-	b := &Builder{options: o, table: partition.NewTable(s), wrong: tally{},
+	b := &Builder{options: o, table: partition.NewTable(s), wrong: tally{}, decimals: newDecimals(),
 		layout: layout{schema: s, name: name, source: from, empty: make([]float64, len(s.Columns))}}
 	for i := range s.Columns {
 		if !s.Columns[i].HasCell() {
@@ -107,7 +109,7 @@ func (b *Builder) Table() (*partition.Table, error) {
 	if b.row == 0 && !b.options.ofPart {
 		return nil, b.fail("", b.source.empty, b.source.fixEmpty)
 	}
-	if len(b.wrong) > 0 {
+	if b.mixed(); len(b.wrong) > 0 {
 		return nil, &Violations{File: b.name, Rows: b.row, Found: b.wrong.list()}
 	}
 	t := b.table

@@ -154,3 +154,31 @@ func TestAllUTF8(t *testing.T) {
 		}
 	}
 }
+
+// What may be a separator of thousands is never read as decimals.
+func TestThousands(t *testing.T) {
+	const columns = "columns:\n  - {name: n, kind: integer, lower: 0, upper: 9999, nullable: true}\n" +
+		"  - {name: v, kind: continuous, lower: 0, upper: 99999, nullable: true}\n"
+	said := partitiontest.Schema(t, "csv: {decimal: \",\"}\n"+columns)
+	for text, want := range map[string]string{
+		"n\tv\n1,000\t2\n":             "what may be a separator of thousands",
+		"n;v\n1.000;2\n":               "what may be a separator of thousands",
+		"n\tv\n1\t12,500\n2\t950.50\n": "a point before decimals, where other numbers",
+		"n\tv\n1\t12,500\n2\t3,250\n":  "may stand before decimals or between thousands",
+		"n\tv\n1\t12,500\n2\t3,25\n":   "",
+		"n\tv\n1\t0,500\n2\t-\n":       "not a finite decimal number",
+		"n\tv\n1\t0,500\n2\t7\n":       "",
+		"n,v\n1,1.500\n2,7\n":          "",
+		"n,v\n1.000,1.500\n2,7\n":      "",
+	} {
+		_, err := DecodeCSV(partitiontest.Schema(t, columns), strings.NewReader(text), "t.csv", Options{})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	table, err := DecodeCSV(said, strings.NewReader("n;v\n1;12,500\n2;3,250\n"), "t.csv", Options{})
+	testkit.Must(t, err)
+	if got := table.Cells(0)[1]; got != 12.5 {
+		t.Errorf("12,500 is %v where the schema says that decimals follow a comma", got)
+	}
+}

@@ -73,8 +73,8 @@ func newBuilder(s *partition.Schema, name string, from Source, columns []SourceC
 // of Table.
 func (b *Builder) Add(texts []string) error { return b.addWith(texts, nil) }
 
-// addWith is Add of a row of whose cells the source says that they are wrong, by its columns, or of the whole row by the
-// number of columns.
+// addWith is Add of a row with cells that the source calls wrong, by their columns; by the number of columns the whole
+// row is.
 func (b *Builder) addWith(texts []string, faults map[int]*partition.CellFault) error {
 	if len(texts) != len(b.target) {
 		return fmt.Errorf("add a row: %d cells for %d columns", len(texts), len(b.target))

@@ -182,3 +182,19 @@ func TestThousands(t *testing.T) {
 		t.Errorf("12,500 is %v where the schema says that decimals follow a comma", got)
 	}
 }
+
+// Rows that a header swallowed are not told as names of columns.
+func TestAHeaderThatHasRowsInIt(t *testing.T) {
+	s := partitiontest.Schema(t, "columns:\n  - {name: age, kind: integer, lower: 0, upper: 99}\n"+
+		"  - {name: sex, kind: categorical, categories: [F, M]}\n  - {name: died, kind: binary}\n")
+	for text, want := range map[string]string{
+		"age,sex,died\r50,F,SECRET\r51,M,0\r":                           "lines end with a carriage return alone",
+		"age,sex,\"died\n50,F,SECRET\n51,M,SECRET\"\n50,F,0\n":          "column 3",
+		"age,sex,died," + strings.Repeat("SECRET", 100) + "\n1,F,0,1\n": "column 4",
+	} {
+		_, err := DecodeCSV(s, strings.NewReader(text), "t.csv", Options{})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%.40q: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
@@ -72,7 +73,7 @@ func (b *Builder) misfit(header []SourceColumn, missing []string, unknown []int,
 	if n := len(unknown); n > 0 {
 		which := make([]string, n)
 		for i, at := range unknown {
-			if which[i] = strconv.Quote(header[at].Name); !sure || strings.TrimSpace(header[at].Name) == "" {
+			if which[i] = strconv.Quote(header[at].Name); !sure || !isName(header[at].Name) {
 				which[i] = "column " + strconv.Itoa(at+1)
 			}
 		}
@@ -88,7 +89,7 @@ func (b *Builder) unknownColumn(header []SourceColumn, at int, sure bool) *parti
 	e := b.fail("", fmt.Sprintf("column %d of the %s is not in the schema", at+1, b.source.place),
 		"remove it from the "+b.source.thing+", or add it to the schema's columns or to its ignore:")
 	switch {
-	case !sure:
+	case !sure, strings.TrimSpace(header[at].Name) != "" && !isName(header[at].Name):
 	case strings.TrimSpace(header[at].Name) == "":
 		e.Problem, e.Fix = fmt.Sprintf("column %d of the %s has no name", at+1, b.source.place),
 			"give it its name in the schema, or remove the column (a delimiter too many makes one)"
@@ -100,6 +101,13 @@ func (b *Builder) unknownColumn(header []SourceColumn, at int, sure bool) *parti
 		e.Column, e.Problem = header[at].Name, "the column is not in the schema"
 	}
 	return e
+}
+
+// isName tells whether a text in a header can be told as a name: what has line breaks or is long may be rows between
+// quotes that do not match.
+func isName(text string) bool {
+	const longest = 200
+	return strings.TrimSpace(text) != "" && len(text) <= longest && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 func columnsAre(n int) string {

@@ -109,8 +109,8 @@ func (p *part) set(row []float64, unit *string, i int, text string) (fault *part
 	return fault
 }
 
-// number is a number's text with a point before its decimals, if the file may have commas there. What may be a separator
-// of thousands is not read: 1,000 is one or a thousand.
+// number is a number's text with a point before its decimals, if the file may have commas there. What may separate
+// thousands is not read: 1,000 is one or a thousand.
 func (p *part) number(i int, text string, whole bool) (string, *partition.CellFault) {
 	at := strings.IndexAny(text, ".,")
 	if !p.comma || at < 0 || strings.Count(text, ",")+strings.Count(text, ".") > 1 {
@@ -168,8 +168,8 @@ func (b *Builder) newPart() *part {
 
 func newDecimals() [3]tally { return [3]tally{{}, {}, {}} }
 
-// mixed counts numbers of columns where some have a point and others a comma before their decimals, and where all may as
-// well have commas between thousands: nothing tells which they are.
+// mixed counts numbers of columns where some have a point and others a comma before their decimals, and where all may
+// have commas between thousands: nothing tells which they are.
 func (b *Builder) mixed() {
 	said := b.schema.CSV.Decimal == ","
 	for i := range b.target {

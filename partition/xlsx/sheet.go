@@ -17,8 +17,8 @@ const (
 
 // Rows gives the rows of a sheet that have a value, each as the texts of its cells to the last one with a value, empty
 // for none. They are good until the next row. Cells of columns that wanted refuses are empty, and what is wrong with
-// them is no error; nil wants all. With [CellErrors] the row is given too, and the rows go on; another error is the last
-// that is given.
+// them is no error; nil wants all. With [CellErrors] the row is given too, and the rows go on; another error is the
+// last that is given.
 func (f *File) Rows(sheet int, wanted func(column int) bool) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		r, err := f.open(f.sheets[sheet], maxSheet)

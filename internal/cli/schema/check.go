@@ -66,7 +66,8 @@ func check(ctx context.Context, path string, files []string, format string) erro
 	s, err := partition.LoadSchema(path)
 	if err != nil {
 		if format == "json" {
-			err = errors.Join(err, cli.PrintJSON(map[string]any{"ok": false, "problem": err.Error(), "files": []checked{}}))
+			answer := map[string]any{"ok": false, "problem": err.Error(), "files": []checked{}}
+			err = errors.Join(err, cli.PrintJSON(answer))
 		}
 		return err
 	}

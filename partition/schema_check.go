@@ -66,7 +66,7 @@ func buildSchema(f *schemaFile) (s *Schema, wrong []*schemaProblem) {
 func (s *Schema) addColumn(in *columnFile, path string, seen map[string]bool) *schemaProblem {
 	c, wrong := buildColumn(in)
 	if wrong != nil {
-		seen[in.Name] = true
+		seen[in.Name], s.Columns = true, append(s.Columns, c) // others may name it
 		wrong.column, wrong.path = in.Name, strings.TrimSuffix(path+"."+wrong.path, ".")
 		return wrong
 	}

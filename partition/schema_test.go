@@ -328,12 +328,13 @@ func TestAllMistakesOfASchemaAreTold(t *testing.T) {
 	for text, want := range map[string]string{
 		"label: dead\ncolumns:\n  - {name: age, kind: integer, lower: 18, upper: 10}\n" +
 			"  - {name: dose, kind: continuous, lower: 0}\n  - {name: sex, kind: categorical, categories: [F, M]}\n" +
-			"  - {name: died, kind: bin}\n  - {name: sex, kind: binary}\n": "schema, line 3, column \"age\": lower must be " +
-			"|schema, line 4, column \"dose\": |schema, line 6, column \"died\": unknown kind \"bin\"; " +
+			"  - {name: died, kind: bin}\n  - {name: sex, kind: binary}\n": "" +
+			"schema, line 3, column \"age\": lower must be |schema, line 4, column \"dose\": |" +
+			"schema, line 6, column \"died\": unknown kind \"bin\"; " +
 			"|schema, line 7, column \"sex\": this column is listed twice; " +
-			"|schema, line 1: the label \"dead\" is not one of the columns; ",
-		"label: age\ncolumns:\n  - {name: age, kind: integer, lower: 18, upper: 10}\n  - {name: x, kind: binary}\n": "" +
-			"schema, line 3, column \"age\": lower must be ",
+			"|schema, line 1: the label \"dead\" is not one of the columns; use the name of a column: age, dose, ",
+		"label: age\ncolumns:\n  - {name: age, kind: integer, lower: 18, upper: 10}\n" +
+			"  - {name: x, kind: binary}\n": "schema, line 3, column \"age\": lower must be ",
 		"label: dead\ntask: other\ncsv: {decimal: x}\ncolumns:\n  - {name: a, role: unit, nullable: true}\n" +
 			"  - {name: b, kind: binary}\n": "schema, column \"a\": a column of role unit cannot be nullable; |" +
 			"schema, line 3: decimals begin |schema, line 1: the label \"dead\" ",

@@ -111,7 +111,7 @@ func decodeSchemaFile(raw []byte, name string) (file *schemaFile, err error) {
 		return nil, &InputError{File: name, Problem: err.Error(), Fix: "write the columns as plain lists and fields"}
 	}
 	if wrong := checkFinished(raw); wrong != nil {
-		return nil, &InputError{File: name, Line: lineOf(parsed(raw), wrong.path), Problem: wrong.problem, Fix: wrong.fix}
+		return nil, schemaErrors([]*schemaProblem{wrong}, raw, name)
 	}
 	file = new(schemaFile)
 	decoder := yaml.NewDecoder(bytes.NewReader(raw), yaml.DisallowUnknownField())

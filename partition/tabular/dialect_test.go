@@ -104,7 +104,8 @@ func TestDialectsThatCannotBe(t *testing.T) {
 		"two twice": {"", "ward,ward,dose,dose,age in years\n",
 			line1 + `2 columns are in the header twice: "ward", "dose"; remove or rename one of each`},
 		"twice, missing and unknown": {"", "ward,ward,dose,x,y\n",
-			line1 + `1 column is in the header twice: "ward", and 1 column is missing from the header: "age in years", ` +
+			line1 + `1 column is in the header twice: "ward", and 1 column is missing from the header: ` +
+				`"age in years", ` +
 				`and 2 columns are not in the schema: "x", "y"; remove or rename one of each; add what is missing `},
 		"unclear and unknown": {"", "ward,dose,Age in years,AGE in years,x\n",
 			line1 + `it is not clear which columns of the schema these are: "Age in years", "AGE in years", and 1 ` +

@@ -97,12 +97,19 @@ func TestDialectsThatCannotBe(t *testing.T) {
 		"two delimiters alike": {"", "ward;x,dose\nSüd;1,2\n", line1 + `the header fits the delimiters "," and ";" ` +
 			`alike; write csv: {delimiter: ","} in the schema, or save the file with another one`},
 		"a comma in a number where it is a delimiter": {"", strings.ReplaceAll(wardRows, "1.5", `"1,5"`),
-			`t.csv, row 1 (line 2), column "dose": not a finite decimal number, expected a number from 0 to 100; `},
+			`t.csv, row 1 (line 2), column "dose": a number with a comma; write csv: {decimal: ","} in the schema `},
 		"thousands": {"", "ward;age in years;dose\nSüd;1;1.000,5\n", "not a finite decimal number"},
 		"twice": {"", "ward,dose,dose,age in years\n",
 			`t.csv, line 1, column "dose": the column is in the header twice; remove or rename one`},
 		"two twice": {"", "ward,ward,dose,dose,age in years\n",
-			line1 + `columns are in the header twice: "ward", "dose"; remove or rename one of each`},
+			line1 + `2 columns are in the header twice: "ward", "dose"; remove or rename one of each`},
+		"twice, missing and unknown": {"", "ward,ward,dose,x,y\n",
+			line1 + `1 column is in the header twice: "ward", and 1 column is missing from the header: ` +
+				`"age in years", ` +
+				`and 2 columns are not in the schema: "x", "y"; remove or rename one of each; add what is missing `},
+		"unclear and unknown": {"", "ward,dose,Age in years,AGE in years,x\n",
+			line1 + `it is not clear which columns of the schema these are: "Age in years", "AGE in years", and 1 ` +
+				`column is not in the schema: "x"; name one of them exactly as the schema does; add what the schema`},
 		"not clear": {"", "Ward,WARD,dose,age in years\nx,x,1,1\n", line1 + "it is not clear which columns of the " +
 			`schema these are: "Ward", "WARD"; name one of them exactly`},
 		"similar to one that is there": {"", "ward,Ward,dose,age in years\nx,x,1,1\n",

@@ -256,6 +256,9 @@ func TestBadSchemas(t *testing.T) {
 		{"lower within a month", ok + "  - {name: b, kind: date, " +
 			"lower: 2015-01-02, upper: 2016-01-31, resolution: month}\n",
 			3, "b", "lower is not the start of a month"},
+		{"lower within an hour", ok + "  - {name: b, kind: datetime, " +
+			"lower: \"2020-01-01T00:30\", upper: 2021-01-01, resolution: hour}\n",
+			3, "b", "lower is not the start of an hour"},
 		{"clip of dates turned", ok + "  - name: b\n    kind: date\n    lower: 2015-01-01\n    upper: 2016-01-01\n" +
 			"    clip: [2015-03-01, 2015-02-01]\n", 7, "b", "clip must be"},
 		{"clip of a date by numbers", ok + "  - {name: b, kind: date, " +

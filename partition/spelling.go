@@ -88,7 +88,7 @@ func (d *dateCells) read(c *Column, text string, exact bool) (float64, *CellFaul
 	}
 	cell := float64(d.resolution.Count(d.lower, at))
 	if exact && d.start(cell) != at {
-		return 0, &CellFault{fmt.Sprintf("not the start of a %s, which the column is counted in", d.resolution),
+		return 0, &CellFault{fmt.Sprintf("not the start of %s, which the column is counted in", d.resolution.One()),
 			"write the start of one"}
 	}
 	if c.Clip != nil && !exact {

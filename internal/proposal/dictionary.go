@@ -27,6 +27,7 @@ type entry struct {
 	pattern      string   // of identifiers
 	codes        string   // the path of a list of codes
 	doc          string   // description and unit
+	personal     bool     // its cells are of persons, and stay at the site
 }
 
 // dictionary is a data dictionary: public knowledge of a table's columns.

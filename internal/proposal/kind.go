@@ -28,6 +28,9 @@ var (
 // kind tells what a column is, and what is to be said about that. The dictionary knows better than the cells, where
 // these can be read so at all.
 func (p *profile) kind(e entry) (kind, remark string) {
+	if e.personal {
+		return freeText, "personal (SDV metadata)"
+	}
 	kind = p.cellKind()
 	if kind == "" {
 		if e.kind == "" || e.kind == freeText {

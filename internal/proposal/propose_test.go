@@ -250,7 +250,7 @@ func TestLabels(t *testing.T) {
 		"other":      "",
 		"nothing":    "not a column of the file",
 		"gap":        "has empty cells",
-		"remark":     "is free text or empty",
+		"remark":     "stays at the site",
 		"patient_id": "is an identifier",
 	} {
 		err := p.SetLabel(name)

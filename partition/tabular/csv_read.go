@@ -95,6 +95,10 @@ func (d *csvDecoder) header(s *partition.Schema, o Options) error {
 			return d.endError(err, 0)
 		}
 	}
+	if what := noText(text); what != "" {
+		return &partition.InputError{File: d.name, Problem: "no text but " + what,
+			Fix: "save the table as CSV, Parquet or .xlsx, and name that file"}
+	}
 	h, bad := readHeader(s, text)
 	if bad != nil {
 		bad.File, bad.Line = d.name, d.lines+bad.Line
@@ -191,7 +195,8 @@ func (c *csvChunk) read() {
 		case !more:
 			return
 		case len(fields) != len(c.rows.target):
-			c.rows.short(func() int { return r.lineOf(0) })
+			others := strings.ReplaceAll(delimiters, string(c.delimiter), "")
+			c.rows.short(fields, others, func() int { return r.lineOf(0) })
 		default:
 			c.rows.add(fields, r.lineOf)
 		}

@@ -56,11 +56,18 @@ func (p *part) add(texts []string, line func(column int) int) {
 	}
 }
 
-// short counts a row that has not as many cells as the header.
-func (p *part) short(line func() int) {
+// short counts a row that has not as many cells as the header; among are the delimiters that were not used.
+func (p *part) short(fields []string, among string, line func() int) {
 	p.rows++
-	p.refuse(&partition.CellFault{Problem: fmt.Sprintf("the row has not the %d cells of the header", len(p.target)),
-		Fix: "complete or quote the row's cells"}, line)
+	fault := &partition.CellFault{Problem: fmt.Sprintf("the row has not the %d cells of the header", len(p.target)),
+		Fix: "complete or quote the row's cells"}
+	for _, other := range among {
+		if len(fields) == 1 && strings.Count(fields[0], string(other)) == len(p.target)-1 {
+			fault.Problem = fmt.Sprintf("the row has the delimiter %q, and the header another one", string(other))
+			fault.Fix = "write header and rows with one delimiter"
+		}
+	}
+	p.refuse(fault, line)
 }
 
 // refuse counts a fault of the whole row that was added last.
@@ -84,8 +91,12 @@ func (p *part) set(row []float64, unit *string, i int, text string) (fault *part
 			text = p.number(text)
 		}
 		*unit, fault = columns[at].ParseUnit(text)
-	case p.comma && columns[at].Number():
-		row[at], fault = columns[at].ParseCell(p.number(text))
+	case columns[at].Number():
+		if row[at], fault = columns[at].ParseCell(p.number(text)); fault != nil && p.decimalComma(text) {
+			fault.Problem = "a number with a comma"
+			fault.Fix = `write csv: {decimal: ","} in the schema where the comma stands before decimals; remove ` +
+				"separators of thousands"
+		}
 	default:
 		row[at], fault = columns[at].ParseCell(text)
 	}
@@ -98,6 +109,15 @@ func (p *part) number(text string) string {
 		return text
 	}
 	return strings.Replace(text, ",", ".", 1)
+}
+
+// decimalComma tells numbers that need csv.decimal.
+func (p *part) decimalComma(text string) bool {
+	if p.comma || p.source != FromCSV || strings.Count(text, ",") != 1 {
+		return false
+	}
+	_, fault := partition.ParseNumber(strings.Replace(text, ",", ".", 1))
+	return fault == nil
 }
 
 // take adds the rows of a part, which begin after so many lines, to the table. Where any row so far has a violation the

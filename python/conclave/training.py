@@ -14,10 +14,10 @@ import pandas as pd
 
 from . import program
 from .conditions import cell_text
-from .errors import ConclaveError
+from .errors import HALF, ConclaveError
 from .model import Model
 from .signals import ends_in_order
-from .written import HALF, Folder, schema_file
+from .written import Folder, schema_file
 
 
 def fit(table: Union[pd.DataFrame, program.PathLike], schema: Union[Mapping[str, Any], program.PathLike],

@@ -12,11 +12,10 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
 import numpy as np
 
 from .conditions import cell_text
-from .errors import ConclaveError
+from .errors import HALF, ConclaveError
 from .program import PathLike
 from .yaml_text import yaml_text
 
-HALF = re.compile("[\ud800-\udfff]")  # of a character; it has no place in a file
 _LABELLED = "the schema names a label of its own; leave label= out, or change the schema"
 # The name of a list of codes in the text of a schema.
 _LIST = re.compile(r"""\bcodes["']?\s*:\s*("[^"\n]+"|'[^'\n]+'|[^,}\n#]+)""")

@@ -22,7 +22,9 @@ LISTS = {
     "spaces": "\xa0I20\u2003\nJ45\x0c\n\x1cI3\n", "carriage returns": "I20\rI21\rJ45\r", "the last": "I20\nJ45\r",
     "tabs": "I20\ta,b\nJ45\tc", "a long code": "I20\nJ" + "4" * 64, "empty": "code\n\n\"\"\n", "no J": "I20\nK1\n",
     "Latin-1": "I20;G\xe4nge\nJ45;x\n".encode("latin-1"), "Latin-1 in a code": "I20\nJ4\xe45\n".encode("latin-1"),
-    "quoted header": '"code","a\nb"\nI20\nJ45\n', "a code in quotes": '"I20\nI21",x\nJ45\n',
+    "quoted header": '"code","a\nb"\nI20\nJ45\n', "pipes": "CODES|a\nI20|b;c\nJ45|d",
+    "ICD": "\n \nicd-10 GM\nI20\nJ45", "a word": "Schl\u00fcssel;a\nI20;b\nJ45;c", "words": "DEU\nI20\nJ\n",
+    "another delimiter": "Code\nI20|a\nJ45|b\n", "an open quote": 'I20;a\nJ45;"b\nI21;c\n', "a code in quotes": '"I20\nI21",x\nJ45\n',
 }
 
 
@@ -57,8 +59,10 @@ def test_lists_are_read_as_by_the_program(trained_on_codes, program, tmp_path, n
 
 def test_lines_of_errors(tmp_path):
     path = tmp_path / "icd.csv"
-    for content, message in ((b'"I20\n",x\nJ\xff\n', "line 3 is not UTF-8; save the file as UTF-8"),
+    for content, message in ((b'I20,"\n"\nJ\xff\n', "line 3 is not UTF-8; save the file as UTF-8"),
                              (b'I20\n"a\nb",x\n', "line 2 does not begin with a code of at most 64 bytes"),
+                             (b'I20,"\n"\nJ|x\n', "line 3 has another delimiter than the first line"),
+                             (b'I20,"\n"\n"J"x\n', "line 3 has broken quotes; double the quotes in a cell"),
                              (b"", "there is no code; put the codes in the first column")):
         path.write_bytes(content)
         with pytest.raises(conclave.ConclaveError, match=message):

@@ -323,6 +323,37 @@ func TestBadSchemas(t *testing.T) {
 	}
 }
 
+// All that is wrong with a schema is told, each in a line of its own; what follows from a wrong column is not.
+func TestAllMistakesOfASchemaAreTold(t *testing.T) {
+	for text, want := range map[string]string{
+		"label: dead\ncolumns:\n  - {name: age, kind: integer, lower: 18, upper: 10}\n" +
+			"  - {name: dose, kind: continuous, lower: 0}\n  - {name: sex, kind: categorical, categories: [F, M]}\n" +
+			"  - {name: died, kind: bin}\n  - {name: sex, kind: binary}\n": "schema, line 3, column \"age\": lower must be " +
+			"|schema, line 4, column \"dose\": |schema, line 6, column \"died\": unknown kind \"bin\"; " +
+			"|schema, line 7, column \"sex\": this column is listed twice; " +
+			"|schema, line 1: the label \"dead\" is not one of the columns; ",
+		"label: age\ncolumns:\n  - {name: age, kind: integer, lower: 18, upper: 10}\n  - {name: x, kind: binary}\n": "" +
+			"schema, line 3, column \"age\": lower must be ",
+		"label: dead\ntask: other\ncsv: {decimal: x}\ncolumns:\n  - {name: a, role: unit, nullable: true}\n" +
+			"  - {name: b, kind: binary}\n": "schema, column \"a\": a column of role unit cannot be nullable; |" +
+			"schema, line 3: decimals begin |schema, line 1: the label \"dead\" ",
+		"columns:\n" + strings.Repeat("  - {name: a, kind: b}\n", 22): strings.Repeat("schema, line |", 20) +
+			"and 2 more, which show when these are corrected",
+	} {
+		_, err := partition.ParseSchema([]byte(text))
+		if err == nil {
+			t.Fatalf("%s is read", text)
+		}
+		lines, begins := strings.Split(err.Error(), "\n"), strings.Split(want, "|")
+		testkit.Same(t, err.Error(), len(begins), len(lines))
+		for i, begin := range begins {
+			if !strings.HasPrefix(lines[i], begin) {
+				t.Errorf("line %q, want %q", lines[i], begin)
+			}
+		}
+	}
+}
+
 func TestLoadSchemaFiles(t *testing.T) {
 	if _, err := partition.LoadSchema(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, fs.ErrNotExist) ||
 		!strings.Contains(err.Error(), "none.yaml") {

@@ -102,7 +102,13 @@ func TestDialectsThatCannotBe(t *testing.T) {
 		"twice": {"", "ward,dose,dose,age in years\n",
 			`t.csv, line 1, column "dose": the column is in the header twice; remove or rename one`},
 		"two twice": {"", "ward,ward,dose,dose,age in years\n",
-			line1 + `columns are in the header twice: "ward", "dose"; remove or rename one of each`},
+			line1 + `2 columns are in the header twice: "ward", "dose"; remove or rename one of each`},
+		"twice, missing and unknown": {"", "ward,ward,dose,x,y\n",
+			line1 + `1 column is in the header twice: "ward", and 1 column is missing from the header: "age in years", ` +
+				`and 2 columns are not in the schema: "x", "y"; remove or rename one of each; add what is missing `},
+		"unclear and unknown": {"", "ward,dose,Age in years,AGE in years,x\n",
+			line1 + `it is not clear which columns of the schema these are: "Age in years", "AGE in years", and 1 ` +
+				`column is not in the schema: "x"; name one of them exactly as the schema does; add what the schema`},
 		"not clear": {"", "Ward,WARD,dose,age in years\nx,x,1,1\n", line1 + "it is not clear which columns of the " +
 			`schema these are: "Ward", "WARD"; name one of them exactly`},
 		"similar to one that is there": {"", "ward,Ward,dose,age in years\nx,x,1,1\n",

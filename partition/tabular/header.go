@@ -14,14 +14,7 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 	names := namesOf(b.schema, b.options.Weights)
 	m := names.match(header)
 	switch {
-	case len(m.twice) == 1:
-		return b.fail(m.twice[0], "the column is in the "+b.source.place+" twice", "remove or rename one")
-	case len(m.twice) > 1:
-		return b.fail("", "columns are in the "+b.source.place+" twice: "+quoted(m.twice),
-			"remove or rename one of each")
-	case len(m.alike) > 0:
-		return b.fail("", "it is not clear which columns of the schema these are: "+quoted(m.alike),
-			"name one of them exactly as the schema does")
+	case len(m.alike) > 0: // told below
 	case m.known == 0 && b.source.sure:
 		return b.fail("", "there is none of the schema's columns", "name the columns as the schema does")
 	case m.known == 0:
@@ -37,14 +30,14 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 	var missing []string
 	for i := range b.schema.Columns {
 		// Rows of a generated table belong to nobody: it may lack units and identifiers.
-		if !m.found[i] && (b.schema.Columns[i].HasCell() || !b.options.IgnoreUnit) {
+		if !m.found[i] && !m.unclear[i] && (b.schema.Columns[i].HasCell() || !b.options.IgnoreUnit) {
 			missing = append(missing, b.schema.Columns[i].Name)
 		}
 	}
-	if len(m.unknown) > 0 || len(missing) > 0 {
+	if len(m.unknown) > 0 || len(missing) > 0 || len(m.twice) > 0 || len(m.alike) > 0 {
 		// A line that is a record has few of the schema's names, and its cells are values.
 		sure := b.source.sure || 2*m.known >= len(header) || m.known > 1 && 2*m.known >= len(b.schema.Columns)
-		return b.misfit(header, missing, m.unknown, sure)
+		return b.misfit(header, missing, m, sure)
 	}
 	if len(m.similar) > 0 && b.options.Warn != nil {
 		b.options.Warn(fmt.Sprintf("%s: %s found by a similar name: %s", b.name, columnsAre(len(m.similar)),
@@ -53,17 +46,31 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 	return b.checkKinds(header)
 }
 
-// misfit names the columns that are missing and those that are unknown; of the latter only the numbers where it is not
-// sure that the line is a header.
-func (b *Builder) misfit(header []SourceColumn, missing []string, unknown []int, sure bool) *partition.InputError {
-	if len(unknown) == 1 && len(missing) == 0 {
-		return b.unknownColumn(header, unknown[0], sure)
-	}
-	if len(unknown) == 0 && len(missing) == 1 {
-		return b.fail(missing[0], "the column is missing from the "+b.source.place,
-			"add it to the "+b.source.thing+" or remove it from the schema")
+// misfit names the columns that are there twice, unclear, missing and unknown; of the last only the numbers where it is
+// not sure that the line is a header.
+func (b *Builder) misfit(header []SourceColumn, missing []string, m *matched, sure bool) *partition.InputError {
+	unknown := m.unknown
+	if len(unknown)+len(missing)+len(m.twice)+len(m.alike) == 1 {
+		switch {
+		case len(unknown) == 1:
+			return b.unknownColumn(header, unknown[0], sure)
+		case len(missing) == 1:
+			return b.fail(missing[0], "the column is missing from the "+b.source.place,
+				"add it to the "+b.source.thing+" or remove it from the schema")
+		case len(m.twice) == 1:
+			return b.fail(m.twice[0], "the column is in the "+b.source.place+" twice", "remove or rename one")
+		}
 	}
 	var problems, fixes []string
+	if len(m.twice) > 0 {
+		problems = append(problems, fmt.Sprintf("%s in the %s twice: %s", columnsAre(len(m.twice)), b.source.place,
+			quoted(m.twice)))
+		fixes = append(fixes, "remove or rename one of each")
+	}
+	if len(m.alike) > 0 {
+		problems = append(problems, "it is not clear which columns of the schema these are: "+quoted(m.alike))
+		fixes = append(fixes, "name one of them exactly as the schema does")
+	}
 	if n := len(missing); n > 0 {
 		problems = append(problems, fmt.Sprintf("%s missing from the %s: %s", columnsAre(n),
 			b.source.place, quoted(missing)))

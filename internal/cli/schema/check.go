@@ -114,7 +114,7 @@ func (c *checked) refuse(err error) {
 	switch {
 	case errors.As(err, &parts):
 		c.Rows = parts.Rows
-		c.Problem = fmt.Sprintf("%d of %s are not as the schema has them", len(parts.Wrong),
+		c.Problem = fmt.Sprintf("what the schema does not allow is in %d of %s", len(parts.Wrong),
 			text.Several(parts.Parts, "part"))
 		if parts.Unread > 0 {
 			c.Problem += fmt.Sprintf(" (%d were not read; correct these first)", parts.Unread)

@@ -79,7 +79,7 @@ def fit(table: Union[pd.DataFrame, program.PathLike], schema: Union[Mapping[str,
             if framed:
                 folder.write("rows.csv", _csv(table))
             program.call(path, ["local", "--run", str(folder.path / "run.yaml"), "--out", str(folder.path / "result"),
-                                "--format", "json"], show=True, renamed=_renamed(data) if framed else None)
+                                "--format", "json"], show=True, renamed=_renamed(folder.path, framed))
         except BaseException as error:
             folder.clear_without_result()
             if framed and isinstance(error, ConclaveError):
@@ -143,10 +143,13 @@ def _csv(table: pd.DataFrame) -> str:
     return text.getvalue()
 
 
-def _renamed(data: Path) -> Dict[str, str]:
-    """What the program says of the copy of a DataFrame's rows, and what it means."""
-    return {f"{data}, line 1,": "the DataFrame,", f"{data}, line 1:": "the DataFrame:", str(data): "the DataFrame",
-            "from the file": "from the DataFrame", "to the file": "to the DataFrame"}
+def _renamed(folder: Path, framed: bool) -> Dict[str, str]:
+    """What the program says of files that were written for it, and what it means."""
+    data = folder / "rows.csv"
+    rows = {f"{data}, line 1,": "the DataFrame,", f"{data}, line 1:": "the DataFrame:", str(data): "the DataFrame",
+            "start the file with a header line": "rename its columns", "from the file": "from the DataFrame",
+            "to the file": "to the DataFrame"}
+    return {f"{folder / 'run.yaml'}: ": "", str(folder / "schema.yaml"): "the schema", **(rows if framed else {})}
 
 
 def _hint(table: pd.DataFrame, message: str) -> str:

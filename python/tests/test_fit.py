@@ -240,7 +240,7 @@ def test_the_program_is_found(monkeypatch, tmp_path):
 def test_an_interrupt_ends_the_program_and_leaves_no_copy(tmp_path):
     fake = tmp_path / "conclave"
     fake.write_text(f"#!/bin/sh\ntrap 'touch {tmp_path}/ended; exit 1' INT\ntouch {tmp_path}/begun\n"
-                    "while true; do sleep 0.05; done\n")
+                    "for i in $(seq 600); do sleep 0.05; done\n")
     fake.chmod(0o755)
 
     def interrupt():
@@ -279,7 +279,7 @@ def test_an_interrupt_as_the_program_starts_ends_it_too(tmp_path, monkeypatch):
 def test_what_ends_the_process_ends_the_program_and_leaves_no_copy(tmp_path, number):
     fake = tmp_path / "conclave"
     fake.write_text(f"#!/bin/sh\ntrap 'touch {tmp_path}/ended; exit 1' INT\ntouch {tmp_path}/begun\n"
-                    "while true; do sleep 0.05; done\n")
+                    "for i in $(seq 600); do sleep 0.05; done\n")
     fake.chmod(0o755)
     frame = "pandas.DataFrame({'x': [0, 1]}), {'columns': [{'name': 'x', 'kind': 'binary'}]}"
     process = subprocess.Popen([sys.executable, "-c", "import conclave, pandas\n"

@@ -16,7 +16,7 @@ from . import program
 from .conditions import cell_text
 from .errors import HALF, ConclaveError
 from .model import Model
-from .signals import ends_in_order
+from .signals import ends_in_order, held
 from .written import Folder, schema_file
 
 
@@ -81,12 +81,13 @@ def fit(table: Union[pd.DataFrame, program.PathLike], schema: Union[Mapping[str,
             program.call(path, ["local", "--run", str(folder.path / "run.yaml"), "--out", str(folder.path / "result"),
                                 "--format", "json"], show=True, renamed=_renamed(folder.path, framed))
         except BaseException as error:
-            folder.clear_without_result()
+            with held():
+                folder.clear_without_result()
             if framed and isinstance(error, ConclaveError):
                 raise ConclaveError(f"{error}{_hint(table, str(error))}") from None
             raise
         finally:
-            if framed:
+            with held():
                 folder.remove("rows.csv")
     if out is None:
         sys.stderr.write(f"the results are kept in {folder.path}\n")

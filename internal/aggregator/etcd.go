@@ -31,7 +31,7 @@ type EtcdConfig struct {
 	CA   string `yaml:"ca"`
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
-	// Insecure allows plain TCP to an etcd on another machine: whoever is on the way
+	// Insecure allows plain TCP to an etcd on another machine: anybody on the way
 	// reads and rewrites the ledger. For a tunnel. Default: false.
 	Insecure bool `yaml:"insecure"`
 	// Prefix starts every key. Default: the coordinator's own. Set it where

@@ -2,7 +2,7 @@ package config
 
 import "fmt"
 
-// Problems are what is wrong with a configuration, all of it, so that a person mends it in one go.
+// Problems are what is wrong with a configuration, all of it, so that a person can fix it in one go.
 // Join them with errors.Join.
 type Problems []error
 

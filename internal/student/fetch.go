@@ -16,7 +16,7 @@ import (
 // sent from its beginning, and returns where its bytes go. The error matches [ErrNotHeld] where the student
 // submitted no such run, and [ErrRefused] where it cannot be had now. Nothing says that what came is genuine.
 func (q *Queue) Fetch(ctx context.Context, run string, begin func(bytes int64) (io.Writer, error)) error {
-	var own error // of this machine, which no aggregator mends
+	var own error // of this machine, which no aggregator can fix
 	err := q.retry(ctx, "fetch the run", func() error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()

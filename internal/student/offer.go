@@ -128,7 +128,7 @@ func (c *chunks) flush() error {
 	}
 	_, err := c.stream.Recv()
 	if errors.Is(err, io.EOF) {
-		return status.Error(codes.Aborted, "who fetched the run does not wait for it any more")
+		return status.Error(codes.Aborted, "the student no longer waits for the run")
 	}
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ func handOut(ctx context.Context, c student.Config, log *zap.Logger) {
 		err = client.Queue().Offer(ctx, c.Worker, func(run string, send student.Send) error {
 			return bundle(c.Out, run, send)
 		})
-		if errors.Is(err, student.ErrFailed) { // which may be mended: runs wait for it too
+		if errors.Is(err, student.ErrFailed) { // which can pass: runs wait for it too
 			err = nil
 			dial.Wait(ctx, retryAfter)
 		}

@@ -195,7 +195,7 @@ func (t *Transfer) In() chan<- *conclavev1.SendRunRequest { return t.in }
 // More has a value for each chunk that the worker may send.
 func (t *Transfer) More() <-chan struct{} { return t.more }
 
-// Over is closed when nobody waits any more.
+// Over is closed when nobody waits.
 func (t *Transfer) Over() <-chan struct{} { return t.over }
 
 // Leave says that the worker's stream ended.

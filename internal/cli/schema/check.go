@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// reminder is what whoever mends a schema by its violations must not do.
+// reminder says what must not be done to a schema because of its violations.
 const reminder = "Bounds and categories are public: take them from documentation or knowledge of the field. " +
 	"Never widen them to the minimum or maximum of the rows, which would give two records away."
 

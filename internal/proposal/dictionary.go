@@ -103,6 +103,17 @@ func (d *dictionary) of(column string) (e entry, ok bool) {
 	return e, ok
 }
 
+// files are the dictionary's own and the lists of codes that it names.
+func (d *dictionary) files() []string {
+	all := []string{d.path}
+	for _, e := range d.entries {
+		if e.codes != "" {
+			all = append(all, e.codes)
+		}
+	}
+	return all
+}
+
 // readJSON reads what has fields as Frictionless, and what has columns as metadata of SDV.
 func readJSON(text []byte) ([]entry, error) {
 	var top map[string]json.RawMessage

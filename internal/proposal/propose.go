@@ -31,6 +31,8 @@ type Proposal struct {
 	Label   string
 	Ignored []Ignored
 	Columns []Column // in the order of the file
+	// Read are the files that the proposal was made from: of the table, the dictionary, and lists of codes.
+	Read []string
 }
 
 // Ignored is a column that stays at the site, and why.
@@ -50,7 +52,10 @@ func Propose(o Options) (*Proposal, error) {
 	}
 	m.most = MostPrefixes(o.Rows, len(m.table.profiles), o.Epsilon)
 	base, _, _ := strings.Cut(filepath.Base(o.Files[0]), ".")
-	proposed := &Proposal{Name: base, CSV: m.table.csv}
+	proposed := &Proposal{Name: base, CSV: m.table.csv, Read: m.table.files}
+	if m.dictionary != nil {
+		proposed.Read = append(proposed.Read, m.dictionary.files()...)
+	}
 	for _, p := range m.table.profiles {
 		c, err := m.column(p, p.name == o.Label)
 		switch {

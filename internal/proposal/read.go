@@ -13,6 +13,7 @@ type table struct {
 	csv      CSV
 	rows     int
 	profiles []*profile
+	files    []string
 }
 
 // read goes through the files once. All have the same header; a folder or a pattern of names stands for its parts.
@@ -22,6 +23,13 @@ func read(paths []string) (*table, error) {
 		return nil, err
 	}
 	t := &table{}
+	for _, path := range paths {
+		files, err := tabular.Files(path)
+		if err != nil {
+			return nil, err
+		}
+		t.files = append(t.files, files...)
+	}
 	var form textForm
 	var first *source
 	for _, path := range paths {

@@ -175,6 +175,15 @@ func (m *maker) date(c *Column, p *profile, e entry) error {
 		c.Format = format.format
 	case len(fit) > 1:
 		c.hint("the format is %s: no cell tells which", formatNames(fit))
+	case p.others.zoned > 0 && p.others.times(p.cells):
+		c.Kind = kindDatetime
+		c.hint("some times are of another zone than UTC, and are not read: write all in UTC or without a zone, then "+
+			"the format")
+	case p.others.times(p.cells):
+		c.Kind, c.Format = kindDatetime, isoFormat
+		c.remark("generated times are written in this format, without zone and parts of seconds")
+	case p.others.short == p.cells:
+		c.hint("the cells have years of two digits: write four, then the format with YYYY")
 	default:
 		c.hint("write the format of the cells, such as YYYY-MM-DD; no common one fits all of them")
 	}

@@ -79,6 +79,10 @@ func (p *profile) cellKind() string {
 			return kindDatetime
 		}
 		return kindDate
+	case p.others.times(p.cells):
+		return kindDatetime
+	case p.others.short == p.cells:
+		return kindDate
 	case p.numbers() && p.leadingZero == 0:
 		return p.numberKind(common && len(known.variable.Units) > 0, common && known.variable.Categories != nil)
 	case p.grouped > 0 && p.whole+p.point+p.comma+p.grouped == p.cells:

@@ -103,6 +103,20 @@ func TestColumns(t *testing.T) {
 			"kind: date, lower: TODO, upper: TODO, format: D.M.YYYY, resolution: day, source: TODO" + dateRemark},
 		{"seen", func(i int) string { return fmt.Sprintf("2024-01-%02d 08:%02d", 1+i%28, i%60) }, "kind: datetime, " +
 			`lower: TODO, upper: TODO, format: "YYYY-MM-DD hh:mm", resolution: hour, source: TODO` + dateRemark},
+		{"seen", func(i int) string { return fmt.Sprintf("2015-03-01T12:%02d:00Z", i%60) }, "kind: datetime, " +
+			`lower: TODO, upper: TODO, format: "YYYY-MM-DDThh:mm:ssZ", resolution: hour, source: TODO` + dateRemark},
+		{"seen", of("2015-03-01T12:00:00+00:00", "2015-03-01 12:00:00.25Z", "2015-03-02"), "kind: datetime, " +
+			`lower: TODO, upper: TODO, format: "YYYY-MM-DDThh:mm:ss", resolution: hour, source: TODO` + dateRemark +
+			"; generated times are written in this format, without zone and parts of seconds"},
+		{"seen", of("2015-03-01T12:00:00+01:00", "2015-07-01T12:00:00Z"), "kind: datetime, lower: TODO, upper: TODO, " +
+			"format: TODO, resolution: hour, source: TODO # some times are of another zone than UTC, and are not " +
+			"read: write all in UTC or without a zone, then the format; " + dateRemark[len(" # "):]},
+		{"visit", func(i int) string { return fmt.Sprintf("%02d.%02d.20", 1+i%28, 1+i%12) },
+			"kind: date, lower: TODO, upper: TODO, format: TODO, resolution: day, source: TODO # the cells have years " +
+				"of two digits: write four, then the format with YYYY; " + dateRemark[len(" # "):]},
+		{"visit", of("1/2/20 08:15", "12/31/99 8:15"), "kind: date, lower: TODO, upper: TODO, format: TODO, " +
+			"resolution: day, source: TODO # the cells have years of two digits: write four, then the format with " +
+			"YYYY; " + dateRemark[len(" # "):]},
 		{"birthdate", of("1970-02-03"), "kind: date, lower: 1880-01-01, upper: 2030-12-31, format: YYYY-MM-DD, " +
 			`resolution: day, source: built-in, doc: "limits of persons alive after 2005, oldest documented age ` +
 			`122 years: ` +

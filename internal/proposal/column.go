@@ -21,6 +21,8 @@ const (
 	kindCode        = string(partition.Code)
 	kindIdentifier  = string(partition.Identifier)
 	freeText        = string(partition.Text)
+	// anyNumber is a dictionary's word for numbers, whole or not: the cells tell.
+	anyNumber = "number"
 )
 
 // mostClasses is how many different whole numbers make a label one of classes.
@@ -177,7 +179,7 @@ func (m *maker) date(c *Column, p *profile, e entry) error {
 		c.hint("the format is %s: no cell tells which", formatNames(fit))
 	case p.others.zoned > 0 && p.others.times(p.cells):
 		c.Kind = kindDatetime
-		c.hint("some times are of another zone than UTC, and are not read: write all in UTC or without a zone, then "+
+		c.hint("some times are of another zone than UTC, and are not read: write all in UTC or without a zone, then " +
 			"the format")
 	case p.others.times(p.cells):
 		c.Kind, c.Format = kindDatetime, isoFormat

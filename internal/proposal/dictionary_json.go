@@ -47,8 +47,11 @@ func readSDV(text []byte) (entries []entry, err error) {
 		e := entry{name: name}
 		switch column.Type {
 		case "numerical":
-			e.kind = kindContinuous
-			if strings.HasPrefix(column.Representation, "Int") || strings.HasPrefix(column.Representation, "UInt") {
+			e.kind = anyNumber
+			switch {
+			case strings.HasPrefix(column.Representation, "Float"):
+				e.kind = kindContinuous
+			case strings.HasPrefix(column.Representation, "Int"), strings.HasPrefix(column.Representation, "UInt"):
 				e.kind = kindInteger
 			}
 		case "categorical":

@@ -17,7 +17,7 @@ const sdvMetadata = `{"METADATA_SPEC_VERSION": "V1", "primary_key": "who", "colu
 	"age": {"sdtype": "numerical", "computer_representation": "Int64"},
 	"fare": {"sdtype": "numerical", "computer_representation": "Float"},
 	"who": {"sdtype": "id", "regex_format": "P-[0-9]{4}"},
-	"sex": {"sdtype": "categorical"}, "dead": {"sdtype": "boolean"}, "mail": {"sdtype": "email"},
+	"stay": {"sdtype": "numerical"}, "sex": {"sdtype": "categorical"}, "dead": {"sdtype": "boolean"}, "mail": {"sdtype": "email"},
 	"seen": {"sdtype": "datetime", "datetime_format": "%d.%m.%Y"},
 	"at": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d %H:%M"}}}`
 
@@ -36,7 +36,8 @@ const frictionless = `{"primaryKey": "who", "fields": [
 func TestDictionaries(t *testing.T) {
 	sdv := map[string]entry{
 		"age": {name: "age", kind: kindInteger}, "fare": {name: "fare", kind: kindContinuous},
-		"who": {name: "who", kind: kindIdentifier}, "sex": {name: "sex", kind: kindCategorical},
+		"stay": {name: "stay", kind: anyNumber},
+		"who":  {name: "who", kind: kindIdentifier}, "sex": {name: "sex", kind: kindCategorical},
 		"dead": {name: "dead", kind: kindBinary}, "mail": {name: "mail", kind: freeText},
 		"seen": {name: "seen", kind: kindDate, format: "DD.MM.YYYY"},
 		"at":   {name: "at", kind: kindDatetime, format: "YYYY-MM-DD hh:mm"},
@@ -121,6 +122,19 @@ func TestDictionariesAndCells(t *testing.T) {
 			"cells have decimals",
 	} {
 		testkit.Same(t, column, want, columns[column])
+	}
+}
+
+// SDV's numbers are whole where the cells are, and SDV does not say otherwise.
+func TestNumbersOfSDV(t *testing.T) {
+	_, columns := proposed(t, "whole,half,empty,said\n"+strings.Repeat("1,1.0,,2\n0,0.5,,3\n", 9), `{"columns": {
+		"whole": {"sdtype": "numerical"}, "half": {"sdtype": "numerical"}, "empty": {"sdtype": "numerical"},
+		"said": {"sdtype": "numerical", "computer_representation": "Float"}}}`)
+	for column, want := range map[string]string{"whole": kindInteger, "half": kindContinuous, "empty": kindContinuous,
+		"said": kindContinuous} {
+		if !strings.HasPrefix(columns[column], "kind: "+want+",") {
+			t.Errorf("%s is proposed as %s", column, columns[column])
+		}
 	}
 }
 

@@ -28,6 +28,12 @@ var (
 // kind tells what a column is, and what is to be said about that. The dictionary knows better than the cells, where
 // these can be read so at all.
 func (p *profile) kind(e entry) (kind, remark string) {
+	if e.kind == anyNumber {
+		e.kind = kindContinuous
+		if p.cells > 0 && p.integral == p.cells {
+			e.kind = kindInteger
+		}
+	}
 	kind = p.cellKind()
 	if kind == "" {
 		if e.kind == "" || e.kind == freeText {

@@ -368,6 +368,18 @@ func TestErrorsHoldNoCell(t *testing.T) {
 		"secret5,17.5\nsecret6,18\n": "table.csv, line 1: column 2 of the header is a number or a date and no " +
 			"name; start " +
 			"the file with a line of the columns' names",
+		"%PDF-1.4\nsecret8\n": "table.csv: this is a PDF file; open it where it was made, and export the table as CSV, " +
+			"Parquet or .xlsx",
+		"a,b\rsecret9,1\r": "table.csv, line 1: the lines end in CR alone, as on old Macintoshes; save the file with " +
+			"line ends LF or CRLF",
+		"sep=;\na;b\nsecret;1\n": "table.csv, line 1: the first line is a word for Excel (sep=) and no header; remove " +
+			"that line; the delimiter is told from the header",
+		"a\x00,b\nsecret,1\n": "table.csv, line 1: there are control characters, as a file has that is no text; write " +
+			"the table as CSV, Parquet or .xlsx, and check that it is the right file",
+		"Report\na,b\nsecret,1\n": "table.csv, row 1 (line 2): the row has more cells than the header's one; if the " +
+			"first line is a title, remove what stands above the columns' names",
+		"Report,,\na,b,c\nsecret,1,2\n": "table.csv, line 1: only one column of 3 has a name; if the first line is " +
+			"a title, remove what stands above the columns' names",
 		"PAR1secret7\n":       "table.csv: a damaged Parquet file; copy or write it again",
 		"ü,b\n\xfcsecret,é\n": "table.csv: some cells are UTF-8 and others are not; save the file in one encoding",
 	} {

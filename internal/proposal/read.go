@@ -95,9 +95,18 @@ func (t *table) gather(first, s *source, form *textForm) error {
 
 // finish gives names and values in UTF-8, and refuses names that a schema cannot have.
 func (t *table) finish(first *source) error {
+	named := 0
+	for _, p := range t.profiles {
+		if p.name = cleanName(t.csv.text(p.name)); p.name != "" {
+			named++
+		}
+	}
+	if named == 1 && len(t.profiles) > 2 {
+		return &partition.InputError{File: first.name, Line: 1, Fix: removeTitle,
+			Problem: fmt.Sprintf("only one column of %d has a name", len(t.profiles))}
+	}
 	seen := map[string]bool{}
 	for i, p := range t.profiles {
-		p.name = cleanName(t.csv.text(p.name))
 		fail := func(problem, fix string) error {
 			return &partition.InputError{File: first.name, Line: 1, Problem: problem, Fix: fix}
 		}

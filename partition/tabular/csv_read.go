@@ -95,7 +95,11 @@ func (d *csvDecoder) header(s *partition.Schema, o Options) error {
 			return d.endError(err, 0)
 		}
 	}
-	h, bad := readHeader(s, text)
+	bad := partition.CheckFirstLine(text)
+	var h *csvHeader
+	if bad == nil {
+		h, bad = readHeader(s, text)
+	}
 	if bad != nil {
 		bad.File, bad.Line = d.name, d.lines+bad.Line
 		return bad

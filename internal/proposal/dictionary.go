@@ -27,6 +27,7 @@ type entry struct {
 	pattern      string   // of identifiers
 	codes        string   // the path of a list of codes
 	doc          string   // description and unit
+	wrong        error    // why its line cannot be read
 }
 
 // dictionary is a data dictionary: public knowledge of a table's columns.
@@ -38,7 +39,8 @@ type dictionary struct {
 // maxDictionary bounds what is read, in bytes.
 const maxDictionary = 16 << 20
 
-// readDictionary reads a data dictionary, whose form is told from its content. Errors are *partition.InputError.
+// readDictionary reads a data dictionary, whose form is told from its content. Errors are *partition.InputError,
+// of columns all at once.
 func readDictionary(path string) (*dictionary, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -74,19 +76,24 @@ func parseDictionary(raw []byte, path string) (*dictionary, error) {
 		return wrong(err.Error(), "")
 	}
 	d := &dictionary{path: path, entries: make(map[string]entry, len(entries))}
+	var all []error
 	for _, e := range entries {
-		if err := e.check(); err != nil {
-			return nil, &partition.InputError{File: path, Column: e.name, Problem: err.Error(),
-				Fix: "correct the dictionary"}
+		err := &partition.InputError{File: path, Column: e.name, Fix: "correct the dictionary"}
+		if wrong := e.check(); wrong != nil {
+			err.Problem = wrong.Error()
+			all = append(all, err)
 		}
-		if _, twice := d.entries[key(e.name)]; twice {
-			return nil, &partition.InputError{File: path, Column: e.name, Problem: "the column is there twice",
-				Fix: "remove or rename one; capitals and separators do not count"}
+		if _, twice := d.entries[key(e.name)]; twice && e.name != "" {
+			err.Problem, err.Fix = "the column is there twice", "remove or rename one; capitals and separators do not count"
+			all = append(all, err)
 		}
 		if e.codes != "" && !filepath.IsAbs(e.codes) {
 			e.codes = filepath.Join(filepath.Dir(path), e.codes)
 		}
 		d.entries[key(e.name)] = e
+	}
+	if len(all) > 0 {
+		return nil, errors.Join(all...)
 	}
 	if len(d.entries) == 0 {
 		return wrong("the dictionary has no column", "list the table's columns in it")
@@ -134,6 +141,8 @@ func readJSON(text []byte) ([]entry, error) {
 func (e *entry) check() error {
 	e.name, e.doc = strings.TrimSpace(e.name), strings.Join(strings.Fields(e.doc), " ")
 	switch {
+	case e.wrong != nil:
+		return e.wrong
 	case e.name == "":
 		return errors.New("a column has no name")
 	case !oneLine(e.name):

@@ -86,14 +86,39 @@ func TestBadDictionaries(t *testing.T) {
 		"{}":                             "d: neither fields nor columns are in the JSON",
 		`{"tables": {"a": {}, "b": {}}}`: "the metadata has several tables",
 		`{"resources": [{}, {}]}`:        "the package has several resources",
-		`{"fields": [{"name": "a", "type": "geojson"}]}`:              `field "a": type "geojson" has no kind`,
-		`{"fields": [{"name": "a", "type": "date", "format": "%y"}]}`: `field "a": format "%y" is not known`,
+		`{"fields": [{"name": "a", "type": "geojson"}]}`:              `d, column "a": type "geojson" has no kind`,
+		`{"fields": [{"name": "a", "type": "date", "format": "%y"}]}`: `d, column "a": format "%y" is not known`,
 		"name,type\n\xff,integer\n":                                   "d: not a text file in UTF-8",
 	} {
 		_, err := parseDictionary([]byte(text), "d")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v\nwant %s", text, err, want)
 		}
+	}
+}
+
+// All columns of a dictionary that are wrong are told at once.
+func TestAllThatIsWrongWithADictionary(t *testing.T) {
+	_, err := parseDictionary([]byte("name,type,lower,upper\nage,integer,90,20\nbp,,0,1\nBP,,0,1\nfoo,zzz,,\n"), "d")
+	want := []string{`d, column "age": lower must be below upper; correct the dictionary`, `d, column "BP": the column is ` +
+		`there twice; remove or rename one; capitals and separators do not count`, `d, column "foo": line 5: unknown ` +
+		`type "zzz"; use integer, continuous, categorical, binary, date, datetime, code, identifier or text, or leave ` +
+		"it empty; correct the dictionary"}
+	if err == nil {
+		t.Fatal("it is read")
+	}
+	testkit.Same(t, "errors", want, strings.Split(err.Error(), "\n"))
+}
+
+// A dictionary as German spreadsheets write it.
+func TestDecimalCommasOfDictionaries(t *testing.T) {
+	d, err := parseDictionary([]byte("Name;Type;Min;Max;Values\ncrea;number;-0,5;12,75;\nsex;;;;F|M\n"), "d")
+	testkit.Must(t, err)
+	testkit.Same(t, "creatinine", entry{name: "crea", kind: kindContinuous, lower: "-0.5", upper: "12.75"},
+		d.entries["crea"], cmp.AllowUnexported(entry{}))
+	if _, err := parseDictionary([]byte("name,lower,upper\ncrea,\"0,5\",1\n"), "d"); err == nil ||
+		!strings.Contains(err.Error(), "plain numbers") {
+		t.Errorf("a decimal comma between commas: %v", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -121,6 +122,24 @@ func (d *dictionary) files() []string {
 	return all
 }
 
+// without are the names of columns that a table does not have, in alphabetical order.
+func (d *dictionary) without(profiles []*profile) (names []string) {
+	if d == nil {
+		return nil
+	}
+	there := map[string]bool{}
+	for _, p := range profiles {
+		there[key(p.name)] = true
+	}
+	for key, e := range d.entries {
+		if !there[key] {
+			names = append(names, e.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // readJSON reads what has fields as Frictionless, and what has columns as metadata of SDV.
 func readJSON(text []byte) ([]entry, error) {
 	var top map[string]json.RawMessage
@@ -172,6 +191,12 @@ func (e *entry) check() error {
 		return errors.New("lower must be below upper")
 	}
 	return nil
+}
+
+// numeric tells whether the dictionary says numbers, and not whether whole ones.
+func (e *entry) numeric() bool {
+	return e.kind == anyNumber ||
+		e.kind == "" && (e.lower != "" || e.upper != "") && len(e.categories) == 0 && e.codes == ""
 }
 
 func (e *entry) isDate() bool { return e.kind == kindDate || e.kind == kindDatetime }

@@ -97,6 +97,43 @@ func TestBadDictionaries(t *testing.T) {
 	}
 }
 
+// Where the cells contradict a dictionary it is said: of most cells as an error, of all columns at once.
+func TestDictionariesThatCellsContradict(t *testing.T) {
+	table := "seen,at,age,dose\n" + strings.Repeat("03.12.2016,soon,41,1\n", 20) + "24.12.2016,2016-01-01,<18,x\n"
+	_, columns := proposed(t, table, `{"fields": [{"name": "seen", "type": "date"}, {"name": "at", "type": "date"},
+		{"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 120}}]}`)
+	for column, want := range map[string]string{
+		"seen": "kind: date, lower: TODO, upper: TODO, format: DD.MM.YYYY, resolution: day, source: TODO" + dateRemark +
+			"; the dictionary says YYYY-MM-DD, and the cells have this format",
+		"at": "kind: date, lower: TODO, upper: TODO, format: TODO, resolution: day, source: TODO # the dictionary says " +
+			"YYYY-MM-DD, and not all cells are written so: correct them, or it; " + dateRemark[len(" # "):],
+		"age": "kind: integer, lower: 0, upper: 120, source: dictionary # the dictionary says numbers, and some cells " +
+			"are none: correct them, or it",
+	} {
+		testkit.Same(t, column, want, columns[column])
+	}
+	_, err := Propose(Options{Files: []string{write(t, "t.csv", table)}, Dictionary: write(t, "d.csv",
+		"name,type,lower,upper\nseen,,0,9\nat,number,,\nage,integer,0,9\n")})
+	if err == nil {
+		t.Fatal("words are numbers")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	testkit.Same(t, "columns that most cells contradict", 2, len(lines))
+	for i, line := range lines {
+		want := `d.csv, column "` + []string{"seen", "at"}[min(i, 1)] + `": the dictionary says numbers, and most ` +
+			"cells are none; correct type and bounds, or leave them empty"
+		if !strings.HasSuffix(line, want) {
+			t.Errorf("%s\nwant %s", line, want)
+		}
+	}
+}
+
+// Columns of a dictionary that the table does not have are told.
+func TestColumnsOfTheDictionaryAlone(t *testing.T) {
+	p, _ := proposed(t, "Age,sex\n41,F\n", "name,type\nage,integer\nheight,number\nbed,\n")
+	testkit.Same(t, "not in the table", []string{"bed", "height"}, p.Unknown)
+}
+
 // All columns of a dictionary that are wrong are told at once.
 func TestAllThatIsWrongWithADictionary(t *testing.T) {
 	_, err := parseDictionary([]byte("name,type,lower,upper\nage,integer,90,20\nbp,,0,1\nBP,,0,1\nfoo,zzz,,\n"), "d")

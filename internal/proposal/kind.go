@@ -28,11 +28,15 @@ var (
 // kind tells what a column is, and what is to be said about that. The dictionary knows better than the cells, where
 // these can be read so at all.
 func (p *profile) kind(e entry) (kind, remark string) {
-	if e.kind == anyNumber {
+	strange := p.notNumbers(e)
+	if e.numeric() {
 		e.kind = kindContinuous
-		if p.cells > 0 && p.integral == p.cells {
+		if p.cells > 0 && p.integral+strange == p.cells {
 			e.kind = kindInteger
 		}
+	}
+	if strange > 0 {
+		return e.kind, "the dictionary says numbers, and some cells are none: correct them, or it"
 	}
 	kind = p.cellKind()
 	if kind == "" {
@@ -54,13 +58,20 @@ func (p *profile) kind(e entry) (kind, remark string) {
 		return freeText, "free text, as the dictionary says"
 	case e.kind != "":
 		return e.kind, ""
-	case (e.lower != "" || e.upper != "") && p.numbers():
-		if p.integral < p.cells {
-			return kindContinuous, ""
-		}
-		return kindInteger, ""
 	}
 	return kind, p.why(kind)
+}
+
+// notNumbers is how many cells are no numbers where the dictionary has a type or bounds of numbers.
+func (p *profile) notNumbers(e entry) int {
+	if e.kind != kindInteger && e.kind != kindContinuous && !e.numeric() {
+		return 0
+	}
+	strange := p.cells - p.whole - p.point - p.comma
+	if len(p.formats) == 0 && p.others.short < p.cells {
+		strange -= p.grouped // 01.02.2024 looks like one
+	}
+	return strange
 }
 
 // why is a remark about a kind that the cells alone decide.

@@ -80,6 +80,10 @@ func (o *proposeFlags) propose() error {
 		return fmt.Errorf("write the schema: %w", err)
 	}
 	fmt.Fprintln(os.Stderr, "note:", proposal.Note)
+	if len(p.Unknown) > 0 {
+		fmt.Fprintf(os.Stderr, "warning: the dictionary has columns that the table has not: %s. Correct their names "+
+			"where they are others of the table.\n", strings.Join(p.Unknown, ", "))
+	}
 	if names := p.FromRows(); len(names) > 0 {
 		fmt.Fprintf(os.Stderr, "warning: outside the guarantee: the categories of %s come from the rows. Take them "+
 			"from "+

@@ -61,7 +61,7 @@ var forms = []struct{ start, also, what, fix string }{
 	{"\x00\x00\xfe\xff", "", "text in UTF-32", saveAsUTF8},
 	{"%PDF-", "", "a PDF file", exportIt},
 	{"{\\rtf", "", "a text document (RTF)", exportIt},
-	{"\xd0\xcf\x11\xe0", "", "a workbook of the old form (.xls) or another file of Office", "save it as .xlsx or as CSV"},
+	{"\xd0\xcf\x11\xe0", "", "a file of an old Office, such as .xls", "save it as .xlsx or CSV"},
 	{"$FL2@(#)", "", "a file of SPSS", exportIt},
 	{"$FL3@(#)", "", "a file of SPSS", exportIt},
 	{"<stata_dta>", "", "a file of Stata", exportIt},

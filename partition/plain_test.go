@@ -23,15 +23,17 @@ func gzipped(t *testing.T, text string) string {
 // Files that are no tables are called by their names, gzipped too.
 func TestFormsThatAreNotRead(t *testing.T) {
 	for start, want := range map[string]string{
-		gzipped(t, "age\n1\n"):                     "this is gzip data in gzip data; unpack it once",
-		"PK\x03\x04":                               "this is a zip archive; unpack it, and name the file in it",
-		"7z\xbc\xaf\x27\x1c\x00\x04":               "this is a 7z archive; unpack it",
-		"BZh91AY&SY\xff":                           "this is bzip2 data; unpack it, and name the file in it; gzip is read as it is",
-		"\xfd7zXZ\x00\x00\x04":                     "this is xz data; unpack it",
-		"\x28\xb5\x2f\xfd\x04":                     "this is zstd data; unpack it",
-		"\xff\xfe\x00\x00a\x00\x00\x00":            "this is text in UTF-32; save the file as UTF-8",
-		"%PDF-1.4\n%\xe2":                          "this is a PDF file; open it where it was made, and export the table as CSV",
-		"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":         "this is a workbook of the old form (.xls)",
+		gzipped(t, "age\n1\n"):       "this is gzip data in gzip data; unpack it once",
+		"PK\x03\x04":                 "this is a zip archive; unpack it, and name the file in it",
+		"7z\xbc\xaf\x27\x1c\x00\x04": "this is a 7z archive; unpack it",
+		"BZh91AY&SY\xff": "this is bzip2 data; unpack it, and name the file in it; gzip " +
+			"is read as it is",
+		"\xfd7zXZ\x00\x00\x04":          "this is xz data; unpack it",
+		"\x28\xb5\x2f\xfd\x04":          "this is zstd data; unpack it",
+		"\xff\xfe\x00\x00a\x00\x00\x00": "this is text in UTF-32; save the file as UTF-8",
+		"%PDF-1.4\n%\xe2": "this is a PDF file; open it where it was made, and export the " +
+			"table as CSV",
+		"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":         "this is a file of an old Office, such as .xls; save it",
 		"$FL2@(#) SPSS DATA FILE":                  "this is a file of SPSS; open it",
 		"RDX3\nX\n":                                "this is a file of R; open it",
 		"{\n  \"age\": [1, 2]}":                    "this is JSON; write the table as CSV or Parquet",
@@ -73,9 +75,10 @@ func TestStartsOfTables(t *testing.T) {
 
 func TestFirstLines(t *testing.T) {
 	for text, want := range map[string]string{
-		"age,sex\r41,F\r":         "line 1: the lines end in CR alone, as on old Macintoshes; save the file with line ends LF",
-		"\n\nage,s\x00ex\n41,F\n": "line 3: there are control characters, as a file has that is no text; write the table",
-		"sep=;\nage;sex\n":        "line 1: the first line is a word for Excel (sep=) and no header; remove that line",
+		"age,sex\r41,F\r": "line 1: the lines end in CR alone, as on old Macintoshes; save the file with " +
+			"line ends LF",
+		"\n\nage,s\x00ex\n41,F\n": "line 3: there are control characters, as a file has that is no text",
+		"sep=;\nage;sex\n":        "line 1: the first line is a word for Excel (sep=) and no header; remove",
 		"\"sep=,\"\r\nage,sex\n":  "line 1: the first line is a word for Excel",
 		"SEP=\t\nage\tsex\n":      "line 1: the first line is a word for Excel",
 	} {

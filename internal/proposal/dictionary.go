@@ -79,14 +79,12 @@ func parseDictionary(raw []byte, path string) (*dictionary, error) {
 	d := &dictionary{path: path, entries: make(map[string]entry, len(entries))}
 	var all []error
 	for _, e := range entries {
-		err := &partition.InputError{File: path, Column: e.name, Fix: "correct the dictionary"}
 		if wrong := e.check(); wrong != nil {
-			err.Problem = wrong.Error()
-			all = append(all, err)
-		}
-		if _, twice := d.entries[key(e.name)]; twice && e.name != "" {
-			err.Problem, err.Fix = "the column is there twice", "remove or rename one; capitals and separators do not count"
-			all = append(all, err)
+			all = append(all, &partition.InputError{File: path, Column: e.name, Problem: wrong.Error(),
+				Fix: "correct the dictionary"})
+		} else if _, twice := d.entries[key(e.name)]; twice {
+			all = append(all, &partition.InputError{File: path, Column: e.name, Problem: "the column is there twice",
+				Fix: "remove or rename one; capitals and separators do not count"})
 		}
 		if e.codes != "" && !filepath.IsAbs(e.codes) {
 			e.codes = filepath.Join(filepath.Dir(path), e.codes)

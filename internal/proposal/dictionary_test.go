@@ -17,7 +17,8 @@ const sdvMetadata = `{"METADATA_SPEC_VERSION": "V1", "primary_key": "who", "colu
 	"age": {"sdtype": "numerical", "computer_representation": "Int64"},
 	"fare": {"sdtype": "numerical", "computer_representation": "Float"},
 	"who": {"sdtype": "id", "regex_format": "P-[0-9]{4}"},
-	"stay": {"sdtype": "numerical"}, "sex": {"sdtype": "categorical"}, "dead": {"sdtype": "boolean"}, "mail": {"sdtype": "email"},
+	"stay": {"sdtype": "numerical"},
+	"sex": {"sdtype": "categorical"}, "dead": {"sdtype": "boolean"}, "mail": {"sdtype": "email"},
 	"seen": {"sdtype": "datetime", "datetime_format": "%d.%m.%Y"},
 	"at": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d %H:%M"}}}`
 
@@ -105,9 +106,11 @@ func TestDictionariesThatCellsContradict(t *testing.T) {
 	for column, want := range map[string]string{
 		"seen": "kind: date, lower: TODO, upper: TODO, format: DD.MM.YYYY, resolution: day, source: TODO" + dateRemark +
 			"; the dictionary says YYYY-MM-DD, and the cells have this format",
-		"at": "kind: date, lower: TODO, upper: TODO, format: TODO, resolution: day, source: TODO # the dictionary says " +
+		"at": "kind: date, lower: TODO, upper: TODO, format: TODO, resolution: day, source: TODO # the dictionary " +
+			"says " +
 			"YYYY-MM-DD, and not all cells are written so: correct them, or it; " + dateRemark[len(" # "):],
-		"age": "kind: integer, lower: 0, upper: 120, source: dictionary # the dictionary says numbers, and some cells " +
+		"age": "kind: integer, lower: 0, upper: 120, source: dictionary # the dictionary says numbers, and some " +
+			"cells " +
 			"are none: correct them, or it",
 	} {
 		testkit.Same(t, column, want, columns[column])
@@ -137,9 +140,11 @@ func TestColumnsOfTheDictionaryAlone(t *testing.T) {
 // All columns of a dictionary that are wrong are told at once.
 func TestAllThatIsWrongWithADictionary(t *testing.T) {
 	_, err := parseDictionary([]byte("name,type,lower,upper\nage,integer,90,20\nbp,,0,1\nBP,,0,1\nfoo,zzz,,\n"), "d")
-	want := []string{`d, column "age": lower must be below upper; correct the dictionary`, `d, column "BP": the column is ` +
+	want := []string{`d, column "age": lower must be below upper; correct the dictionary`, `d, column "BP": the ` +
+		`column is ` +
 		`there twice; remove or rename one; capitals and separators do not count`, `d, column "foo": line 5: unknown ` +
-		`type "zzz"; use integer, continuous, categorical, binary, date, datetime, code, identifier or text, or leave ` +
+		`type "zzz"; use integer, continuous, categorical, binary, date, datetime, code, identifier or text, or ` +
+		`leave ` +
 		"it empty; correct the dictionary"}
 	if err == nil {
 		t.Fatal("it is read")

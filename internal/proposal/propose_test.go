@@ -112,7 +112,8 @@ func TestColumns(t *testing.T) {
 			"format: TODO, resolution: hour, source: TODO # some times are of another zone than UTC, and are not " +
 			"read: write all in UTC or without a zone, then the format; " + dateRemark[len(" # "):]},
 		{"visit", func(i int) string { return fmt.Sprintf("%02d.%02d.20", 1+i%28, 1+i%12) },
-			"kind: date, lower: TODO, upper: TODO, format: TODO, resolution: day, source: TODO # the cells have years " +
+			"kind: date, lower: TODO, upper: TODO, format: TODO, resolution: day, source: TODO # the cells have " +
+				"years " +
 				"of two digits: write four, then the format with YYYY; " + dateRemark[len(" # "):]},
 		{"visit", of("1/2/20 08:15", "12/31/99 8:15"), "kind: date, lower: TODO, upper: TODO, format: TODO, " +
 			"resolution: day, source: TODO # the cells have years of two digits: write four, then the format with " +
@@ -368,13 +369,16 @@ func TestErrorsHoldNoCell(t *testing.T) {
 		"secret5,17.5\nsecret6,18\n": "table.csv, line 1: column 2 of the header is a number or a date and no " +
 			"name; start " +
 			"the file with a line of the columns' names",
-		"%PDF-1.4\nsecret8\n": "table.csv: this is a PDF file; open it where it was made, and export the table as CSV, " +
+		"%PDF-1.4\nsecret8\n": "table.csv: this is a PDF file; open it where it was made, and export the table as " +
+			"CSV, " +
 			"Parquet or .xlsx",
 		"a,b\rsecret9,1\r": "table.csv, line 1: the lines end in CR alone, as on old Macintoshes; save the file with " +
 			"line ends LF or CRLF",
-		"sep=;\na;b\nsecret;1\n": "table.csv, line 1: the first line is a word for Excel (sep=) and no header; remove " +
+		"sep=;\na;b\nsecret;1\n": "table.csv, line 1: the first line is a word for Excel (sep=) and no header; " +
+			"remove " +
 			"that line; the delimiter is told from the header",
-		"a\x00,b\nsecret,1\n": "table.csv, line 1: there are control characters, as a file has that is no text; write " +
+		"a\x00,b\nsecret,1\n": "table.csv, line 1: there are control characters, as a file has that is no text; " +
+			"write " +
 			"the table as CSV, Parquet or .xlsx, and check that it is the right file",
 		"Report\na,b\nsecret,1\n": "table.csv, row 1 (line 2): the row has more cells than the header's one; if the " +
 			"first line is a title, remove what stands above the columns' names",

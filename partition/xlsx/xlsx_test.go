@@ -272,8 +272,8 @@ func FuzzSheet(f *testing.F) {
 			}
 		}
 		var cell *CellError
-		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrUnsupported) && !errors.Is(err, ErrArchive) &&
-			!errors.As(err, &cell) {
+		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrUnsupported) &&
+			!errors.Is(err, ErrArchive) && !errors.As(err, &cell) {
 			t.Errorf("an error of no kind: %v", err)
 		}
 	})
@@ -285,8 +285,8 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		_, err := readAll(raw, 0)
 		var cell *CellError
-		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrUnsupported) && !errors.Is(err, ErrArchive) &&
-			!errors.As(err, &cell) && !errors.Is(err, os.ErrNotExist) {
+		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrUnsupported) &&
+			!errors.Is(err, ErrArchive) && !errors.As(err, &cell) && !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("an error of no kind: %v", err)
 		}
 	})

@@ -21,7 +21,8 @@ func (o *proposeFlags) checkOut() error {
 	}
 	for _, path := range o.Files {
 		if sameFile(path, folder) {
-			return fmt.Errorf("--out: %s would be taken for a part of the table in %s; name a file elsewhere", o.out, path)
+			return fmt.Errorf("--out: %s would be taken for a part of the table in %s; name a file "+
+				"elsewhere", o.out, path)
 		}
 	}
 	switch info, err := os.Lstat(o.out); {
@@ -41,7 +42,8 @@ func (o *proposeFlags) checkOut() error {
 func (o *proposeFlags) checkInputs(read []string) error {
 	for _, path := range read {
 		if sameFile(path, o.out) {
-			return fmt.Errorf("--out: %s is %s, which was read; name another file, this one is never replaced", o.out, path)
+			return fmt.Errorf("--out: %s is %s, which was read; name another file, this one is never "+
+				"replaced", o.out, path)
 		}
 	}
 	return nil

@@ -56,9 +56,9 @@ func TestFormsThatAreNotRead(t *testing.T) {
 
 // Headers that look a little like other forms are read.
 func TestStartsOfTables(t *testing.T) {
-	for _, text := range []string{"", "PK,age\n", "BZh9,age\n", "[id],[age]\n", "{id},age\n", "<id>,age\n", "RDX3,age\n",
-		"%PDF,age\n", "\xff\xfea\x00", "\x00\x00\x08\x03", "\"sep=\",age\n", "age\r\n41\r\n", "\r\n\r\nage\r\n",
-		"age\tsex\n"} {
+	for _, text := range []string{"", "PK,age\n", "BZh9,age\n", "[id],[age]\n", "{id},age\n", "<id>,age\n",
+		"RDX3,age\n", "%PDF,age\n", "\xff\xfea\x00", "\x00\x00\x08\x03", "\"sep=\",age\n", "age\r\n41\r\n",
+		"\r\n\r\nage\r\n", "age\tsex\n"} {
 		plain, err := OpenPlain(strings.NewReader(text), "t")
 		testkit.Must(t, err)
 		var b bytes.Buffer

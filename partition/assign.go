@@ -34,7 +34,7 @@ func Assign(key Key, t *Table, partitions int, unit string) (*Assignment, error)
 	digests := unitDigests(key, t, unit)
 	if tooFew(digests, partitions) {
 		return nil, fmt.Errorf("assign partitions: %w: each of %d teachers needs one of its own;"+
-			" use fewer teachers at this node or give it more data",
+			" use fewer teachers (teachers in teacher.yaml, of a local run in run.yaml) or more data",
 			ErrTooManyPartitions, partitions)
 	}
 	if tooMany(digests, MostUnits) {

@@ -152,8 +152,14 @@ func (c *Column) parseCell(text string, exact bool) (float64, *CellFault) {
 		return min(max(v, c.Clip[0]), c.Clip[1]), nil
 	}
 	if v < c.Lower || v > c.Upper {
-		return 0, &CellFault{"outside the bounds, expected " + c.expected(),
-			fixCell + ", or give the column clip: [lo, hi] to move such values to the edge"}
+		fix := ", or give the column clip: [lo, hi] to move such values to the edge"
+		switch { // which these cannot have
+		case c.Kind == Binary:
+			fix = " or the column's kind in the schema"
+		case c.Role == RoleUnit:
+			fix = ", or leave the column's kind out of the schema"
+		}
+		return 0, &CellFault{"outside the bounds, expected " + c.expected(), fixCell + fix}
 	}
 	return v, nil
 }

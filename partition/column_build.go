@@ -190,8 +190,8 @@ func (d *dateCells) setBounds(c *Column, in *columnFile) *schemaProblem {
 		return wrong
 	}
 	if !d.resolution.Starts(d.lower) {
-		return bad("lower", fmt.Sprintf("lower is not the start of a %s, in which the column is counted", d.resolution),
-			"round it down")
+		return bad("lower", fmt.Sprintf("lower is not the start of %s, in which the column is counted",
+			d.resolution.One()), "round it down")
 	}
 	last := d.resolution.Count(d.lower, d.upper)
 	if last < 1 {

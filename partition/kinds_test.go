@@ -132,6 +132,11 @@ func TestListsOfCodes(t *testing.T) {
 			t.Errorf("error is %v, want %q", err, want)
 		}
 	}
+	testkit.Must(t, os.Remove(list))
+	testkit.Must(t, os.Mkdir(list, 0o700)) // as a pipe, which would wait for ever
+	if _, err := partition.LoadSchema(path); err == nil || !strings.Contains(err.Error(), "it is no regular file") {
+		t.Errorf("error is %v", err)
+	}
 }
 
 func TestCellsThatAreNoDates(t *testing.T) {

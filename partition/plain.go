@@ -110,8 +110,8 @@ func CheckFirstLine(text string) *InputError {
 	case strings.IndexByte(line, '\r') >= 0:
 		return &InputError{Line: number, Problem: "the lines end in CR alone, as on old Macintoshes",
 			Fix: "save the file with line ends LF or CRLF"}
-	case strings.ContainsFunc(line, strange):
-		return &InputError{Line: number, Problem: "there are control characters, as a file has that is no text",
+	case strings.ContainsFunc(line, strange), strings.Contains(text[:min(len(text), 1024)], "\x00"):
+		return &InputError{Problem: "there are control characters, as a file has that is no text",
 			Fix: "write the table as CSV, Parquet or .xlsx, and check that it is the right file"}
 	case separatorLine.MatchString(line):
 		return &InputError{Line: number, Problem: "the first line is a word for Excel (sep=) and no header",

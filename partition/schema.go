@@ -117,7 +117,7 @@ func (i Image) Size() int { return i.Height * i.Width * i.Channels }
 const maxSchemaBytes = config.MaxFile
 
 // LoadSchema reads and checks a schema file, and the lists of codes that it names and that lie beside it. Errors are
-// *InputError.
+// *InputError, several mistakes joined.
 func LoadSchema(path string) (*Schema, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > maxSchemaBytes {
@@ -138,7 +138,8 @@ func LoadSchema(path string) (*Schema, error) {
 	return s, s.readLists(path)
 }
 
-// ParseSchema checks the text of a schema file. Without a path there are no lists of codes. Errors are *InputError.
+// ParseSchema checks the text of a schema file. Without a path there are no lists of codes. Errors are those of
+// LoadSchema.
 func ParseSchema(raw []byte) (*Schema, error) { return parseSchema(raw, "schema") }
 
 // Raw is the text the schema was read from, byte for byte: writing it to a

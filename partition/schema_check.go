@@ -28,44 +28,63 @@ func (c *Column) bad(problem, fix string) *schemaProblem {
 	return &schemaProblem{column: c.Name, problem: problem, fix: fix}
 }
 
-// buildSchema checks what YAML cannot and resolves label, roles and repeats.
-func buildSchema(f *schemaFile) (*Schema, *schemaProblem) {
-	s := &Schema{Name: f.Name, Task: f.Task, Label: f.Label, Format: f.Format, Image: f.Image,
+// buildSchema checks what YAML cannot and resolves label, roles and repeats. It finds one problem of each column and
+// of each other part, those left out that only follow from another one.
+func buildSchema(f *schemaFile) (s *Schema, wrong []*schemaProblem) {
+	s = &Schema{Name: f.Name, Task: f.Task, Label: f.Label, Format: f.Format, Image: f.Image,
 		Files: f.Files, Notes: f.Notes, positive: -1, label: -1, site: -1, unit: -1}
 	if len(f.Columns) == 0 {
-		return nil, bad("$.columns", "there are no columns", "list them under columns:")
+		return nil, []*schemaProblem{bad("$.columns", "there are no columns", "list them under columns:")}
 	}
 	seen := make(map[string]bool)
 	for i := range f.Columns {
-		path := fmt.Sprintf("$.columns[%d]", i)
-		in := &f.Columns[i]
-		c, wrong := buildColumn(in)
-		if wrong != nil {
-			wrong.column, wrong.path = in.Name, strings.TrimSuffix(path+"."+wrong.path, ".")
-			return nil, wrong
+		if bad := s.addColumn(&f.Columns[i], fmt.Sprintf("$.columns[%d]", i), seen); bad != nil {
+			wrong = append(wrong, bad)
 		}
-		copies, wrong := repeatColumn(in, c, len(s.Columns))
-		if wrong != nil {
-			wrong.path, wrong.column = path+".repeat", in.Name
-			return nil, wrong
-		}
-		s.Columns = slices.Grow(s.Columns, len(copies))
-		for _, c := range copies {
-			if seen[c.Name] {
-				return nil, &schemaProblem{path: path, column: c.Name, problem: "this column is listed twice",
-					fix: "remove or rename one"}
+	}
+	check := func(checks ...func(*schemaFile) *schemaProblem) {
+		for _, check := range checks {
+			if bad := check(f); bad != nil {
+				wrong = append(wrong, bad)
+				return
 			}
-			seen[c.Name] = true
-			s.Columns = append(s.Columns, c)
 		}
 	}
-	for _, check := range []func(*schemaFile) *schemaProblem{s.resolveRoles, s.resolveLabel, s.resolveTask,
-		s.resolveFormat, s.resolveCSV, s.resolveConstraints} {
-		if wrong := check(f); wrong != nil {
-			return nil, wrong
+	if len(wrong) > 0 {
+		if s.Label != "" && !seen[s.Label] {
+			check(s.resolveLabel)
 		}
+		return nil, wrong
 	}
-	return s, nil
+	check(s.resolveRoles)
+	check(s.resolveCSV)
+	check(s.resolveLabel, s.resolveTask, s.resolveFormat, s.resolveConstraints)
+	return s, wrong
+}
+
+// addColumn adds a column, or as many as it repeats, to those that were seen before.
+func (s *Schema) addColumn(in *columnFile, path string, seen map[string]bool) *schemaProblem {
+	c, wrong := buildColumn(in)
+	if wrong != nil {
+		seen[in.Name], s.Columns = true, append(s.Columns, c) // others may name it
+		wrong.column, wrong.path = in.Name, strings.TrimSuffix(path+"."+wrong.path, ".")
+		return wrong
+	}
+	copies, wrong := repeatColumn(in, c, len(s.Columns))
+	if wrong != nil {
+		wrong.path, wrong.column = path+".repeat", in.Name
+		return wrong
+	}
+	s.Columns = slices.Grow(s.Columns, len(copies))
+	for _, c := range copies {
+		if seen[c.Name] {
+			return &schemaProblem{path: path, column: c.Name, problem: "this column is listed twice",
+				fix: "remove or rename one"}
+		}
+		seen[c.Name] = true
+		s.Columns = append(s.Columns, c)
+	}
+	return nil
 }
 
 func buildColumn(in *columnFile) (Column, *schemaProblem) {

@@ -256,6 +256,9 @@ func TestBadSchemas(t *testing.T) {
 		{"lower within a month", ok + "  - {name: b, kind: date, " +
 			"lower: 2015-01-02, upper: 2016-01-31, resolution: month}\n",
 			3, "b", "lower is not the start of a month"},
+		{"lower within an hour", ok + "  - {name: b, kind: datetime, " +
+			"lower: \"2020-01-01T00:30\", upper: 2021-01-01, resolution: hour}\n",
+			3, "b", "lower is not the start of an hour"},
 		{"clip of dates turned", ok + "  - name: b\n    kind: date\n    lower: 2015-01-01\n    upper: 2016-01-01\n" +
 			"    clip: [2015-03-01, 2015-02-01]\n", 7, "b", "clip must be"},
 		{"clip of a date by numbers", ok + "  - {name: b, kind: date, " +
@@ -317,6 +320,38 @@ func TestBadSchemas(t *testing.T) {
 				t.Errorf("error without fix or of several lines: %q", message)
 			}
 		})
+	}
+}
+
+// All that is wrong with a schema is told, each in a line of its own; what follows from a wrong column is not.
+func TestAllMistakesOfASchemaAreTold(t *testing.T) {
+	for text, want := range map[string]string{
+		"label: dead\ncolumns:\n  - {name: age, kind: integer, lower: 18, upper: 10}\n" +
+			"  - {name: dose, kind: continuous, lower: 0}\n  - {name: sex, kind: categorical, categories: [F, M]}\n" +
+			"  - {name: died, kind: bin}\n  - {name: sex, kind: binary}\n": "" +
+			"schema, line 3, column \"age\": lower must be |schema, line 4, column \"dose\": |" +
+			"schema, line 6, column \"died\": unknown kind \"bin\"; " +
+			"|schema, line 7, column \"sex\": this column is listed twice; " +
+			"|schema, line 1: the label \"dead\" is not one of the columns; use the name of a column: age, dose, ",
+		"label: age\ncolumns:\n  - {name: age, kind: integer, lower: 18, upper: 10}\n" +
+			"  - {name: x, kind: binary}\n": "schema, line 3, column \"age\": lower must be ",
+		"label: dead\ntask: other\ncsv: {decimal: x}\ncolumns:\n  - {name: a, role: unit, nullable: true}\n" +
+			"  - {name: b, kind: binary}\n": "schema, column \"a\": a column of role unit cannot be nullable; |" +
+			"schema, line 3: decimals begin |schema, line 1: the label \"dead\" ",
+		"columns:\n" + strings.Repeat("  - {name: a, kind: b}\n", 22): strings.Repeat("schema, line |", 20) +
+			"and 2 more, which show when these are corrected",
+	} {
+		_, err := partition.ParseSchema([]byte(text))
+		if err == nil {
+			t.Fatalf("%s is read", text)
+		}
+		lines, begins := strings.Split(err.Error(), "\n"), strings.Split(want, "|")
+		testkit.Same(t, err.Error(), len(begins), len(lines))
+		for i, begin := range begins {
+			if !strings.HasPrefix(lines[i], begin) {
+				t.Errorf("line %q, want %q", lines[i], begin)
+			}
+		}
 	}
 }
 

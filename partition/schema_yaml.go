@@ -111,7 +111,7 @@ func decodeSchemaFile(raw []byte, name string) (file *schemaFile, err error) {
 		return nil, &InputError{File: name, Problem: err.Error(), Fix: "write the columns as plain lists and fields"}
 	}
 	if wrong := checkFinished(raw); wrong != nil {
-		return nil, &InputError{File: name, Line: lineOf(raw, wrong.path), Problem: wrong.problem, Fix: wrong.fix}
+		return nil, schemaErrors([]*schemaProblem{wrong}, raw, name)
 	}
 	file = new(schemaFile)
 	decoder := yaml.NewDecoder(bytes.NewReader(raw), yaml.DisallowUnknownField())
@@ -211,9 +211,8 @@ func parseSchema(raw []byte, name string) (*Schema, error) {
 		return nil, err
 	}
 	s, wrong := buildSchema(file)
-	if wrong != nil {
-		return nil, &InputError{File: name, Line: lineOf(text, wrong.path), Column: wrong.column,
-			Problem: wrong.problem, Fix: wrong.fix}
+	if len(wrong) > 0 {
+		return nil, schemaErrors(wrong, text, name)
 	}
 	sum := sha256.Sum256(raw)
 	s.SHA256 = hex.EncodeToString(sum[:])
@@ -221,11 +220,35 @@ func parseSchema(raw []byte, name string) (*Schema, error) {
 	return s, nil
 }
 
+// schemaErrors joins what is wrong with a schema, of many the first ones.
+func schemaErrors(wrong []*schemaProblem, text []byte, name string) error {
+	const most = 20
+	tree := parsed(text)
+	var all []error
+	for i, w := range wrong {
+		if i == most {
+			all = append(all, fmt.Errorf("and %d more, which show when these are corrected", len(wrong)-i))
+			break
+		}
+		all = append(all, &InputError{File: name, Line: lineOf(tree, w.path), Column: w.column, Problem: w.problem,
+			Fix: w.fix})
+	}
+	return errors.Join(all...)
+}
+
+// parsed is the tree of a text that could be decoded before, for the lines of errors.
+func parsed(text []byte) *ast.File {
+	tree, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil
+	}
+	return tree
+}
+
 // lineOf finds the line of a YAML path, of the column it lies in when the
 // field itself is not there, or 0. It is only used for errors.
-func lineOf(raw []byte, path string) int {
-	tree, err := parser.ParseBytes(raw, 0)
-	if err != nil {
+func lineOf(tree *ast.File, path string) int {
+	if tree == nil {
 		return 0
 	}
 	for path != "" && path != "$" {

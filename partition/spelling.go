@@ -88,7 +88,7 @@ func (d *dateCells) read(c *Column, text string, exact bool) (float64, *CellFaul
 	}
 	cell := float64(d.resolution.Count(d.lower, at))
 	if exact && d.start(cell) != at {
-		return 0, &CellFault{fmt.Sprintf("not the start of a %s, which the column is counted in", d.resolution),
+		return 0, &CellFault{fmt.Sprintf("not the start of %s, which the column is counted in", d.resolution.One()),
 			"write the start of one"}
 	}
 	if c.Clip != nil && !exact {
@@ -149,14 +149,16 @@ func (s *Schema) readLists(path string) error {
 			continue
 		}
 		file := filepath.Join(filepath.Dir(path), d.file)
-		f, err := os.Open(file)
+		info, err := os.Stat(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+		if err == nil && !info.Mode().IsRegular() {
+			err = errors.New("it is no regular file") // opening a pipe waits for who writes to it
+		}
 		var list []string
 		if err == nil {
-			list, err = codes.Read(f)
-			_ = f.Close()
+			list, err = readList(file)
 		}
 		if err != nil {
 			return &InputError{File: file, Column: c.Name, Problem: "cannot use the list of codes",
@@ -169,6 +171,15 @@ func (s *Schema) readLists(path string) error {
 		}
 	}
 	return nil
+}
+
+func readList(path string) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return codes.Read(f)
 }
 
 // WithoutCodes are the names of the columns whose list of codes is not beside the schema. Their cells are checked by

@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/privacy/meaning"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
@@ -25,8 +26,8 @@ func showBrief(b *sitepolicy.Brief) {
 	showDecisions(b.Run)
 	fmt.Printf("who asks: %s, in the aggregator's word\n", cli.Dash(b.Requester))
 	fmt.Printf("what for: %s\n", purposeText(s.Purpose))
-	fmt.Printf("pipeline %s, budget epsilon %g at delta %g, by %d teachers of all sites\n", s.Pipeline, s.Epsilon,
-		s.Delta, s.Teachers)
+	fmt.Printf("pipeline %s, budget epsilon %g at delta %g, by %s of all sites\n", s.Pipeline, s.Epsilon,
+		s.Delta, text.Several(int(s.Teachers), "teacher"))
 	fmt.Println("\nwhat leaves this node:")
 	for _, l := range b.Leaves {
 		showLeaving(l, s.Unit)

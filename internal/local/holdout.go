@@ -62,10 +62,12 @@ func keepHeldShare(state string, share float64) error {
 func divided(spec *runfile.Spec, schema *partition.Schema, parts [][2]float64, share float64) (results.HeldOut, error) {
 	h := results.HeldOut{Share: share, Test: partition.NewTable(schema), Train: partition.NewTable(schema)}
 	seen := map[string]bool{}
+	var wrong siteErrors
 	for i, d := range spec.Data {
 		t, err := tabular.Read(schema, d.File, tabular.Options{})
 		if err != nil {
-			return h, fmt.Errorf("site %s: %w", d.Site, err)
+			wrong.add(d.Site, err)
+			continue
 		}
 		positions := partition.SharePositions(t)
 		site := schema.SiteColumn()
@@ -84,5 +86,5 @@ func divided(spec *runfile.Spec, schema *partition.Schema, parts [][2]float64, s
 		}
 		seen[runfile.FileKey(d.File)] = true
 	}
-	return h, nil
+	return h, errors.Join(wrong...)
 }

@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -344,18 +345,19 @@ func nodeConfigs(spec *runfile.Spec, schema *partition.Schema, state string, hel
 	for _, d := range spec.Data {
 		total += d.Share
 	}
+	if spec.Teachers < len(spec.Data) {
+		return nil, fmt.Errorf("%s: teachers: %d are too few for %d sites; give each at least one",
+			spec.Path, spec.Teachers, len(spec.Data))
+	}
 	var configs []node.Config
 	left, weight := spec.Teachers, total
 	for i, d := range spec.Data {
 		c := node.DefaultConfig()
 		c.Dataset, c.Site, c.Schema, c.Data, c.Share, c.Unit = dataset, d.Site, spec.Schema, d.File, parts[i],
 			spec.Privacy.Unit
-		c.Teachers = int(float64(left)*d.Share/weight + 0.5)
+		later := len(spec.Data) - 1 - i // each of whom needs one
+		c.Teachers = min(max(1, int(float64(left)*d.Share/weight+0.5)), left-later)
 		left, weight = left-c.Teachers, weight-d.Share
-		if c.Teachers < 1 {
-			return nil, fmt.Errorf("%s: teachers: %d are too few for %d sites; give each at least one",
-				spec.Path, spec.Teachers, len(spec.Data))
-		}
 		c.State = filepath.Join(state, "node-"+d.Site)
 		c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleNode, d.Site)
 		configs = append(configs, c)
@@ -368,6 +370,7 @@ func nodeConfigs(spec *runfile.Spec, schema *partition.Schema, state string, hel
 // can be fixed and the run started in the same folder.
 func readSites(configs []node.Config, warn func(string)) ([]*node.Site, error) {
 	var sites []*node.Site
+	var wrong siteErrors
 	told := map[string]bool{} // sites may share a file
 	for _, c := range configs {
 		s, err := node.ReadSite(c, kinds.All(), func(odd string) {
@@ -377,11 +380,25 @@ func readSites(configs []node.Config, warn func(string)) ([]*node.Site, error) {
 			}
 		})
 		if err != nil {
-			return nil, fmt.Errorf("site %s: %w", c.Site, err)
+			wrong.add(c.Site, err)
+			continue
 		}
 		sites = append(sites, s)
 	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
+	}
 	return sites, nil
+}
+
+// siteErrors are what is wrong at sites, by their names. What is wrong with a file that sites share is there once.
+type siteErrors []error
+
+func (e *siteErrors) add(site string, err error) {
+	same := func(have error) bool { return errors.Unwrap(have).Error() == err.Error() }
+	if !slices.ContainsFunc(*e, same) {
+		*e = append(*e, fmt.Errorf("site %s: %w", site, err))
+	}
 }
 
 // newNodes makes the sites' nodes, which keep their manifests once they are

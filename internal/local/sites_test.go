@@ -152,6 +152,7 @@ func TestNodesGetTeachersByPublicShares(t *testing.T) {
 		{31, []float64{0.5, 0.5}, []int{16, 15}},
 		{10, []float64{0.6, 0.2, 0.2}, []int{6, 2, 2}},
 		{3, []float64{1, 1, 1}, []int{1, 1, 1}},
+		{3, []float64{1, 0.5, 0.5}, []int{1, 1, 1}},
 		{7, []float64{1}, []int{7}},
 	} {
 		schema, err := partition.ParseSchema([]byte("name: x\ncolumns: [{name: a, kind: binary}]\n"))

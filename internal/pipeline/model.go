@@ -50,6 +50,13 @@ func ParseCondition(text string) (Condition, error) {
 	if at < 1 {
 		return Condition{}, fmt.Errorf("%q is not a condition; write column=value, column<value or column>value", text)
 	}
+	switch column := text[:at]; {
+	case strings.HasSuffix(column, "!"):
+		return Condition{}, fmt.Errorf("%q: there is no !=; ask for each value that you want, column=value", text)
+	case strings.TrimSpace(column) != column:
+		return Condition{}, fmt.Errorf("%q: there are spaces around the sign; leave them out: column%svalue", text,
+			text[at:at+1])
+	}
 	relation := text[at : at+1]
 	if relation != "=" && strings.HasPrefix(text[at+1:], "=") {
 		relation += "="

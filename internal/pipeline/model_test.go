@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -72,6 +73,11 @@ func TestConditions(t *testing.T) {
 	for _, text := range []string{"", "a", "=1", ">1"} {
 		if c, err := ParseCondition(text); err == nil {
 			t.Errorf("%q is read as %v", text, c)
+		}
+	}
+	for text, want := range map[string]string{"a!=1": "there is no !=", "a >= 1": "leave them out: column>value"} {
+		if _, err := ParseCondition(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 	for _, text := range []string{"b=1", "who=1000", "c>x", "c=q", "a=abc", "a>2", "label=maybe"} {

@@ -29,6 +29,7 @@ type entry struct {
 	codes        string   // the path of a list of codes
 	doc          string   // description and unit
 	wrong        error    // why its line cannot be read
+	personal     bool     // its cells are of persons, and stay at the site
 }
 
 // dictionary is a data dictionary: public knowledge of a table's columns.

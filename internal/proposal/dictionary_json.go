@@ -17,6 +17,7 @@ type sdvTable struct {
 		Type           string `json:"sdtype"`
 		Representation string `json:"computer_representation"`
 		Format         string `json:"datetime_format"`
+		Personal       bool   `json:"pii"`
 	} `json:"columns"`
 	PrimaryKey any `json:"primary_key"`
 }
@@ -44,7 +45,8 @@ func readSDV(text []byte) (entries []entry, err error) {
 		table = only
 	}
 	for name, column := range table.Columns {
-		e := entry{name: name}
+		// Identifiers are read and forgotten: nothing of their cells is written either.
+		e := entry{name: name, personal: column.Personal && column.Type != "id"}
 		switch column.Type {
 		case "numerical":
 			e.kind = anyNumber

@@ -115,6 +115,9 @@ func TestDictionariesThatCellsContradict(t *testing.T) {
 	} {
 		testkit.Same(t, column, want, columns[column])
 	}
+	proposed(t, table, `{"columns": {"at": {"sdtype": "numerical", "pii": true}}}`)
+	_, columns = proposed(t, table, "name,type,categories\nat,integer,soon|later\n")
+	testkit.Same(t, "categories", "kind: categorical, categories: [soon, later], source: dictionary", columns["at"])
 	_, err := Propose(Options{Files: []string{write(t, "t.csv", table)}, Dictionary: write(t, "d.csv",
 		"name,type,lower,upper\nseen,,0,9\nat,number,,\nage,integer,0,9\n")})
 	if err == nil {
@@ -225,3 +228,20 @@ func fuzzDictionary(f *testing.F, seeds ...string) {
 func FuzzCSVDictionary(f *testing.F)          { fuzzDictionary(f, csvDictionary) }
 func FuzzSDVMetadata(f *testing.F)            { fuzzDictionary(f, sdvMetadata) }
 func FuzzFrictionlessDictionary(f *testing.F) { fuzzDictionary(f, frictionless) }
+
+// Of columns that metadata of SDV calls personal nothing is written: they stay at the site, but for identifiers.
+func TestPersonalColumns(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("city,postcode,born,pay,what,none,who\n")
+	for i := range 100 {
+		table.WriteString([]string{"Secretville", "Hidden"}[i%2] + ",1010,2001-02-03,12,x,,K1\n")
+	}
+	_, columns := proposed(t, table.String(), `{"columns": {
+		"city": {"sdtype": "categorical", "pii": true}, "postcode": {"sdtype": "postcode", "pii": true},
+		"born": {"sdtype": "datetime", "pii": true}, "pay": {"sdtype": "numerical", "pii": true},
+		"what": {"sdtype": "unknown", "pii": true}, "none": {"sdtype": "categorical", "pii": true},
+		"who": {"sdtype": "id", "pii": true}}}`)
+	const ignored = "ignored: personal (SDV metadata)"
+	testkit.Same(t, "columns", map[string]string{"city": ignored, "postcode": ignored, "born": ignored, "pay": ignored,
+		"what": ignored, "none": ignored, "who": "kind: identifier" + unitRemark}, columns)
+}

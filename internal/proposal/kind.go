@@ -28,6 +28,9 @@ var (
 // kind tells what a column is, and what is to be said about that. The dictionary knows better than the cells, where
 // these can be read so at all.
 func (p *profile) kind(e entry) (kind, remark string) {
+	if e.personal {
+		return freeText, "personal (SDV metadata)"
+	}
 	strange := p.notNumbers(e)
 	if e.numeric() {
 		e.kind = kindContinuous
@@ -64,7 +67,8 @@ func (p *profile) kind(e entry) (kind, remark string) {
 
 // notNumbers is how many cells are no numbers where the dictionary has a type or bounds of numbers.
 func (p *profile) notNumbers(e entry) int {
-	if e.kind != kindInteger && e.kind != kindContinuous && !e.numeric() {
+	numbers := e.kind == kindInteger || e.kind == kindContinuous || e.numeric()
+	if !numbers || e.personal || len(e.categories) > 0 || e.codes != "" {
 		return 0
 	}
 	strange := p.cells - p.whole - p.point - p.comma

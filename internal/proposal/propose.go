@@ -84,7 +84,7 @@ func (p *Proposal) SetLabel(name string) error {
 	switch {
 	case name == "":
 	case i < 0 && slices.ContainsFunc(p.Ignored, func(c Ignored) bool { return c.Name == name }):
-		return fmt.Errorf("the label %q is free text or empty; name another column", name)
+		return fmt.Errorf("the label %q stays at the site, as free text, personal or empty; name another column", name)
 	case i < 0:
 		return fmt.Errorf("the label %q is not a column of the file; name one of its columns", name)
 	case p.Columns[i].Nullable:

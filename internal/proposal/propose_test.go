@@ -265,7 +265,7 @@ func TestLabels(t *testing.T) {
 		"other":      "",
 		"nothing":    "not a column of the file",
 		"gap":        "has empty cells",
-		"remark":     "is free text or empty",
+		"remark":     "stays at the site",
 		"patient_id": "is an identifier",
 	} {
 		err := p.SetLabel(name)
@@ -377,7 +377,7 @@ func TestErrorsHoldNoCell(t *testing.T) {
 		"sep=;\na;b\nsecret;1\n": "table.csv, line 1: the first line is a word for Excel (sep=) and no header; " +
 			"remove " +
 			"that line; the delimiter is told from the header",
-		"a\x00,b\nsecret,1\n": "table.csv, line 1: there are control characters, as a file has that is no text; " +
+		"a\x00,b\nsecret,1\n": "table.csv: there are control characters, as a file has that is no text; " +
 			"write " +
 			"the table as CSV, Parquet or .xlsx, and check that it is the right file",
 		"Report\na,b\nsecret,1\n": "table.csv, row 1 (line 2): the row has more cells than the header's one; if the " +

@@ -2,6 +2,7 @@ package runfile
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -149,7 +150,7 @@ func read(path string, decode func(file any) (text string, err error)) (*Spec, e
 	}
 	s.Choose(schema)
 	if err := s.Validate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, errors.Join(append([]error{err}, s.missing()...)...))
 	}
 	return s, nil
 }

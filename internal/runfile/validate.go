@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
@@ -33,13 +35,13 @@ func (s *Spec) Validate() error {
 		errs = append(errs, err)
 	}
 	need(s.Schema != "", "schema: missing; give the path of the public schema.yaml")
-	_, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta)
+	if _, err := privacy.NewBudget(s.Privacy.Epsilon, meaning.StrongDelta); err != nil {
+		errs = append(errs, fmt.Errorf("privacy: %w", err))
+	}
 	if s.Privacy.Delta == byRecords {
 		need(false, "privacy.delta: missing, and no public number of privacy units to choose it by; give that in "+
 			"privacy.records, or a delta well below one over it; do not count it in the data")
-		_, err = privacy.NewBudget(s.Privacy.Epsilon, meaning.StrongDelta)
-	}
-	if err != nil {
+	} else if err := privacy.CheckDelta(s.Privacy.Delta); err != nil {
 		errs = append(errs, fmt.Errorf("privacy: %w", err))
 	}
 	if d := s.Privacy.Dataset; d != nil {
@@ -145,6 +147,22 @@ func (s *Spec) validateData() (errs []error) {
 			errs = append(errs, fmt.Errorf("data[%d].share: %v is not above 0 and at most 1", i, d.Share))
 		}
 		sites[d.Site] = true
+	}
+	return errs
+}
+
+// missing reports files that are not there. It is for errors: a run of a cluster, or one that is over, needs none.
+func (s *Spec) missing() (errs []error) {
+	for i, d := range s.Data {
+		files, err := tabular.Files(d.File)
+		for _, file := range files {
+			if _, gone := os.Stat(file); gone != nil && err == nil {
+				err = fmt.Errorf("%s: %w", file, partition.WithoutPath(gone))
+			}
+		}
+		if err != nil && d.File != "" {
+			errs = append(errs, fmt.Errorf("data[%d].file: %w; correct the path", i, err))
+		}
 	}
 	return errs
 }

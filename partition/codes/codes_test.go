@@ -40,13 +40,34 @@ func TestRead(t *testing.T) {
 		"header and columns": "\ufeffCode,name\nI20.0,\"Angina,\npectoris\"\n I20.1 ,other\nJ45,asthma\n",
 		"semicolons":         "code;name\r\nI20.0;a, b\r\nI20.1;c\r\nJ45;d",
 		"tabs":               "I20.0\ta\nI20.1\tb\nJ45\tc\n",
+		"pipes":              "CODES|a\nI20.0|b;c\nI20.1|d\nJ45|e",
+		"ICD":                "\n \nicd-10 GM\n\"I20.0\"\r\nI20.1\r\nJ45",
+		"a word":             "Schlüssel;Text\nI20.0;A\nI20.1;B\nJ45;C",
+		"quotes within":      "I20.0;5\" a\nI20.1;b \"c\nJ45;\"d\r\n\"\"e\"\r\n",
+		"Latin-1 text":       "I20.0;\xe4\nI20.1;\xf6\nJ45;b",
 	} {
 		got, err := codes.Read(strings.NewReader(text))
 		testkit.Must(t, err)
 		testkit.Same(t, name, []string{"I20.0", "I20.1", "J45"}, got)
 	}
+	for text, want := range map[string][]string{
+		"\"I20.0,a\";x\n\"J;1\"": {"I20.0,a", "J;1"},
+		"A\nA01\nB02\n":          {"A", "A01", "B02"},
+		"DEU\nAUT\nX1\n":         {"DEU", "AUT", "X1"},
+		"DEU\n":                  {"DEU"},
+	} {
+		got, err := codes.Read(strings.NewReader(text))
+		testkit.Must(t, err)
+		testkit.Same(t, text, want, got)
+	}
 	for want, text := range map[string]string{
 		"there is no code":                    "code\n\n",
+		"there is no code; put":               "ATC-Code;Text\n",
+		"line 3 has broken quotes":            "I20;a\nI21;b\nI22;\"c\" d\nI23;e\n",
+		"line 2 has broken quotes":            "I20;a\nI21;\"b\nI22;c\n",
+		"line 2 has another delimiter":        "Code\nI20|a\n",
+		"line 1 does not begin with a code ":  "I20\rI21\r",
+		"line 2 does not begin with a code ":  "I20\nI2\v1\n",
 		"line 2 is not UTF-8":                 "I20\n\xff\n",
 		"line 1 does not begin with a code":   strings.Repeat("x", 65),
 		"the file has more than 64 MiB":       strings.Repeat(strings.Repeat("x", 63)+"\n", 1<<20+1),

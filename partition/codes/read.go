@@ -1,12 +1,11 @@
 package codes
 
 import (
-	"bufio"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -15,57 +14,124 @@ const (
 	maxBytes = 64 << 20
 	maxCodes = 1 << 20
 	maxCode  = 64 // bytes
+
+	delimiters = ",;\t|"
 )
 
-// Read reads a list of codes: the first column of a CSV file in UTF-8 with commas, semicolons or tabs, or a code a
-// line. A first code "code", in any case, is a header. Errors say what is wrong and in which line.
+var errMany = fmt.Errorf("there are more than %d codes; keep those of the schema's prefixes", maxCodes)
+
+// Read reads a list of codes: the first column of a CSV file, or a code a line. The delimiter is the first of comma,
+// semicolon, tab and | in the first line. Quotes count at the start of a cell only. A first code that [isHeader] is
+// left out. Codes are UTF-8; nothing reads the other columns. Errors say what is wrong and in which line.
 func Read(r io.Reader) ([]string, error) {
-	limited := &io.LimitedReader{R: r, N: maxBytes + 1}
-	text := bufio.NewReaderSize(limited, 1<<16)
-	if mark, _ := text.Peek(3); string(mark) == "\ufeff" {
-		_, _ = text.Discard(3)
+	raw, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
 	}
-	rows := csv.NewReader(text)
-	rows.Comma, rows.FieldsPerRecord, rows.LazyQuotes, rows.ReuseRecord = separator(text), -1, true, true
+	if len(raw) > maxBytes {
+		return nil, fmt.Errorf("the file has more than %d MiB; keep the codes alone", maxBytes>>20)
+	}
+	text := strings.TrimPrefix(string(raw), "\ufeff")
 	var all []string
-	for {
-		record, err := rows.Read()
-		if limited.N <= 0 {
-			return nil, fmt.Errorf("the file has more than %d MiB; keep the codes alone", maxBytes>>20)
+	for line, among := 1, delimiters; text != ""; {
+		var first, rest string
+		var ok bool
+		if first, rest, among, ok = cutRecord(text, among); !ok {
+			return nil, fmt.Errorf("line %d has broken quotes; double the quotes in a cell that begins with one", line)
 		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot be read as CSV: %w", err)
-		}
-		code := strings.TrimSpace(record[0])
-		line, _ := rows.FieldPos(0)
+		code, quoted := strings.TrimSpace(first), text[0] == '"'
 		switch {
-		case code == "", len(all) == 0 && strings.EqualFold(code, "code"):
-			continue
+		case code == "":
 		case !utf8.ValidString(code):
 			return nil, fmt.Errorf("line %d is not UTF-8; save the file as UTF-8", line)
-		case len(code) > maxCode || strings.ContainsAny(code, "\r\n"):
+		case len(code) <= maxCode && !quoted && strings.ContainsAny(code, delimiters):
+			return nil, fmt.Errorf("line %d has another delimiter than the first line; write all lines alike, or the "+
+				"code in quotes", line)
+		case len(code) > maxCode || strings.ContainsFunc(code, unicode.IsControl):
 			return nil, fmt.Errorf("line %d does not begin with a code of at most %d bytes; put the codes in the "+
 				"first column", line, maxCode)
-		case len(all) == maxCodes:
-			return nil, fmt.Errorf("there are more than %d codes; keep those of the schema's prefixes", maxCodes)
+		case len(all) > maxCodes: // with a header
+			return nil, errMany
+		default:
+			all = append(all, strings.Clone(code))
 		}
-		all = append(all, strings.Clone(code))
+		line += strings.Count(text[:len(text)-len(rest)], "\n")
+		text = rest
 	}
-	if len(all) == 0 {
+	if isHeader(all) {
+		all = all[1:]
+	}
+	switch {
+	case len(all) == 0:
 		return nil, errors.New("there is no code; put the codes in the first column")
+	case len(all) > maxCodes:
+		return nil, errMany
 	}
 	return all, nil
 }
 
-// separator is the first of comma, semicolon and tab in the first line, a comma where there is none.
-func separator(text *bufio.Reader) rune {
-	start, _ := text.Peek(4096)
-	line, _, _ := strings.Cut(string(start), "\n")
-	if at := strings.IndexAny(line, ",;\t"); at >= 0 {
-		return rune(line[at])
+// cutRecord cuts a record off, with its line end, and gives its first cell. Of several delimiters it takes the one
+// behind that cell, or a comma, and none of a line without a code.
+func cutRecord(text, among string) (first, rest, delimiter string, ok bool) {
+	first, rest, ok = cutCell(text, among)
+	switch {
+	case rest != "" && rest[0] != '\n':
+		among = rest[:1]
+	case strings.TrimSpace(first) != "" && len(among) > 1:
+		among = ","
 	}
-	return ','
+	for ok && rest != "" && rest[0] != '\n' {
+		_, rest, ok = cutCell(rest[1:], among)
+	}
+	return first, strings.TrimPrefix(rest, "\n"), among, ok
+}
+
+// cutCell cuts the cell off that a text begins with: rest begins with a delimiter or a line end, or is empty. It is not
+// ok where something stands behind closing quotes, or none close.
+func cutCell(text, among string) (cell, rest string, ok bool) {
+	if text == "" || text[0] != '"' {
+		end := strings.IndexAny(text, among+"\n")
+		if end < 0 {
+			end = len(text)
+		}
+		return text[:end], text[end:], true
+	}
+	for at := 1; ; at++ {
+		n := strings.IndexByte(text[at:], '"')
+		if n < 0 {
+			return "", "", false
+		}
+		if at += n; strings.HasPrefix(text[at+1:], `"`) {
+			at++
+			continue
+		}
+		cell, rest = strings.ReplaceAll(text[1:at], `""`, `"`), text[at+1:]
+		if strings.HasPrefix(rest, "\r\n") || rest == "\r" {
+			rest = rest[1:]
+		}
+		return cell, rest, rest == "" || strings.Contains(among+"\n", rest[:1])
+	}
+}
+
+// isHeader tells whether the first of these is the name of the column: code, codes, or what begins with ICD, ATC or
+// OPS, in any case; or at least three characters without a digit before codes that all have one.
+func isHeader(all []string) bool {
+	if len(all) == 0 {
+		return false
+	}
+	name := strings.ToLower(all[0])
+	for _, begin := range []string{"icd", "atc", "ops"} {
+		if strings.HasPrefix(name, begin) {
+			return true
+		}
+	}
+	if name == "code" || name == "codes" {
+		return true
+	}
+	for i, code := range all {
+		if strings.ContainsAny(code, "0123456789") == (i == 0) {
+			return false
+		}
+	}
+	return len(all) > 1 && utf8.RuneCountInString(name) >= 3
 }

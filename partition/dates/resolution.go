@@ -33,6 +33,14 @@ func (r Resolution) Coarser(o Resolution) bool {
 	return slices.Index(Resolutions, r) > slices.Index(Resolutions, o)
 }
 
+// One is a unit in words: "a day", "an hour".
+func (r Resolution) One() string {
+	if r == Hour {
+		return "an hour"
+	}
+	return "a " + string(r)
+}
+
 // seconds is the length of a unit that always has the same, 0 of others.
 func (r Resolution) seconds() int64 {
 	switch r {

@@ -28,9 +28,11 @@ type Builder struct {
 	table   *partition.Table
 	weights []float64 // nil where the source has none
 	wrong   tally
-	row     int   // that was added last, from 1
-	most    int   // rows, 0 for any number
-	one     *part // of Add
+	// decimals are those of all parts.
+	decimals [3]tally
+	row      int   // that was added last, from 1
+	most     int   // rows, 0 for any number
+	one      *part // of Add
 }
 
 // NewBuilder begins a table of a source with these columns: each of the schema's, in
@@ -52,7 +54,7 @@ func mostRows(columns int) int { return max(1, maxTableBytes/(8*columns)) }
 
 func newBuilder(s *partition.Schema, name string, from Source, columns []SourceColumn, o Options) (*Builder,
 	*partition.InputError) {
-	b := &Builder{options: o, table: partition.NewTable(s), wrong: tally{},
+	b := &Builder{options: o, table: partition.NewTable(s), wrong: tally{}, decimals: newDecimals(),
 		layout: layout{schema: s, name: name, source: from, empty: make([]float64, len(s.Columns))}}
 	for i := range s.Columns {
 		if !s.Columns[i].HasCell() {
@@ -69,7 +71,11 @@ func newBuilder(s *partition.Schema, name string, from Source, columns []SourceC
 // Add adds a row of texts as CSV has them, one for each of the source's columns; an
 // empty one is an empty cell. It fails where no more rows can be added; what is wrong with cells and rows is the error
 // of Table.
-func (b *Builder) Add(texts []string) error {
+func (b *Builder) Add(texts []string) error { return b.addWith(texts, nil) }
+
+// addWith is Add of a row with cells that the source calls wrong, by their columns; by the number of columns the whole
+// row is.
+func (b *Builder) addWith(texts []string, faults map[int]*partition.CellFault) error {
 	if len(texts) != len(b.target) {
 		return fmt.Errorf("add a row: %d cells for %d columns", len(texts), len(b.target))
 	}
@@ -78,7 +84,13 @@ func (b *Builder) Add(texts []string) error {
 			Problem: fmt.Sprintf("a table of more than %d rows", b.most),
 			Fix:     "divide it among several nodes, or choose fewer rows"})
 	}
-	b.one.add(texts, func(int) int { return 0 })
+	none := func() int { return 0 }
+	if fault := faults[len(texts)]; fault != nil {
+		b.one.rows++
+		b.one.refuse(fault, none)
+	} else {
+		b.one.add(texts, faults, func(int) int { return 0 })
+	}
 	b.take(b.one, 0)
 	return nil
 }
@@ -97,7 +109,7 @@ func (b *Builder) Table() (*partition.Table, error) {
 	if b.row == 0 && !b.options.ofPart {
 		return nil, b.fail("", b.source.empty, b.source.fixEmpty)
 	}
-	if len(b.wrong) > 0 {
+	if b.mixed(); len(b.wrong) > 0 {
 		return nil, &Violations{File: b.name, Rows: b.row, Found: b.wrong.list()}
 	}
 	t := b.table

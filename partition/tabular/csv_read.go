@@ -195,9 +195,10 @@ func (c *csvChunk) read() {
 		case !more:
 			return
 		case len(fields) != len(c.rows.target):
-			c.rows.short(func() int { return r.lineOf(0) })
+			others := strings.ReplaceAll(delimiters, string(c.delimiter), "")
+			c.rows.short(fields, others, func() int { return r.lineOf(0) })
 		default:
-			c.rows.add(fields, r.lineOf)
+			c.rows.add(fields, nil, r.lineOf)
 		}
 	}
 }

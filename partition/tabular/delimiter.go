@@ -49,6 +49,11 @@ func readHeader(s *partition.Schema, text string) (*csvHeader, *partition.InputE
 	}
 	o, _, bad := names.header(text, delimiters+rareDelimiters)
 	if bad != nil || o.known <= h.known {
+		if below := names.headerBelow(text[h.end:], among); h.known == 0 && below > 0 {
+			return nil, &partition.InputError{Line: h.line, Fix: "remove what stands above the header",
+				Problem: fmt.Sprintf("the header is not the first line but line %d",
+					below+strings.Count(text[:h.end], "\n"))}
+		}
 		return h, nil
 	}
 	problem := fmt.Sprintf("the header looks like one with the delimiter %q", string(o.delimiter))
@@ -79,6 +84,22 @@ func (n *columnNames) header(text, among string) (best *csvHeader, tied byte, ba
 		bad = nil
 	}
 	return best, tied, bad
+}
+
+// headerBelow is the line of a header among the first ones of a text, as there is one below a title; 0 for none.
+func (n *columnNames) headerBelow(text, among string) int {
+	const most = 10
+	for at, tries := 0, 0; at < len(text) && tries < most; tries++ {
+		h, _, bad := n.header(text[at:], among)
+		if bad != nil {
+			return 0
+		}
+		if all := len(n.words); h.known == all || h.known > 1 && 2*h.known >= all {
+			return h.line + strings.Count(text[:at], "\n")
+		}
+		at += h.end
+	}
+	return 0
 }
 
 func delimiterFix(looksLike byte) string {

@@ -103,12 +103,19 @@ func TestDialectsThatCannotBe(t *testing.T) {
 		"two delimiters alike": {"", "ward;x,dose\nSüd;1,2\n", line1 + `the header fits the delimiters "," and ";" ` +
 			`alike; write csv: {delimiter: ","} in the schema, or save the file with another one`},
 		"a comma in a number where it is a delimiter": {"", strings.ReplaceAll(wardRows, "1.5", `"1,5"`),
-			`t.csv, row 1 (line 2), column "dose": not a finite decimal number, expected a number from 0 to 100; `},
+			`t.csv, row 1 (line 2), column "dose": a number with a comma; write csv: {decimal: ","} in the schema `},
 		"thousands": {"", "ward;age in years;dose\nSüd;1;1.000,5\n", "not a finite decimal number"},
 		"twice": {"", "ward,dose,dose,age in years\n",
 			`t.csv, line 1, column "dose": the column is in the header twice; remove or rename one`},
 		"two twice": {"", "ward,ward,dose,dose,age in years\n",
-			line1 + `columns are in the header twice: "ward", "dose"; remove or rename one of each`},
+			line1 + `2 columns are in the header twice: "ward", "dose"; remove or rename one of each`},
+		"twice, missing and unknown": {"", "ward,ward,dose,x,y\n",
+			line1 + `1 column is in the header twice: "ward", and 1 column is missing from the header: ` +
+				`"age in years", ` +
+				`and 2 columns are not in the schema: "x", "y"; remove or rename one of each; add what is missing `},
+		"unclear and unknown": {"", "ward,dose,Age in years,AGE in years,x\n",
+			line1 + `it is not clear which columns of the schema these are: "Age in years", "AGE in years", and 1 ` +
+				`column is not in the schema: "x"; name one of them exactly as the schema does; add what the schema`},
 		"not clear": {"", "Ward,WARD,dose,age in years\nx,x,1,1\n", line1 + "it is not clear which columns of the " +
 			`schema these are: "Ward", "WARD"; name one of them exactly`},
 		"similar to one that is there": {"", "ward,Ward,dose,age in years\nx,x,1,1\n",
@@ -157,6 +164,50 @@ func TestAllUTF8(t *testing.T) {
 			if testkit.Must(t, err); got != want {
 				t.Errorf("a text of %d bytes: %v", shift+len(text), got)
 			}
+		}
+	}
+}
+
+// What may be a separator of thousands is never read as decimals.
+func TestThousands(t *testing.T) {
+	const columns = "columns:\n  - {name: n, kind: integer, lower: 0, upper: 9999, nullable: true}\n" +
+		"  - {name: v, kind: continuous, lower: 0, upper: 99999, nullable: true}\n"
+	said := partitiontest.Schema(t, "csv: {decimal: \",\"}\n"+columns)
+	for text, want := range map[string]string{
+		"n\tv\n1,000\t2\n":             "what may be a separator of thousands",
+		"n;v\n1.000;2\n":               "what may be a separator of thousands",
+		"n\tv\n1\t12,500\n2\t950.50\n": "a point before decimals, where other numbers",
+		"n\tv\n1\t12,500\n2\t3,250\n":  "may stand before decimals or between thousands",
+		"n\tv\n1\t12,500\n2\t3,25\n":   "",
+		"n\tv\n1\t0,500\n2\t-\n":       "not a finite decimal number",
+		"n\tv\n1\t0,500\n2\t7\n":       "",
+		"n,v\n1,1.500\n2,7\n":          "",
+		"n,v\n1.000,1.500\n2,7\n":      "",
+	} {
+		_, err := DecodeCSV(partitiontest.Schema(t, columns), strings.NewReader(text), "t.csv", Options{})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	table, err := DecodeCSV(said, strings.NewReader("n;v\n1;12,500\n2;3,250\n"), "t.csv", Options{})
+	testkit.Must(t, err)
+	if got := table.Cells(0)[1]; got != 12.5 {
+		t.Errorf("12,500 is %v where the schema says that decimals follow a comma", got)
+	}
+}
+
+// Rows that a header swallowed are not told as names of columns.
+func TestAHeaderThatHasRowsInIt(t *testing.T) {
+	s := partitiontest.Schema(t, "columns:\n  - {name: age, kind: integer, lower: 0, upper: 99}\n"+
+		"  - {name: sex, kind: categorical, categories: [F, M]}\n  - {name: died, kind: binary}\n")
+	for text, want := range map[string]string{
+		"age,sex,died\r50,F,SECRET\r51,M,0\r":                           "the lines end in CR alone",
+		"age,sex,\"died\n50,F,SECRET\n51,M,SECRET\"\n50,F,0\n":          "column 3",
+		"age,sex,died," + strings.Repeat("SECRET", 100) + "\n1,F,0,1\n": "column 4",
+	} {
+		_, err := DecodeCSV(s, strings.NewReader(text), "t.csv", Options{})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%.40q: %v, want %q", text, err, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
@@ -14,14 +15,7 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 	names := namesOf(b.schema, b.options.Weights)
 	m := names.match(header)
 	switch {
-	case len(m.twice) == 1:
-		return b.fail(m.twice[0], "the column is in the "+b.source.place+" twice", "remove or rename one")
-	case len(m.twice) > 1:
-		return b.fail("", "columns are in the "+b.source.place+" twice: "+quoted(m.twice),
-			"remove or rename one of each")
-	case len(m.alike) > 0:
-		return b.fail("", "it is not clear which columns of the schema these are: "+quoted(m.alike),
-			"name one of them exactly as the schema does")
+	case len(m.alike) > 0: // told below
 	case m.known == 0 && b.source.sure:
 		return b.fail("", "there is none of the schema's columns", "name the columns as the schema does")
 	case m.known == 0:
@@ -37,14 +31,14 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 	var missing []string
 	for i := range b.schema.Columns {
 		// Rows of a generated table belong to nobody: it may lack units and identifiers.
-		if !m.found[i] && (b.schema.Columns[i].HasCell() || !b.options.IgnoreUnit) {
+		if !m.found[i] && !m.unclear[i] && (b.schema.Columns[i].HasCell() || !b.options.IgnoreUnit) {
 			missing = append(missing, b.schema.Columns[i].Name)
 		}
 	}
-	if len(m.unknown) > 0 || len(missing) > 0 {
+	if len(m.unknown) > 0 || len(missing) > 0 || len(m.twice) > 0 || len(m.alike) > 0 {
 		// A line that is a record has few of the schema's names, and its cells are values.
 		sure := b.source.sure || 2*m.known >= len(header) || m.known > 1 && 2*m.known >= len(b.schema.Columns)
-		return b.misfit(header, missing, m.unknown, sure)
+		return b.misfit(header, missing, m, sure)
 	}
 	if len(m.similar) > 0 && b.options.Warn != nil {
 		b.options.Warn(fmt.Sprintf("%s: %s found by a similar name: %s", b.name, columnsAre(len(m.similar)),
@@ -53,17 +47,31 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 	return b.checkKinds(header)
 }
 
-// misfit names the columns that are missing and those that are unknown; of the latter only the numbers where it is not
-// sure that the line is a header.
-func (b *Builder) misfit(header []SourceColumn, missing []string, unknown []int, sure bool) *partition.InputError {
-	if len(unknown) == 1 && len(missing) == 0 {
-		return b.unknownColumn(header, unknown[0], sure)
-	}
-	if len(unknown) == 0 && len(missing) == 1 {
-		return b.fail(missing[0], "the column is missing from the "+b.source.place,
-			"add it to the "+b.source.thing+" or remove it from the schema")
+// misfit names the columns that are there twice, unclear, missing and unknown; of the last only the numbers where it is
+// not sure that the line is a header.
+func (b *Builder) misfit(header []SourceColumn, missing []string, m *matched, sure bool) *partition.InputError {
+	unknown := m.unknown
+	if len(unknown)+len(missing)+len(m.twice)+len(m.alike) == 1 {
+		switch {
+		case len(unknown) == 1:
+			return b.unknownColumn(header, unknown[0], sure)
+		case len(missing) == 1:
+			return b.fail(missing[0], "the column is missing from the "+b.source.place,
+				"add it to the "+b.source.thing+" or remove it from the schema")
+		case len(m.twice) == 1:
+			return b.fail(m.twice[0], "the column is in the "+b.source.place+" twice", "remove or rename one")
+		}
 	}
 	var problems, fixes []string
+	if len(m.twice) > 0 {
+		problems = append(problems, fmt.Sprintf("%s in the %s twice: %s", columnsAre(len(m.twice)), b.source.place,
+			quoted(m.twice)))
+		fixes = append(fixes, "remove or rename one of each")
+	}
+	if len(m.alike) > 0 {
+		problems = append(problems, "it is not clear which columns of the schema these are: "+quoted(m.alike))
+		fixes = append(fixes, "name one of them exactly as the schema does")
+	}
 	if n := len(missing); n > 0 {
 		problems = append(problems, fmt.Sprintf("%s missing from the %s: %s", columnsAre(n),
 			b.source.place, quoted(missing)))
@@ -72,7 +80,7 @@ func (b *Builder) misfit(header []SourceColumn, missing []string, unknown []int,
 	if n := len(unknown); n > 0 {
 		which := make([]string, n)
 		for i, at := range unknown {
-			if which[i] = strconv.Quote(header[at].Name); !sure || strings.TrimSpace(header[at].Name) == "" {
+			if which[i] = strconv.Quote(header[at].Name); !sure || !isName(header[at].Name) {
 				which[i] = "column " + strconv.Itoa(at+1)
 			}
 		}
@@ -88,7 +96,7 @@ func (b *Builder) unknownColumn(header []SourceColumn, at int, sure bool) *parti
 	e := b.fail("", fmt.Sprintf("column %d of the %s is not in the schema", at+1, b.source.place),
 		"remove it from the "+b.source.thing+", or add it to the schema's columns or to its ignore:")
 	switch {
-	case !sure:
+	case !sure, strings.TrimSpace(header[at].Name) != "" && !isName(header[at].Name):
 	case strings.TrimSpace(header[at].Name) == "":
 		e.Problem, e.Fix = fmt.Sprintf("column %d of the %s has no name", at+1, b.source.place),
 			"give it its name in the schema, or remove the column (a delimiter too many makes one)"
@@ -100,6 +108,13 @@ func (b *Builder) unknownColumn(header []SourceColumn, at int, sure bool) *parti
 		e.Column, e.Problem = header[at].Name, "the column is not in the schema"
 	}
 	return e
+}
+
+// isName tells whether a text in a header can be told as a name: what has line breaks or is long may be rows between
+// quotes that do not match.
+func isName(text string) bool {
+	const longest = 200
+	return strings.TrimSpace(text) != "" && len(text) <= longest && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 func columnsAre(n int) string {

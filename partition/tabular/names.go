@@ -66,15 +66,16 @@ type matched struct {
 	target  []int        // of each column
 	found   map[int]bool // targets
 	known   int
-	unknown []int    // columns that are nothing of the schema's
-	twice   []string // names that are there twice
-	similar []string // pairs of names that are not the same, in words
-	alike   []string // names between which nothing decides
+	unknown []int        // columns that are nothing of the schema's
+	twice   []string     // names that are there twice
+	similar []string     // pairs of names that are not the same, in words
+	alike   []string     // names between which nothing decides
+	unclear map[int]bool // targets that they may be
 }
 
 // match goes by the exact names first, and finds for the rest similar ones.
 func (n *columnNames) match(header []SourceColumn) *matched {
-	m := &matched{target: make([]int, len(header)), found: map[int]bool{}}
+	m := &matched{target: make([]int, len(header)), found: map[int]bool{}, unclear: map[int]bool{}}
 	var rest []int
 	for i := range header {
 		at, ok := n.exact[header[i].Name]
@@ -99,6 +100,9 @@ func (n *columnNames) match(header []SourceColumn) *matched {
 			wanted[similar[0]] = append(wanted[similar[0]], i)
 		default:
 			m.alike = append(m.alike, header[i].Name)
+			for _, at := range similar {
+				m.unclear[at] = true
+			}
 		}
 	}
 	for _, i := range rest {
@@ -106,7 +110,7 @@ func (n *columnNames) match(header []SourceColumn) *matched {
 			switch {
 			case !slices.Contains(columns, i):
 			case len(columns) > 1 && at != toNowhere:
-				m.alike = append(m.alike, header[i].Name)
+				m.alike, m.unclear[at] = append(m.alike, header[i].Name), true
 			default:
 				m.take(i, at)
 				if at != toNowhere {

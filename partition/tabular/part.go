@@ -26,21 +26,34 @@ const (
 // part is some rows of a source in a row, and what is wrong with them. One goroutine works on it.
 type part struct {
 	*layout
-	cells   []float64
-	units   []string
-	weights []float64 // nil where the source has none
-	rows    int       // those with violations included
-	wrong   tally
+	cells    []float64
+	units    []string
+	weights  []float64 // nil where the source has none
+	rows     int       // those with violations included
+	wrong    tally
+	decimals [3]tally
 }
 
-// add adds a row; line gives the line of a column's cell.
-func (p *part) add(texts []string, line func(column int) int) {
+// Numbers of a column with decimals, where a comma may stand before them: a point does, a comma does, and what may
+// be a comma between thousands as well, such as 12,500.
+const (
+	behindPoint = iota
+	behindComma
+	behindEither
+)
+
+// add adds a row; faults are what the source says of its cells, and line gives the line of a column's cell.
+func (p *part) add(texts []string, faults map[int]*partition.CellFault, line func(column int) int) {
 	p.rows++
 	p.cells = append(p.cells, p.empty...)
 	row := p.cells[len(p.cells)-len(p.empty):]
 	unit, good := "", true
 	for i, text := range texts {
-		if fault := p.set(row, &unit, i, text); fault != nil {
+		fault := faults[i]
+		if fault == nil {
+			fault = p.set(row, &unit, i, text)
+		}
+		if fault != nil {
 			good = false
 			p.wrong.add(kind{i, fault.Problem}, p.columnName(i), fault.Fix, p.rows, func() int { return line(i) })
 		}
@@ -56,11 +69,18 @@ func (p *part) add(texts []string, line func(column int) int) {
 	}
 }
 
-// short counts a row that has not as many cells as the header.
-func (p *part) short(line func() int) {
+// short counts a row that has not as many cells as the header; among are the delimiters that were not used.
+func (p *part) short(fields []string, among string, line func() int) {
 	p.rows++
-	p.refuse(&partition.CellFault{Problem: fmt.Sprintf("the row has not the %d cells of the header", len(p.target)),
-		Fix: "complete or quote the row's cells"}, line)
+	fault := &partition.CellFault{Problem: fmt.Sprintf("the row has not the %d cells of the header", len(p.target)),
+		Fix: "complete or quote the row's cells"}
+	for _, other := range among {
+		if len(fields) == 1 && strings.Count(fields[0], string(other)) == len(p.target)-1 {
+			fault.Problem = fmt.Sprintf("the row has the delimiter %q, and the header another one", string(other))
+			fault.Fix = "write header and rows with one delimiter"
+		}
+	}
+	p.refuse(fault, line)
 }
 
 // refuse counts a fault of the whole row that was added last.
@@ -73,37 +93,73 @@ func (p *part) set(row []float64, unit *string, i int, text string) (fault *part
 	switch at := p.target[i]; {
 	case at == toNowhere:
 	case at == toWeights:
-		v, fault := partition.ParseNumber(p.number(text))
+		if text, fault = p.number(i, text, false); fault == nil {
+			var v float64
+			v, fault = partition.ParseNumber(text)
+			p.weights = append(p.weights, v)
+		}
 		if fault != nil {
 			fault.Fix = "give every row a finite number in this column" // the schema does not know it
 		}
-		p.weights = append(p.weights, v)
-		return fault
-	case at == p.schema.UnitColumn():
-		if columns[at].Number() {
-			text = p.number(text)
-		}
-		*unit, fault = columns[at].ParseUnit(text)
 	case p.comma && columns[at].Number():
-		row[at], fault = columns[at].ParseCell(p.number(text))
+		if text, fault = p.number(i, text, columns[at].Kind != partition.Continuous); fault != nil {
+			return fault
+		}
+		fallthrough
 	default:
-		row[at], fault = columns[at].ParseCell(text)
+		if at == p.schema.UnitColumn() {
+			*unit, fault = columns[at].ParseUnit(text)
+			return fault
+		}
+		if row[at], fault = columns[at].ParseCell(text); fault != nil && p.decimalComma(&columns[at], text) {
+			fault.Problem = "a number with a comma"
+			fault.Fix = `write csv: {decimal: ","} in the schema where the comma stands before decimals; remove ` +
+				"separators of thousands"
+		}
 	}
 	return fault
 }
 
-// number is a number's text with a point where it has one comma and no point, if the file may have such.
-func (p *part) number(text string) string {
-	if !p.comma || strings.IndexByte(text, '.') >= 0 || strings.Count(text, ",") != 1 {
-		return text
+// number is a number's text with a point before its decimals, if the file may have commas there. What may separate
+// thousands is not read: 1,000 is one or a thousand.
+func (p *part) number(i int, text string, whole bool) (string, *partition.CellFault) {
+	at := strings.IndexAny(text, ".,")
+	if !p.comma || at < 0 || strings.Count(text, ",")+strings.Count(text, ".") > 1 {
+		return text, nil
 	}
-	return strings.Replace(text, ",", ".", 1)
+	if digits := text[at+1:]; whole && len(digits) == 3 && strings.Trim(digits, "0123456789") == "" {
+		return "", &partition.CellFault{Problem: "what may be a separator of thousands in a whole number",
+			Fix: "write whole numbers in digits alone"}
+	}
+	which := behindPoint
+	if text[at] == ',' {
+		which = behindComma
+		if before := strings.TrimLeft(text[:at], "+-"); len(text)-at == 4 && len(before) > 0 && len(before) <= 3 &&
+			before[0] != '0' {
+			which = behindEither
+		}
+		text = text[:at] + "." + text[at+1:]
+	}
+	p.decimals[which].add(kind{column: i}, p.columnName(i), "", p.rows, func() int { return 0 })
+	return text, nil
+}
+
+// decimalComma tells numbers that need csv.decimal.
+func (p *part) decimalComma(c *partition.Column, text string) bool {
+	if p.comma || !c.Number() || p.source != FromCSV || strings.Count(text, ",") != 1 {
+		return false
+	}
+	_, fault := partition.ParseNumber(strings.Replace(text, ",", ".", 1))
+	return fault == nil
 }
 
 // take adds the rows of a part, which begin after so many lines, to the table. Where any row so far has a violation the
 // table is not needed.
 func (b *Builder) take(p *part, lines int) {
 	b.wrong.merge(p.wrong, b.row, lines)
+	for i := range b.decimals {
+		b.decimals[i].merge(p.decimals[i], b.row, lines)
+	}
 	b.row += p.rows
 	if len(b.wrong) == 0 {
 		b.table.Extend(p.cells, p.units)
@@ -118,10 +174,39 @@ func (p *part) reset() {
 	if len(p.wrong) > 0 {
 		p.wrong = tally{} // the builder has the one before
 	}
+	for i := range p.decimals {
+		if len(p.decimals[i]) > 0 {
+			p.decimals[i] = tally{}
+		}
+	}
 }
 
 // newPart begins rows of the builder's source.
-func (b *Builder) newPart() *part { return &part{layout: &b.layout, wrong: tally{}} }
+func (b *Builder) newPart() *part {
+	return &part{layout: &b.layout, wrong: tally{}, decimals: newDecimals()}
+}
+
+func newDecimals() [3]tally { return [3]tally{{}, {}, {}} }
+
+// mixed counts numbers of columns where some have a point and others a comma before their decimals, and where all may
+// have commas between thousands: nothing tells which they are.
+func (b *Builder) mixed() {
+	said := b.schema.CSV.Decimal == ","
+	for i := range b.target {
+		k := kind{column: i}
+		points, commas, either := b.decimals[behindPoint][k], b.decimals[behindComma][k], b.decimals[behindEither][k]
+		switch {
+		case points != nil && (commas != nil || either != nil):
+			k.problem = "a point before decimals, where other numbers of the column have a comma"
+			points.Fix = "write all numbers of the column alike, without separators of thousands"
+			points.Problem, b.wrong[k] = k.problem, points
+		case either != nil && commas == nil && !said:
+			k.problem = "a comma that may stand before decimals or between thousands"
+			either.Fix = `write csv: {decimal: ","} in the schema where decimals follow it, or numbers without commas`
+			either.Problem, b.wrong[k] = k.problem, either
+		}
+	}
+}
 
 func (l *layout) columnName(i int) string {
 	switch at := l.target[i]; {

@@ -22,8 +22,8 @@ var unfinished = map[string]*partition.InputError{
 
 // Files are the files whose rows [Read] reads where it is given a path: those of a folder or of a pattern such as
 // parts/*.csv, in the natural order of their names (part-2 before part-10); the workbook whose sheet is named; and
-// else the path's own, which may be missing. Left out are names that begin with _ or a dot, and sums (*.crc),
-// which programs put beside parts. Errors are *InputError.
+// else the path's own, which may be missing. Left out are names that begin with _ or a dot, sums (*.crc) and lists of
+// files (*.manifest.json), which programs put beside parts. Errors are *InputError.
 func Files(path string) ([]string, error) {
 	if file, sheet := cutSheet(path); sheet != "" {
 		return []string{file}, nil
@@ -43,7 +43,8 @@ func Files(path string) ([]string, error) {
 	}
 	parts := slices.DeleteFunc(names, func(name string) bool {
 		base := filepath.Base(name)
-		return base[0] == '_' || base[0] == '.' || strings.HasSuffix(base, ".crc")
+		return base[0] == '_' || base[0] == '.' || strings.HasSuffix(base, ".crc") ||
+			strings.HasSuffix(base, ".manifest.json")
 	})
 	if len(parts) == 0 {
 		return nil, &partition.InputError{File: path, Problem: "there is no file of rows",
@@ -93,7 +94,7 @@ func hiveFolder(path string) *partition.InputError {
 
 // checkParts refuses parts that are no files, and one that is there twice.
 func checkParts(parts []string) error {
-	seen := map[string]bool{}
+	var seen []os.FileInfo
 	for _, path := range parts {
 		info, err := os.Stat(path)
 		switch {
@@ -108,16 +109,11 @@ func checkParts(parts []string) error {
 		case !info.Mode().IsRegular():
 			return &partition.InputError{File: path, Problem: "no regular file", Fix: "remove it from the parts"}
 		}
-		real, err := filepath.EvalSymlinks(path)
-		if err != nil {
-			return &partition.InputError{File: path, Problem: "cannot read the part",
-				Fix: "check path and permissions", Err: partition.WithoutPath(err)}
-		}
-		if seen[real] {
+		if slices.ContainsFunc(seen, func(other os.FileInfo) bool { return os.SameFile(info, other) }) {
 			return &partition.InputError{File: path, Problem: "another part is the same file by another name",
 				Fix: "remove the link, or its records count twice"}
 		}
-		seen[real] = true
+		seen = append(seen, info)
 	}
 	return nil
 }

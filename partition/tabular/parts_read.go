@@ -3,12 +3,44 @@ package tabular
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/conclave-dp/conclave/partition"
 )
 
 // mostWrongParts bounds how many parts are told of at once.
 const mostWrongParts = 10
+
+// WrongParts is the error of a table in parts: what is wrong with each part of which something is.
+type WrongParts struct {
+	// Rows is how many were read of all parts.
+	Rows int
+	// Parts is how many the table has, Unread how many of them were not looked at because many were wrong before.
+	Parts, Unread int
+	// Wrong has *InputError and *Violations, which name their part.
+	Wrong []error
+}
+
+// Error is that of each part.
+func (w *WrongParts) Error() string {
+	wrong := w.Wrong
+	if w.Unread > 0 {
+		wrong = append(slices.Clip(wrong), errors.New("the other parts were not read; correct these first"))
+	}
+	return errors.Join(wrong...).Error()
+}
+
+// Unwrap gives the errors of the parts.
+func (w *WrongParts) Unwrap() []error { return w.Wrong }
+
+// add counts the error of a part, and the rows that were read before it.
+func (w *WrongParts) add(err error) {
+	var found *Violations
+	if errors.As(err, &found) {
+		w.Rows += found.Rows
+	}
+	w.Wrong = append(w.Wrong, err)
+}
 
 // readParts reads files as one table, whose site and share are chosen of all rows: equal records are told apart by
 // how many came before, in whichever part.
@@ -28,41 +60,35 @@ func readParts(s *partition.Schema, name string, parts []string, o Options) (*pa
 	}
 	whole := partition.NewTable(s)
 	var weights []float64
-	var wrong []error
-	for _, path := range parts {
-		if len(wrong) == mostWrongParts {
-			wrong = append(wrong, errors.New("the other parts were not read; correct these first"))
+	wrong := &WrongParts{Parts: len(parts)}
+	for i, path := range parts {
+		if len(wrong.Wrong) == mostWrongParts {
+			wrong.Unread = len(parts) - i
 			break
 		}
-		if isParquet(path) != columnar {
-			return nil, &partition.InputError{File: path, Problem: "CSV and Parquet among the parts of one table",
-				Fix: "name one kind by a pattern, such as parts/*.parquet"}
-		}
-		if archive, _ := isArchive(path); archive {
-			return nil, &partition.InputError{File: path, Problem: "a workbook or archive among the parts of a table",
-				Fix: "save its rows as CSV"}
-		}
-		t, err := readFile(s, path, of)
+		t, err := readPart(s, path, columnar, of)
 		if err != nil {
-			wrong = append(wrong, err)
+			wrong.add(err)
 			continue
 		}
+		wrong.Rows += t.Len()
 		if most := mostRows(len(s.Columns)); columnar && t.Len() > most-whole.Len() {
 			return nil, &partition.InputError{File: path,
 				Problem: fmt.Sprintf("with it the table has more than %d rows", most),
 				Fix:     "divide the parts among several nodes"}
 		}
 		if whole.Len() > 0 && t.Len() > 0 && (t.Weights() == nil) != (weights == nil) {
-			return nil, &partition.InputError{File: path, Column: partition.WeightColumn,
-				Problem: "some parts have this column and others have not", Fix: "write all parts alike"}
+			wrong.add(&partition.InputError{File: path, Column: partition.WeightColumn,
+				Problem: "some parts have this column and others have not", Fix: "write all parts alike"})
+			continue
 		}
 		for row := range t.Len() {
 			whole.Push(t.Cells(row), t.Unit(row))
 		}
 		weights = append(weights, t.Weights()...)
 	}
-	if len(wrong) > 0 {
-		return nil, errors.Join(wrong...)
+	if len(wrong.Wrong) > 0 {
+		return nil, wrong
 	}
 	if whole.Len() == 0 {
 		return nil, &partition.InputError{File: name, Problem: "there is no row in any part",
@@ -76,4 +102,17 @@ func readParts(s *partition.Schema, name string, parts []string, o Options) (*pa
 		whole = weighted
 	}
 	return selectRows(whole, name, o)
+}
+
+// readPart reads a file of a table whose first part is Parquet or not.
+func readPart(s *partition.Schema, path string, columnar bool, o Options) (*partition.Table, error) {
+	if isParquet(path) != columnar {
+		return nil, &partition.InputError{File: path, Problem: "CSV and Parquet among the parts of one table",
+			Fix: "name one kind by a pattern, such as parts/*.parquet"}
+	}
+	if archive, _ := isArchive(path); archive {
+		return nil, &partition.InputError{File: path, Problem: "a workbook or archive among the parts of a table",
+			Fix: "save its rows as CSV"}
+	}
+	return readFile(s, path, o)
 }

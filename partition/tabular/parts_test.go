@@ -36,8 +36,9 @@ columns:
   - {name: age, kind: integer, lower: 0, upper: 120}
 `)
 	const header = "clinic,age\n"
-	whole, parts := header, map[string]string{"_SUCCESS": "", ".part-1.csv.crc": "x", "part-1.csv.crc": "x",
-		"_committed_1": "{}"}
+	whole, parts := header, map[string]string{"_SUCCESS": "", ".part-1.csv.crc": "x", "part-1.csv.manifest.json": "{}",
+		"part-1.csv.crc": "x",
+		"_committed_1":   "{}"}
 	for part := range 12 {
 		text := ""
 		for i := range 3 {
@@ -150,6 +151,9 @@ func TestPartsThatCannotBeRead(t *testing.T) {
 	}
 	folder := folderOf(t, map[string]string{"a.csv": "x\n1\n"})
 	testkit.Must(t, os.Symlink("a.csv", filepath.Join(folder, "b.csv")))
+	wantProblem(t, s, folder, Options{}, "b.csv", "the same file by another name")
+	testkit.Must(t, os.Remove(filepath.Join(folder, "b.csv")))
+	testkit.Must(t, os.Link(filepath.Join(folder, "a.csv"), filepath.Join(folder, "b.csv")))
 	wantProblem(t, s, folder, Options{}, "b.csv", "the same file by another name")
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -66,19 +67,18 @@ func rawSheet(f *os.File, size int64, path string) (iter.Seq2[[]string, error], 
 		row, columns := 0, 0
 		for cells, err := range book.Rows(at, func(int) bool { return true }) {
 			switch {
+			case errors.As(err, new(xlsx.CellErrors)): // they are empty
 			case err != nil:
 				bad := xlsxError(path, err)
-				if cell := new(*xlsx.CellError); errors.As(err, cell) {
-					bad.Problem, bad.Fix, bad.Err = (*cell).Problem, (*cell).Fix, nil
-				}
 				bad.Row = row
 				yield(nil, bad)
 				return
+			}
+			switch {
 			case columns == 0:
 				columns = len(cells)
 			case len(cells) > columns:
-				yield(nil, moreCells(path, row, columns))
-				return
+				cells = cells[:columns]
 			}
 			for len(cells) < columns {
 				cells = append(cells, "")
@@ -90,10 +90,9 @@ func rawSheet(f *os.File, size int64, path string) (iter.Seq2[[]string, error], 
 	}, nil
 }
 
-func moreCells(name string, row, columns int) *partition.InputError {
-	return &partition.InputError{File: name, Row: row,
-		Problem: fmt.Sprintf("the row has more cells than the %d of the header", columns),
-		Fix:     "give each column a name in the first row, and move remarks to another sheet"}
+func moreCells(columns int) *partition.CellFault {
+	return &partition.CellFault{Problem: fmt.Sprintf("the row has more cells than the %d of the header", columns),
+		Fix: "give each column a name in the first row, and move remarks to another sheet"}
 }
 
 // DecodeXLSX is ReadXLSX from size bytes of a reader; name is for errors, sheet may be empty.
@@ -113,13 +112,16 @@ func DecodeXLSX(s *partition.Schema, r io.ReaderAt, size int64, name, sheet stri
 		return b == nil || column >= len(header) || b.target[column] != toNowhere
 	}
 	for cells, err := range book.Rows(at, wanted) {
+		faults, err := cellFaults(err)
 		switch {
+		case err != nil && b != nil:
+			bad := xlsxError(name, err)
+			bad.Row = b.row + 1
+			return nil, b.Broken(bad)
 		case err != nil:
-			bad := cellError(name, b, header, err)
-			if b != nil {
-				return nil, b.Broken(bad)
-			}
-			return nil, bad
+			return nil, xlsxError(name, err)
+		case b == nil && len(faults) > 0:
+			return nil, headerFault(name, faults)
 		case b == nil:
 			header = slices.Clone(cells)
 			if b, err = NewBuilder(s, name, FromXLSX, namedColumns(header), o); err != nil {
@@ -127,13 +129,14 @@ func DecodeXLSX(s *partition.Schema, r io.ReaderAt, size int64, name, sheet stri
 			}
 			continue
 		case len(cells) > len(header):
-			return nil, b.Broken(moreCells(name, b.row+1, len(header)))
+			faults = map[int]*partition.CellFault{len(header): moreCells(len(header))}
+			cells = cells[:len(header)]
 		}
 		texts = append(texts[:0], cells...)
 		for len(texts) < len(header) {
 			texts = append(texts, "")
 		}
-		if err := b.Add(texts); err != nil {
+		if err := b.addWith(texts, faults); err != nil {
 			return nil, err
 		}
 	}
@@ -157,7 +160,7 @@ func chooseSheet(book *xlsx.File, name, sheet string) (int, error) {
 	var names []string
 	for at, called := range book.Sheets {
 		empty, err := book.Empty(at)
-		if err != nil && !errors.As(err, new(*xlsx.CellError)) {
+		if err != nil && !errors.As(err, new(xlsx.CellErrors)) {
 			return 0, xlsxError(name, err)
 		}
 		if !empty {
@@ -175,23 +178,23 @@ func chooseSheet(book *xlsx.File, name, sheet string) (int, error) {
 		len(full), strings.Join(names, ", ")), Fix: fmt.Sprintf("name one after a #, as in %s#%s", name, names[0])}
 }
 
-// cellError places what is wrong with a cell of the row after those that b has; the header is row 0.
-func cellError(name string, b *Builder, header []string, err error) *partition.InputError {
-	e := xlsxError(name, err)
-	var cell *xlsx.CellError
-	if !errors.As(err, &cell) {
-		return e
+// cellFaults takes what is wrong with cells of a row out of the error of the row.
+func cellFaults(err error) (map[int]*partition.CellFault, error) {
+	var cells xlsx.CellErrors
+	if !errors.As(err, &cells) {
+		return nil, err
 	}
-	e.Problem, e.Fix, e.Err = cell.Problem, cell.Fix, nil
-	if b == nil {
-		e.Problem += fmt.Sprintf(" (column %d of the first row)", cell.Column+1)
-		return e
+	faults := make(map[int]*partition.CellFault, len(cells))
+	for _, c := range cells {
+		faults[c.Column] = &partition.CellFault{Problem: c.Problem, Fix: c.Fix}
 	}
-	e.Row = b.row + 1
-	if cell.Column < len(header) {
-		e.Column = header[cell.Column]
-	}
-	return e
+	return faults, nil
+}
+
+func headerFault(name string, faults map[int]*partition.CellFault) *partition.InputError {
+	at := slices.Min(slices.Collect(maps.Keys(faults)))
+	return &partition.InputError{File: name, Fix: faults[at].Fix,
+		Problem: fmt.Sprintf("%s (column %d of the first row)", faults[at].Problem, at+1)}
 }
 
 func xlsxError(name string, err error) *partition.InputError {

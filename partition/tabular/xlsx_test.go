@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -157,4 +158,28 @@ func TestAWorkbookOfAnotherProgram(t *testing.T) {
 		testkit.Must(t, want.Append(row.cells, row.unit))
 	}
 	partitiontest.SameTables(t, want, got)
+}
+
+// Cells that a sheet itself calls wrong are told with all others, and rows with remarks beside the table too.
+func TestAllFaultsOfASheet(t *testing.T) {
+	s := partitiontest.Schema(t, `columns:
+  - {name: a, kind: integer, lower: 0, upper: 9}
+  - {name: b, kind: integer, lower: 0, upper: 9, nullable: true}
+`)
+	wrong := `<c t="e"><v>#N/A</v></c>`
+	raw := workbook(t, [][]string{{"a", "b"}, {wrong, "1"}, {"12", wrong}, {"3", `<c><f>A2*2</f><v></v></c>`},
+		{"1", "2", "a remark"}, {wrong, "x"}, {"1", "2"}})
+	_, err := DecodeXLSX(s, strings.NewReader(raw), int64(len(raw)), "t.xlsx", "", Options{})
+	var v *Violations
+	if !errors.As(err, &v) {
+		t.Fatalf("error %v", err)
+	}
+	var got []string
+	for _, f := range v.Found {
+		got = append(got, fmt.Sprint(f.Column, " ", f.Times, " ", f.Rows))
+	}
+	testkit.Same(t, "violations", []string{"a 2 [1 5]", "a 1 [2]", "b 1 [2]", "b 1 [3]", "b 1 [5]", " 1 [4]"}, got)
+	if v.Rows != 6 {
+		t.Errorf("%d rows", v.Rows)
+	}
 }

@@ -26,6 +26,21 @@ func (e *CellError) Error() string {
 	return fmt.Sprintf("column %d: %s; %s", e.Column+1, e.Problem, e.Fix)
 }
 
+// CellErrors are what is wrong with cells of one row, which are empty in it.
+type CellErrors []*CellError
+
+// Error gives the first one.
+func (e CellErrors) Error() string { return e[0].Error() }
+
+// Unwrap gives all of them.
+func (e CellErrors) Unwrap() []error {
+	all := make([]error, len(e))
+	for i := range e {
+		all[i] = e[i]
+	}
+	return all
+}
+
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 }

@@ -17,7 +17,8 @@ const (
 
 // Rows gives the rows of a sheet that have a value, each as the texts of its cells to the last one with a value, empty
 // for none. They are good until the next row. Cells of columns that wanted refuses are empty, and what is wrong with
-// them is no error; nil wants all. An error is the last that is given; what is wrong with a cell is a *CellError.
+// them is no error; nil wants all. With [CellErrors] the row is given too, and the rows go on; another error is the
+// last that is given.
 func (f *File) Rows(sheet int, wanted func(column int) bool) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		r, err := f.open(f.sheets[sheet], maxSheet)
@@ -72,26 +73,30 @@ func (f *File) rows(r *reader, wanted func(int) bool, yield func([]string, error
 			return
 		}
 		last = row
-		if cells, err = f.row(r, wanted, cells[:0]); err != nil {
+		var wrong CellErrors
+		if cells, wrong, err = f.row(r, wanted, cells[:0]); err != nil {
 			yield(nil, err)
 			return
 		}
-		if len(cells) > 0 && !yield(cells, nil) {
+		if len(wrong) > 0 {
+			err = wrong
+		}
+		if len(cells) > 0 && !yield(cells, err) {
 			return
 		}
 	}
 }
 
 // row reads the cells of the row that has begun.
-func (f *File) row(r *reader, wanted func(int) bool, cells []string) ([]string, error) {
+func (f *File) row(r *reader, wanted func(int) bool, cells []string) (_ []string, wrong CellErrors, _ error) {
 	column := -1
 	for {
 		token, err := r.next()
 		if err != nil {
-			return nil, readError(r.part, err)
+			return nil, nil, readError(r.part, err)
 		}
 		if _, ended := token.(xml.EndElement); ended {
-			return cells, nil
+			return cells, wrong, nil
 		}
 		start, ok := token.(xml.StartElement)
 		if !ok {
@@ -99,7 +104,7 @@ func (f *File) row(r *reader, wanted func(int) bool, cells []string) ([]string, 
 		}
 		if start.Name.Local != "c" { // an extension
 			if _, err := r.text(); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			continue
 		}
@@ -108,13 +113,17 @@ func (f *File) row(r *reader, wanted func(int) bool, cells []string) ([]string, 
 			at = columnOf(place)
 		}
 		if at <= column || at >= mostColumns {
-			return nil, damaged("%s has cells that are not in their order", r.part)
+			return nil, nil, damaged("%s has cells that are not in their order", r.part)
 		}
 		column = at
 		text, err := f.cell(r, start, column)
 		unread := wanted != nil && !wanted(column)
-		if err != nil && !(unread && errors.As(err, new(*CellError))) {
-			return nil, err
+		if bad := new(CellError); errors.As(err, &bad) {
+			if !unread {
+				wrong = append(wrong, bad)
+			}
+		} else if err != nil {
+			return nil, nil, err
 		}
 		if text == "" && err == nil {
 			continue
@@ -175,7 +184,7 @@ func (f *File) cell(r *reader, start xml.StartElement, column int) (string, erro
 			return "", err
 		}
 	}
-	if formula && !has {
+	if formula && value == "" && attribute(start, "t") != "str" {
 		return "", &CellError{column, "the cell has a formula whose result is not stored",
 			"open the workbook in a spreadsheet program and save it"}
 	}

@@ -166,19 +166,20 @@ func TestCells(t *testing.T) {
 
 func TestCellsThatCannotBeRead(t *testing.T) {
 	for cell, want := range map[string]string{
-		`<c t="e"><v>#N/A</v></c>`:  "column 2: the cell has an error of the spreadsheet",
-		`<c><f>RAND()</f></c>`:      "column 2: the cell has a formula whose result is not stored",
-		`<c s="1"><v>60</v></c>`:    "column 2: the cell is shown as a date, and there is no such day",
-		`<c><v>SECRET</v></c>`:      "column 2: the cell should store a number",
-		`<c t="s"><v>3</v></c>`:     "a text that is not in the list",
-		`<c s="2"><v>3</v></c>`:     "a format that is not in the list",
-		`<c t="new"><v>3</v></c>`:   "unknown type",
-		`<c r="A1"><v>3</v></c>`:    "cells that are not in their order",
-		`<c r="ZZZZ1"><v>3</v></c>`: "cells that are not in their order",
-		`<c><v>SECRET<b/></v></c>`:  "elements in a value",
-		`<c><v>SECRET</c>`:          "broken or cut off",
-		`</row><row r="1">`:         "rows that are not in their order",
-		`</row><row r="1048577">`:   "rows that are not in their order",
+		`<c t="e"><v>#N/A</v></c>`:    "column 2: the cell has an error of the spreadsheet",
+		`<c><f>RAND()</f><v></v></c>`: "column 2: the cell has a formula whose result is not stored",
+		`<c><f>RAND()</f></c>`:        "column 2: the cell has a formula whose result is not stored",
+		`<c s="1"><v>60</v></c>`:      "column 2: the cell is shown as a date, and there is no such day",
+		`<c><v>SECRET</v></c>`:        "column 2: the cell should store a number",
+		`<c t="s"><v>3</v></c>`:       "a text that is not in the list",
+		`<c s="2"><v>3</v></c>`:       "a format that is not in the list",
+		`<c t="new"><v>3</v></c>`:     "unknown type",
+		`<c r="A1"><v>3</v></c>`:      "cells that are not in their order",
+		`<c r="ZZZZ1"><v>3</v></c>`:   "cells that are not in their order",
+		`<c><v>SECRET<b/></v></c>`:    "elements in a value",
+		`<c><v>SECRET</c>`:            "broken or cut off",
+		`</row><row r="1">`:           "rows that are not in their order",
+		`</row><row r="1048577">`:     "rows that are not in their order",
 		`<c t="str"><v>` + strings.Repeat("SECRET", 1<<18) + `</v></c>`: "a text that is too long",
 	} {
 		_, err := readAll(book("<row><c><v>1</v></c>"+cell+"</row>"), 0)

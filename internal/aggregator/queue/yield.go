@@ -60,13 +60,21 @@ func (q *Queue) yield(dataset string) error {
 	}
 	why := fmt.Sprintf("worker %q waited with it for a quorum for %v, and other runs wait for a worker", held.Worker,
 		q.Patience)
-	record, err := q.Store.GiveBack(leading, q.Lead, held.Name, held.Claim, why)
-	if err := q.returned(peer.Caller{}, record, err, why); err != nil {
-		return err
-	}
+	// Before anybody can see that it waits again.
 	line := q.line(dataset)
+	before := q.goBehind(held.Name, line[len(line)-1].place()+1)
+	record, err := q.Store.GiveBack(leading, q.Lead, held.Name, held.Claim, why)
+	if err != nil {
+		q.goBehind(held.Name, before)
+	}
+	return q.returned(peer.Caller{}, record, err, why)
+}
+
+// goBehind sets a run's place among those that wait, and returns the one before.
+func (q *Queue) goBehind(name string, place int64) (before int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.byName[held.Name].behind = line[len(line)-1].place() + 1
-	return nil
+	e := q.byName[name]
+	before, e.behind = e.behind, place
+	return before
 }

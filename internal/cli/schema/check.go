@@ -1,9 +1,11 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,8 +28,10 @@ type checked struct {
 	Rows       int                 `json:"rows"`
 	Violations []tabular.Violation `json:"violations,omitempty"`
 	// Problem is why the file, or the rest of it, could not be read.
-	Problem  string   `json:"problem,omitempty"`
-	Warnings []string `json:"warnings,omitempty"`
+	Problem string `json:"problem,omitempty"`
+	// Parts are those of a folder or pattern that are wrong.
+	Parts    []checked `json:"parts,omitempty"`
+	Warnings []string  `json:"warnings,omitempty"`
 }
 
 func checkCommand() *cobra.Command {
@@ -61,6 +65,10 @@ Exit codes: 0 all files are as the schema has them, 1 some are not or cannot be 
 func check(ctx context.Context, path string, files []string, format string) error {
 	s, err := partition.LoadSchema(path)
 	if err != nil {
+		if format == "json" {
+			answer := map[string]any{"ok": false, "problem": err.Error(), "files": []checked{}}
+			err = errors.Join(err, cli.PrintJSON(answer))
+		}
 		return err
 	}
 	all := make([]checked, 0, len(files))
@@ -70,7 +78,7 @@ func check(ctx context.Context, path string, files []string, format string) erro
 			return err
 		}
 		one := checkFile(s, file)
-		good, violations = good && one.OK, violations || len(one.Violations) > 0
+		good, violations = good && one.OK, violations || one.violates()
 		all = append(all, one)
 		if format != "json" {
 			one.show()
@@ -91,19 +99,48 @@ func checkFile(s *partition.Schema, file string) checked {
 	one := checked{File: file}
 	warn := func(odd string) { one.Warnings = append(one.Warnings, odd) }
 	t, err := tabular.Read(s, file, tabular.Options{Warn: warn})
+	if err == nil {
+		one.OK, one.Rows = true, t.Len()
+		return one
+	}
+	one.refuse(err)
+	return one
+}
+
+// refuse notes what is wrong with a file, by part where it has some.
+func (c *checked) refuse(err error) {
+	var parts *tabular.WrongParts
 	var found *tabular.Violations
 	switch {
-	case err == nil:
-		one.OK, one.Rows = true, t.Len()
+	case errors.As(err, &parts):
+		c.Rows = parts.Rows
+		c.Problem = fmt.Sprintf("what the schema does not allow is in %d of %s", len(parts.Wrong),
+			text.Several(parts.Parts, "part"))
+		if parts.Unread > 0 {
+			c.Problem += fmt.Sprintf(" (%d were not read; correct these first)", parts.Unread)
+		}
+		for _, err := range parts.Wrong {
+			part := checked{}
+			part.refuse(err)
+			c.Parts = append(c.Parts, part)
+		}
 	case errors.As(err, &found):
-		one.Rows, one.Violations = found.Rows, found.Found
+		c.File, c.Rows, c.Violations = cmp.Or(c.File, found.File), found.Rows, found.Found
 		if found.Ended != nil {
-			one.Problem = found.Ended.Error()
+			c.Problem = found.Ended.Error()
 		}
 	default:
-		one.Problem = err.Error()
+		var wrong *partition.InputError
+		if errors.As(err, &wrong) {
+			c.File = cmp.Or(c.File, wrong.File)
+		}
+		c.Problem = err.Error()
 	}
-	return one
+}
+
+// violates tells whether any cell or row is not as the schema has it.
+func (c *checked) violates() bool {
+	return len(c.Violations) > 0 || slices.ContainsFunc(c.Parts, func(part checked) bool { return part.violates() })
 }
 
 // show prints what is said of a file: warnings to standard error, the rest to standard output.
@@ -115,6 +152,11 @@ func (c *checked) show() {
 	case c.OK:
 		fmt.Printf("%s: %s, all as the schema has them\n", c.File, text.Several(c.Rows, "row"))
 		return
+	case len(c.Parts) > 0:
+		fmt.Printf("%s: %s:\n", c.File, c.Problem)
+		for i := range c.Parts {
+			c.Parts[i].show()
+		}
 	case len(c.Violations) > 0:
 		fmt.Printf("%s: %s, not all as the schema has them:\n", c.File, text.Several(c.Rows, "row"))
 		for i := range c.Violations {

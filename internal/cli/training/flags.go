@@ -83,6 +83,10 @@ func (q *quickFlags) write(data, out string) (string, error) {
 		return "", cli.Misuse("--schema and --epsilon: both are needed for a file of rows; or name a run.yaml with " +
 			"--run")
 	}
+	if q.delta == 0 && q.records == 0 {
+		return "", cli.Misuse("--delta or --records: one is needed; give the public number of records with " +
+			"--records, or a delta well below one over it; do not count it in the data")
+	}
 	text, err := q.text(data)
 	if err != nil {
 		return "", err

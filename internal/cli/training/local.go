@@ -72,7 +72,14 @@ func localCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "local (FILE --schema schema.yaml --epsilon E | --run run.yaml) --out DIR [flags]",
 		Short: "train on this machine, on a cluster of its own",
-		Args:  cobra.MaximumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Misuse("%d files are named: put files that are one table into a folder and name that, "+
+					"or write a pattern in quotes, such as 'rows/*.csv'; files of several sites go into a run.yaml",
+					len(args))
+			}
+			return nil
+		},
 	}
 	path := c.Flags().String("run", "", "a run.yaml, in place of FILE and the flags that describe a run")
 	var q quickFlags

@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
@@ -75,17 +76,18 @@ func showGuarantee(result *results.Result) {
 	if result.NotPrivate {
 		fmt.Println("NOT PRIVATE: no guarantee covers these rows and there is no certificate; " +
 			"they are for comparison, where the real rows are")
-		fmt.Printf("spent epsilon %.4f of %g on %d rounds with %d teachers all the same\n",
-			result.EpsilonSpent, result.Epsilon, result.Rounds, result.Teachers)
+		fmt.Printf("spent epsilon %.4f of %g on %s with %s all the same\n", result.EpsilonSpent,
+			result.Epsilon, text.Several(result.Rounds, "round"), text.Several(result.Teachers, "teacher"))
 		return
 	}
 	fmt.Printf("guarantee: (%g, %g)-DP, %s; spent epsilon %.4f ",
 		result.Epsilon, result.Delta, result.Guarantee, result.EpsilonSpent)
 	if len(result.Earlier) > 0 {
-		fmt.Printf("together with run %s; the stages took %d answers of %d teachers\n",
-			strings.Join(result.Earlier, ", "), result.Answered, result.Teachers)
+		fmt.Printf("together with run %s; the stages took %s of %s\n", strings.Join(result.Earlier, ", "),
+			text.Several(result.Answered, "answer"), text.Several(result.Teachers, "teacher"))
 	} else {
-		fmt.Printf("on %d answers by %d teachers in %d rounds\n", result.Answered, result.Teachers, result.Rounds)
+		fmt.Printf("on %s by %s in %s\n", text.Several(result.Answered, "answer"),
+			text.Several(result.Teachers, "teacher"), text.Several(result.Rounds, "round"))
 	}
 	fmt.Println(certificate.SpentNote)
 }

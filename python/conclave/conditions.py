@@ -42,6 +42,17 @@ class Condition:
             raise ConclaveError(f"{self}: values of this column have no order; use =")
         return want
 
+    def refuse_spaces(self, schema: Schema) -> None:
+        """Refuse spaces around the sign, and !=, where the schema has no column and no value of that spelling."""
+        at, name = schema.index(self.column), self.column.strip()
+        if at < 0 and name.endswith("!") and schema.index(name[:-1].strip()) >= 0:
+            raise ConclaveError(f"{self}: there is no !=; name the values that rows shall have, in a draw for each")
+        spaced = schema.index(name) >= 0 if at < 0 else (
+            self.value != self.value.strip() and self.value not in schema.columns[at].categories)
+        if spaced:
+            raise ConclaveError(f"{self}: write it with no spaces around the sign, as "
+                                f"{name}{self.relation}{self.value.strip()}")
+
     def met(self, cell: np.ndarray, want: float) -> np.ndarray:
         """Which cells meet it."""
         if self.relation == "=":
@@ -61,10 +72,15 @@ def conditions(where: Where) -> List[Condition]:
     if where is None:
         return []
     if isinstance(where, Mapping):
+        for name, value in where.items():
+            if not pd.api.types.is_scalar(value):
+                raise ConclaveError(f"where has no single value for {name!r}; draw rows of each value by itself")
         return [Condition(str(name), "=", cell_text(value)) for name, value in where.items()]
+    if not isinstance(where, (str, list, tuple)):
+        raise ConclaveError(f'where is a {type(where).__name__}; write a text such as "age>60", a list or a dict')
     out = []
     for text in [where] if isinstance(where, str) else where:
-        match = _TEXT.fullmatch(text)
+        match = _TEXT.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise ConclaveError(f"{text!r} is not a condition; write column=value, column<value or column>value")
         out.append(Condition(*match.groups()))

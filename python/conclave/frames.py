@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Dict, List
 
 import numpy as np
 import pandas as pd
 
+from .codes import codes_under
 from .dates import parsed
-from .errors import ConclaveError
 from .schema import Column, Schema
 
 
@@ -70,23 +69,8 @@ def _moments(column: Column, moments: np.ndarray):
 
 def _categories(column: Column, cells: np.ndarray, folder: Path):
     places = np.where(np.isnan(cells), -1, cells).astype(int)
-    codes = _codes(column, folder)
-    if codes is None:
+    if not column.codes or not (folder / column.codes).is_file():
         return pd.Categorical.from_codes(places, list(column.categories))
+    codes = codes_under(column, folder / column.codes)
     # The codes of a prefix in turn, by the number of the row.
     return pd.Categorical([None if p < 0 else codes[p][row % len(codes[p])] for row, p in enumerate(places)])
-
-
-def _codes(column: Column, folder: Path) -> Optional[List[List[str]]]:
-    """The codes of each category, where their list lies in the folder."""
-    if not column.codes or not (folder / column.codes).is_file():
-        return None
-    out: List[Dict[str, None]] = [{} for _ in column.categories]
-    for line in (folder / column.codes).read_text(encoding="utf-8-sig").splitlines():
-        code = re.split("[,;\t]", line)[0].strip(' "')
-        matching = [c for c in column.categories if code.startswith(c)]
-        if matching:
-            out[column.categories.index(max(matching, key=len))][code] = None
-    if not all(out):
-        raise ConclaveError(f'{folder / column.codes}: a prefix of column "{column.name}" has no code in it; add one')
-    return [list(under) for under in out]

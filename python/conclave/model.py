@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional
 
@@ -18,6 +20,7 @@ from .frames import frame_of_cells, frame_of_texts
 from .marginals import Marginals
 from .network import Network
 from .schema import Schema
+from .signals import ends_in_order
 
 _MOST_ROWS = 10_000_000  # drawn at once, which are held in memory
 
@@ -38,8 +41,7 @@ class Model:
     def __init__(self, folder: Path, fields: Mapping[str, Any], schema: Schema, drawer, binary):
         self.folder, self.schema = folder, schema
         self._fields, self._drawer, self._binary = fields, drawer, binary
-        path = folder.parent / "certificate.json"
-        self.certificate: Optional[Dict[str, Any]] = json.loads(path.read_text("utf-8")) if path.is_file() else None
+        self.certificate = _certificate(folder.parent / "certificate.json")
 
     @classmethod
     def load(cls, folder: program.PathLike, *, binary: Optional[program.PathLike] = None) -> "Model":
@@ -102,12 +104,20 @@ class Model:
         ConclaveError
             Where the model has no such rows, or is drawn by the program alone and that is not there.
         """
-        if not 1 <= n <= _MOST_ROWS:
-            raise ConclaveError(f"{n} rows: ask for 1 to {_MOST_ROWS:,}, and again for more")
+        n = _whole(n, "n", 1, _MOST_ROWS)
+        if seed is not None:
+            seed = _whole(seed, "seed", 0, (1 << 63) - 1)
         asked = conditions(where)
+        for condition in asked:
+            condition.refuse_spaces(self.schema)
+        for file in {c.codes: None for c in self.schema.columns if c.codes}:
+            if not (self.folder / file).is_file():
+                names = ", ".join(c.name for c in self.schema.columns if c.codes == file)
+                warnings.warn(f"{self.folder / file}: the list of codes of {names} is not there: the rows hold "
+                              "prefixes in place of codes; put it there to have codes", stacklevel=2)
         if self._drawer is None:
             return self._by_program(n, asked, seed)
-        cells = self._drawer.draw(int(n), asked, np.random.default_rng(seed))
+        cells = self._drawer.draw(n, asked, np.random.default_rng(seed))
         return frame_of_cells(self.schema, cells, self.folder)
 
     def _by_program(self, n: int, asked: List[Condition], seed: Optional[int]) -> pd.DataFrame:
@@ -116,7 +126,7 @@ class Model:
         except ConclaveError as error:
             kind = self._fields.get("generator", {}).get("kind") or self._fields.get("kind")
             raise ConclaveError(f"a model of kind {kind} is drawn by the program alone: {error}") from None
-        with tempfile.TemporaryDirectory(prefix="conclave-") as scratch:
+        with ends_in_order(), tempfile.TemporaryDirectory(prefix="conclave-") as scratch:
             out = str(Path(scratch) / "rows.csv")
             arguments = ["sample", "--model", str(self.folder), "--rows", str(n), "--out", out]
             for condition in asked:
@@ -124,8 +134,33 @@ class Model:
             if seed is not None:
                 arguments += ["--seed", str(seed + 1)]  # 0 draws anew there
             program.call(path, arguments)
-            texts = pd.read_csv(out, dtype=str, keep_default_na=False, encoding="utf-8")
-        return frame_of_texts(self.schema, texts)
+            try:
+                return frame_of_texts(self.schema, pd.read_csv(out, dtype=str, keep_default_na=False, encoding="utf-8"))
+            except (OSError, ValueError, KeyError):
+                raise ConclaveError(f"{path} wrote no rows of the model; name the program `conclave`") from None
+
+
+def _whole(value: Any, name: str, least: int, most: int) -> int:
+    """A whole number between bounds."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ConclaveError(f"{name} is {value!r}, which is no whole number; write one") from None
+    if not least <= number <= most:
+        raise ConclaveError(f"{name} is {number}; ask for {least:,} to {most:,}"
+                            + (", and again for more" if name == "n" else ""))
+    return number
+
+
+def _certificate(path: Path) -> Optional[Dict[str, Any]]:
+    if not path.is_file():
+        return None
+    try:
+        certificate = json.loads(path.read_text("utf-8"))
+        float(certificate["epsilon"])
+    except (OSError, ValueError, TypeError, KeyError):
+        raise ConclaveError(f"{path}: it is damaged; copy the run's output folder again") from None
+    return certificate
 
 
 def _drawn_here(fields: Mapping[str, Any]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -9,9 +10,10 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Union
+from typing import Dict, List, Mapping, Optional, Sequence, Union
 
 from .errors import ConclaveError
+from .signals import ends_in_order, held
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -40,7 +42,8 @@ def find(binary: Optional[PathLike] = None) -> str:
     return found
 
 
-def call(program: str, arguments: Sequence[str], *, show: bool = False, accept: Sequence[int] = ()) -> str:
+def call(program: str, arguments: Sequence[str], *, show: bool = False, accept: Sequence[int] = (),
+         renamed: Optional[Mapping[str, str]] = None) -> str:
     """Run the program, and return its standard output.
 
     Parameters
@@ -49,44 +52,60 @@ def call(program: str, arguments: Sequence[str], *, show: bool = False, accept: 
         Whether its standard error is passed on line by line, as it comes.
     accept : list of int
         Exit codes that are no error where there is an answer.
+    renamed : dict, optional
+        Texts of what it says, such as paths, with what is said in their place.
 
     Raises
     ------
     ConclaveError
         With the program's own message, where it ends with another exit code.
     """
-    try:
-        process = subprocess.Popen([program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, encoding="utf-8", errors="replace", env=_environment())
-    except OSError as error:
-        raise ConclaveError(f"{program}: cannot be started ({error.strerror}); build it on this machine") from None
-    answer: List[str] = []
-    assert process.stdout is not None and process.stderr is not None
-    reader = threading.Thread(target=lambda out: answer.append(out.read()), args=(process.stdout,), daemon=True)
-    reader.start()
-    said: List[str] = []
-    try:
-        for line in process.stderr:
-            said.append(line)
-            if show:
-                sys.stderr.write(line)
-                sys.stderr.flush()
-        code = process.wait()
-    except BaseException:
-        process.send_signal(signal.SIGINT)
+    with ends_in_order(), held() as let_signals_come:
         try:
-            process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        raise
-    finally:
-        process.stderr.close()
-        reader.join(_PATIENCE)
-        process.stdout.close()
+            process = subprocess.Popen([program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, encoding="utf-8", errors="replace", env=_environment())
+        except OSError as error:
+            raise ConclaveError(f"{program}: cannot be started ({error.strerror}); build it on this machine") from None
+        except ValueError:
+            raise ConclaveError("a path or a condition is no text that a program can be given; correct it") from None
+        answer: List[str] = []
+        assert process.stdout is not None and process.stderr is not None
+        reader = threading.Thread(target=lambda out: answer.append(out.read()), args=(process.stdout,), daemon=True)
+        said: List[str] = []
+        try:
+            let_signals_come()
+            reader.start()
+            for line in process.stderr:
+                for text, instead in (renamed or {}).items():
+                    line = line.replace(text, instead)
+                said.append(line)
+                if show:
+                    sys.stderr.write(line)
+                    sys.stderr.flush()
+            code = process.wait()
+        except BaseException:
+            _end(process)
+            raise
+        finally:
+            process.stderr.close()
+            if reader.ident is not None:
+                reader.join(_PATIENCE)
+            process.stdout.close()
     if code and (code not in accept or not "".join(answer)):
         raise ConclaveError(_message(said) or f"{Path(program).name} {arguments[0]} ended with exit code {code}")
     return "".join(answer)
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    """End the program, in order where it does so in time and nobody is more impatient."""
+    process.send_signal(signal.SIGINT)
+    try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_PATIENCE)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 def _environment() -> Dict[str, str]:

@@ -5,26 +5,25 @@ from __future__ import annotations
 import csv
 import io
 import os
-import re
 import sys
-import tempfile
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import Any, Dict, List, Mapping, Optional, Union
 
 import numpy as np
 import pandas as pd
 
 from . import program
 from .conditions import cell_text
-from .errors import ConclaveError
+from .errors import HALF, ConclaveError
 from .model import Model
-from .yaml_text import yaml_text
+from .signals import ends_in_order, held
+from .written import Folder, schema_file
 
 
 def fit(table: Union[pd.DataFrame, program.PathLike], schema: Union[Mapping[str, Any], program.PathLike],
-        epsilon: float, *, delta: Optional[float] = None, label: Optional[str] = None, pipeline: Optional[str] = None,
-        out: Optional[program.PathLike] = None, rows: Optional[int] = None, seed: Optional[int] = None,
-        binary: Optional[program.PathLike] = None, **options: Any) -> Model:
+        epsilon: float, *, delta: Optional[float] = None, records: Optional[int] = None, label: Optional[str] = None,
+        pipeline: Optional[str] = None, out: Optional[program.PathLike] = None, rows: Optional[int] = None,
+        seed: Optional[int] = None, binary: Optional[program.PathLike] = None, **options: Any) -> Model:
     """Train a model with `conclave local`. Its progress and warnings go to standard error.
 
     Parameters
@@ -32,9 +31,12 @@ def fit(table: Union[pd.DataFrame, program.PathLike], schema: Union[Mapping[str,
     table : DataFrame or path
         The rows: in memory, or a file that the program reads.
     schema : dict, path or str
-        What columns may hold, as docs/schema.md has it: a dict, a file, or the text of one.
+        What columns may hold, as docs/schema.md has it: a dict, a file, or the text of one. Lists of codes lie beside
+        the file; of a dict or a text their paths count from the working folder.
     epsilon, delta : float
-        What the run may cost. Without delta the program says whether it can do without.
+        What the run may cost.
+    records : int, optional
+        The public number of privacy units, by which delta is chosen where it is left out. Do not count it in the data.
     label : str, optional
         The column that rows are generated for, where the schema does not say.
     pipeline, rows, seed : optional
@@ -55,91 +57,107 @@ def fit(table: Union[pd.DataFrame, program.PathLike], schema: Union[Mapping[str,
     Raises
     ------
     ConclaveError
-        With the message of the program. A copy of the rows that was made is removed in any case.
+        With the message of the program. A copy of the rows that was made is removed in any case, and where there is no
+        result yet all that was written.
     """
     path = program.find(binary)
-    folder = _folder(out)
-    run: Dict[str, Any] = {"name": "fit", "schema": _schema(schema, label, folder)}
-    data = folder / "rows.csv" if isinstance(table, pd.DataFrame) else Path(os.path.abspath(os.fspath(table)))
-    run["data"] = [{"file": str(data), **site} for site in options.pop("data", [{"site": "here"}])]
-    run["privacy"] = {"epsilon": epsilon, **({} if delta is None else {"delta": delta}), **options.pop("privacy", {})}
-    run["release"] = {**({} if rows is None else {"rows": rows}), **options.pop("release", {})}
+    framed = isinstance(table, pd.DataFrame)
+    if not framed and not isinstance(table, (str, os.PathLike)):
+        raise ConclaveError(f"the table is a {type(table).__name__}; pass a DataFrame or the path of a file")
+    run: Dict[str, Any] = {"name": "fit", "schema": "", "data": _sites(options.pop("data", [{"site": "here"}]))}
+    run["privacy"] = _once("privacy", {"epsilon": epsilon, "delta": delta, "records": records}, options)
+    run["release"] = _once("release", {"rows": rows}, options)
     run.update({k: v for k, v in (("pipeline", pipeline), ("seed", seed)) if v is not None})
     run.update(options)
-    _private(folder / "run.yaml", yaml_text({k: v for k, v in run.items() if v != {}}))
-    try:
-        if isinstance(table, pd.DataFrame):
-            _write_rows(table, data)
-        program.call(path, ["local", "--run", str(folder / "run.yaml"), "--out", str(folder / "result"), "--format",
-                            "json"], show=True)
-    finally:
-        if isinstance(table, pd.DataFrame) and data.exists():
-            data.unlink()
-    if out is None:
-        sys.stderr.write(f"the results are kept in {folder}\n")
-    return Model.load(folder, binary=path)
-
-
-def _folder(out: Optional[program.PathLike]) -> Path:
-    if out is None:
-        return Path(tempfile.mkdtemp(prefix="conclave-"))
-    folder = Path(os.path.abspath(os.fspath(out)))
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConclaveError(f"{folder} is not an empty folder; name another one by out=")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
-
-
-def _schema(schema: Union[Mapping[str, Any], program.PathLike], label: Optional[str], folder: Path) -> str:
-    """The path of the schema, which is written to the folder where it is no file as it is."""
-    if isinstance(schema, Mapping):
-        if label is not None and schema.get("label", label) != label:
-            raise ConclaveError(_LABELLED)
-        text = yaml_text({**schema, **({} if label is None else {"label": label})})
-    elif isinstance(schema, str) and "\n" in schema:
-        text = _labelled(schema, label)
-    else:
-        source = Path(os.path.abspath(os.fspath(schema)))
-        if label is None:
-            return str(source)
+    folder = Folder(out)
+    data = folder.path / "rows.csv" if framed else Path(os.path.abspath(os.fspath(table)))
+    run["data"] = [{"file": str(data), **site} for site in run["data"]]
+    with ends_in_order():
         try:
-            text = _labelled(source.read_text("utf-8-sig"), label)
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConclaveError(f"{source}: cannot read the schema ({error}); check the path") from None
-    _private(folder / "schema.yaml", text)
-    return str(folder / "schema.yaml")
+            run["schema"] = schema_file(schema, label, folder)
+            folder.write_yaml("run.yaml", {k: v for k, v in run.items() if v != {}})
+            if framed:
+                folder.write("rows.csv", _csv(table))
+            program.call(path, ["local", "--run", str(folder.path / "run.yaml"), "--out", str(folder.path / "result"),
+                                "--format", "json"], show=True, renamed=_renamed(folder.path, framed))
+        except BaseException as error:
+            with held():
+                folder.clear_without_result()
+            if framed and isinstance(error, ConclaveError):
+                raise ConclaveError(f"{error}{_hint(table, str(error))}") from None
+            raise
+        finally:
+            with held():
+                folder.remove("rows.csv")
+    if out is None:
+        sys.stderr.write(f"the results are kept in {folder.path}\n")
+    return Model.load(folder.path, binary=path)
 
 
-_LABELLED = "the schema names a label of its own; leave label= out, or change the schema"
+def _once(name: str, given: Mapping[str, Any], options: Dict[str, Any]) -> Dict[str, Any]:
+    """The fields of a part of run.yaml, by arguments and by options. None may be given by both."""
+    more = options.pop(name, {})
+    if not isinstance(more, Mapping):
+        raise ConclaveError(f"{name}= is a {type(more).__name__}; pass a dict with the fields of run.yaml")
+    given = {k: v for k, v in given.items() if v is not None}
+    twice = [k for k in given if k in more]
+    if twice:
+        raise ConclaveError(f"{name}.{twice[0]} is given twice, as {twice[0]}= too; leave one of them out")
+    return {**given, **more}
 
 
-def _labelled(text: str, label: Optional[str]) -> str:
-    """The text of a schema with a label."""
-    if label is None:
-        return text
-    if re.search(r"^label\s*:", text, re.MULTILINE):
-        raise ConclaveError(_LABELLED)
-    return yaml_text({"label": label}) + text
+def _sites(data: Any) -> List[Mapping[str, Any]]:
+    if not isinstance(data, (list, tuple)) or not all(isinstance(site, Mapping) for site in data):
+        raise ConclaveError('data= is no list of dicts; write [{"site": "a", "share": 0.5}, ...]')
+    if any("file" in site for site in data):
+        raise ConclaveError("data= names a file, and the table is another one; leave file out, or use `conclave local`")
+    return list(data)
 
 
-def _write_rows(table: pd.DataFrame, path: Path) -> None:
-    """Write a CSV file that nobody else can read. Moments are written as ISO 8601 has them."""
+def _csv(table: pd.DataFrame) -> str:
+    """The text of a CSV file. Moments are written as ISO 8601 has them."""
+    if table.columns.nlevels > 1:
+        raise ConclaveError("the DataFrame's columns have names of several levels; give each one text, as by "
+                            'table.columns = ["_".join(names) for names in table.columns]')
+    if not len(table.columns):
+        raise ConclaveError("the DataFrame has no columns; the index is none, use table.reset_index() where it holds "
+                            "them")
     columns = []
     for place, name in enumerate(table.columns):
         of = table.iloc[:, place]
         if isinstance(of.dtype, pd.DatetimeTZDtype):
             raise ConclaveError(f'column "{name}" has a time zone, which a schema does not know; use '
                                 ".dt.tz_convert(...) and .dt.tz_localize(None)")
-        codes, distinct = pd.factorize(of)
-        columns.append(np.array([*map(cell_text, distinct), ""], dtype=object)[codes])  # -1 of what is missing
+        try:
+            codes, distinct = pd.factorize(of)
+        except TypeError:
+            raise ConclaveError(f'column "{name}" has cells that are no single values, such as lists or dicts; write '
+                                "a number, a text or a moment in each") from None
+        texts = [*map(cell_text, distinct), ""]
+        if HALF.search("".join(texts)):
+            raise ConclaveError(f'column "{name}" has a text with half a character (a lone surrogate); correct it')
+        columns.append(np.array(texts, dtype=object)[codes])  # -1 of what is missing
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table.columns)
     writer.writerows(zip(*columns))
-    _private(path, text.getvalue())
+    return text.getvalue()
 
 
-def _private(path: Path, text: str) -> None:
-    """Write a new file that its owner alone can read."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", newline="") as f:
-        f.write(text)
+def _renamed(folder: Path, framed: bool) -> Dict[str, str]:
+    """What the program says of files that were written for it, and what it means."""
+    data = folder / "rows.csv"
+    rows = {f"{data}, line 1,": "the DataFrame,", f"{data}, line 1:": "the DataFrame:", str(data): "the DataFrame",
+            "start the file with a header line": "rename its columns", "from the file": "from the DataFrame",
+            "to the file": "to the DataFrame"}
+    return {f"{folder / 'run.yaml'}: ": "", str(folder / "schema.yaml"): "the schema", **(rows if framed else {})}
+
+
+def _hint(table: pd.DataFrame, message: str) -> str:
+    """What is the matter with a DataFrame, where the program cannot know it."""
+    names = [n for n in table.index.names if n is not None and n not in table.columns and f'"{n}"' in message]
+    if names:
+        return "; the DataFrame has it as its index: use table.reset_index()"
+    if "column name" in message and not all(isinstance(name, str) for name in table.columns):
+        return f'; the DataFrame\'s columns are named {", ".join(map(str, table.columns[:3]))}, ...: set table.columns'
+    return ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Optional, Tuple
 
 from . import program
+from .errors import ConclaveError
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ def verify(path: program.PathLike, *, authority: Optional[program.PathLike] = No
     arguments = ["verify", str(given), "--format", "json"]
     if authority is not None:
         arguments += ["--authority", str(authority)]
-    found = json.loads(program.call(program.find(binary), arguments, accept=(1, 3)))
-    checks = tuple(Check(c["what"], c["state"], c["says"], c.get("by", "")) for c in found["checks"])
-    return Verification(found.get("run", ""), found["verdict"], checks)
+    path = program.find(binary)
+    answer = program.call(path, arguments, accept=(1, 3))
+    try:
+        found = json.loads(answer)
+        checks = tuple(Check(c["what"], c["state"], c["says"], c.get("by", "")) for c in found["checks"])
+        return Verification(found.get("run", ""), found["verdict"], checks)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ConclaveError(f"{path} gave no answer to `conclave verify`; name the program `conclave`") from None

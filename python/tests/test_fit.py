@@ -3,9 +3,13 @@
 import os
 import signal
 import stat
+import subprocess
+import sys
 import tempfile
 import threading
 import time
+import traceback
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -113,17 +117,96 @@ def test_a_folder_for_temporary_files_is_named(program, capsys, tmp_path, monkey
 
 @pytest.mark.parametrize("change, message", [
     ({"epsilon": 0}, "epsilon"),
+    ({"delta": None}, "privacy.delta: missing"),
     ({"table": table().assign(age=200)}, 'column "age"'),
     ({"table": table().drop(columns="sex")}, '"sex"'),
     ({"schema": {"columns": [{"name": "age", "kind": "number"}]}}, 'unknown kind "number"'),
     ({"marginals": {"cels": 3}}, "cels"),
+    ({"table": table().set_index("sex")}, 'the DataFrame, column "sex": the column is missing from the header; add it '
+     "to the DataFrame or remove it from the schema; the DataFrame has it as its index: use table.reset_index()"),
+    ({"table": table().assign(extra="x")}, 'the DataFrame, column "extra": the column is not in the schema; remove it '
+     "from the DataFrame"),
+    ({"table": table().set_axis(range(4), axis=1)},
+     "the DataFrame's columns are named 0, 1, 2, ...: set table.columns"),
 ])
 def test_errors_of_the_program(program, tmp_path, change, message):
     given = {"table": table(), "schema": SCHEMA, "epsilon": 1, "delta": 1e-5, **change}
     with pytest.raises(conclave.ConclaveError) as error:
         conclave.fit(**given, out=tmp_path / "out", binary=program)
     assert message in str(error.value) and not str(error.value).startswith("conclave:")
-    assert not (tmp_path / "out" / "rows.csv").exists()
+    assert str(tmp_path) not in str(error.value) and os.listdir(tmp_path / "out") == []
+
+
+def test_a_refused_run_is_tried_again_in_its_folder(program, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    for out in (tmp_path / "out", None):
+        with pytest.raises(conclave.ConclaveError, match="300 times outside the bounds"):
+            conclave.fit(table().assign(age=200), SCHEMA, 2, delta=1e-4, out=out, binary=program)
+    assert os.listdir(tmp_path / "temporary") == []
+    model = conclave.fit(table(), SCHEMA, 2, records=300, rows=10, out=tmp_path / "out", binary=program)
+    assert model.certificate["delta"] == 1e-5
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"privacy": {"epsilon": 5}}, "privacy.epsilon is given twice, as epsilon= too; leave one of them out"),
+    ({"privacy": {"delta": 5}}, "privacy.delta is given twice"),
+    ({"records": 9, "privacy": {"records": 5}}, "privacy.records is given twice"),
+    ({"rows": 20, "release": {"rows": 7}}, "release.rows is given twice"),
+    ({"release": 7}, "release= is a int; pass a dict"),
+    ({"data": [{"site": "a", "file": "b.csv"}]}, "data= names a file, and the table is another one"),
+    ({"data": "b.csv"}, "data= is no list of dicts"),
+    ({"table": None}, "the table is a NoneType; pass a DataFrame or the path of a file"),
+    ({"table": table().age}, "the table is a Series"),
+    ({"table": table().assign(age=[[1]] * 300)}, 'column "age" has cells that are no single values'),
+    ({"table": table().assign(age=[{"secret": 1}] * 300)}, 'column "age" has cells that are no single values'),
+    ({"table": pd.DataFrame({"name": ["secret \ud800"]})}, 'column "name" has a text with half a character'),
+    ({"table": pd.DataFrame({"\ud800": [1]})}, "rows.csv: it has half a character"),
+    ({"table": pd.concat([table()], axis=1, keys=["a"])}, "names of several levels"),
+    ({"table": table().set_index(list(SCHEMA["columns"][i]["name"] for i in range(4)))},
+     "the DataFrame has no columns; the index is none, use table.reset_index()"),
+    ({"schema": None}, "the schema is a NoneType; pass a dict"),
+    ({"schema": conclave.Schema(())}, "the schema is a Schema; pass a dict, the path of a schema.yaml"),
+    ({"schema": "{columns: []}", "label": "died"}, "the schema is written in braces; write its label there"),
+    ({"schema": {"name": "\ud800"}}, "schema.yaml: it has half a character"),
+    ({"schema": {"columns": [{"name": "a", "lower": None}]}}, "columns[0].lower: a NoneType has no place in YAML"),
+    ({"epsilon": float("nan")}, "privacy.epsilon: nan has no place in YAML; use texts, finite numbers"),
+])
+def test_what_is_refused_before_the_program(tmp_path, change, message):
+    fake = tmp_path / "conclave"
+    fake.write_text("#!/bin/sh\necho 'conclave: it was started' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    given = {"table": table(), "schema": SCHEMA, "epsilon": 1, "delta": 1e-5, **change}
+    with pytest.raises(conclave.ConclaveError) as error:
+        conclave.fit(**given, out=tmp_path / "out", binary=fake)
+    assert message in str(error.value)
+    assert "secret" not in "".join(traceback.format_exception(None, error.value, None))
+    assert not (tmp_path / "out").exists() or os.listdir(tmp_path / "out") == []
+
+
+def test_data_of_several_sites(program, tmp_path):
+    sites = [{"site": "a", "share": 0.5}, {"site": "b", "share": 0.5}]
+    conclave.fit(table(), SCHEMA, 2, delta=1e-4, rows=10, out=tmp_path / "out", binary=program, data=sites)
+    assert "rows.csv\", site: b, share: 0.5}" in (tmp_path / "out" / "run.yaml").read_text()
+
+
+def test_categories_are_written_as_cells_are(program, tmp_path):
+    """A category 2.0 is the cell 2, and True the cell 1."""
+    frame = pd.DataFrame({"grade": [1.0, 2.5, None] * 50, "yes": [True, False, True] * 50})
+    schema = {"columns": [{"name": "grade", "kind": "categorical", "categories": [1.0, np.float64(2.5)],
+                           "nullable": True}, {"name": "yes", "kind": "categorical", "categories": [False, True]}]}
+    model = conclave.fit(frame, schema, 5, delta=1e-4, rows=10, out=tmp_path / "out", binary=program)
+    assert [c.categories for c in model.schema.columns] == [("1", "2.5"), ("0", "1")]
+
+
+def test_a_schema_in_one_line_is_no_path(program, tmp_path):
+    (tmp_path / "a: b").write_text("columns: [{name: sex, kind: categorical, categories: [F, M]}]\n")
+    for schema in ("columns: [{name: sex, kind: categorical, categories: [F, M]}]",
+                   '{"columns": [{"name": "sex", "kind": "categorical", "categories": ["F", "M"]}]}',
+                   str(tmp_path / "a: b")):
+        out = tmp_path / f"out{len(schema)}"
+        model = conclave.fit(table()[["sex"]], schema, 2, delta=1e-4, rows=10, out=out, binary=program)
+        assert model.schema.columns[0].categories == ("F", "M")
 
 
 def test_errors_before_the_program(tmp_path, program):
@@ -157,7 +240,7 @@ def test_the_program_is_found(monkeypatch, tmp_path):
 def test_an_interrupt_ends_the_program_and_leaves_no_copy(tmp_path):
     fake = tmp_path / "conclave"
     fake.write_text(f"#!/bin/sh\ntrap 'touch {tmp_path}/ended; exit 1' INT\ntouch {tmp_path}/begun\n"
-                    "while true; do sleep 0.05; done\n")
+                    "for i in $(seq 600); do sleep 0.05; done\n")
     fake.chmod(0o755)
 
     def interrupt():
@@ -170,7 +253,48 @@ def test_an_interrupt_ends_the_program_and_leaves_no_copy(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         conclave.fit(table(), SCHEMA, 1, delta=1e-5, out=tmp_path / "out", binary=fake)
     thread.join()
-    assert (tmp_path / "ended").exists() and sorted(os.listdir(tmp_path / "out")) == ["run.yaml", "schema.yaml"]
+    assert (tmp_path / "ended").exists() and os.listdir(tmp_path / "out") == []
+
+
+def test_an_interrupt_as_the_program_starts_ends_it_too(tmp_path, monkeypatch):
+    started = []
+
+    def start(*arguments, **named):
+        started.append(popen(*arguments, **named))
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+        return started[0]
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", start)
+    fake = tmp_path / "conclave"
+    fake.write_text("#!/bin/sh\nexec sleep 60\n")
+    fake.chmod(0o755)
+    with pytest.raises(KeyboardInterrupt):
+        conclave.fit(table(), SCHEMA, 1, delta=1e-5, out=tmp_path / "out", binary=fake)
+    assert started[0].returncode == -signal.SIGINT and os.listdir(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_the_process_ends_the_program_and_leaves_no_copy(tmp_path, number):
+    fake = tmp_path / "conclave"
+    fake.write_text(f"#!/bin/sh\ntrap 'touch {tmp_path}/ended; exit 1' INT\ntouch {tmp_path}/begun\n"
+                    "for i in $(seq 600); do sleep 0.05; done\n")
+    fake.chmod(0o755)
+    frame = "pandas.DataFrame({'x': [0, 1]}), {'columns': [{'name': 'x', 'kind': 'binary'}]}"
+    process = subprocess.Popen([sys.executable, "-c", "import conclave, pandas\n"
+                                f"conclave.fit({frame}, 1, out={str(tmp_path / 'out')!r}, binary={str(fake)!r})"],
+                               env={**os.environ, "PYTHONPATH": str(Path(conclave.__file__).parents[1])})
+    try:
+        while not (tmp_path / "begun").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        assert (tmp_path / "out" / "rows.csv").exists()
+        process.send_signal(number)
+        assert process.wait(60) == -number
+    finally:
+        process.kill()
+    assert (tmp_path / "ended").exists() and os.listdir(tmp_path / "out") == []
 
 
 def test_a_program_for_another_machine(tmp_path):

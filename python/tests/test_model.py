@@ -109,6 +109,37 @@ def test_numbers_of_rows(trained):
             trained("marginals").sample(n)
 
 
+def test_arguments_that_are_no_numbers(trained):
+    model = trained("marginals")
+    for n in ("5", 1.5, None):
+        with pytest.raises(conclave.ConclaveError, match="n is .*, which is no whole number"):
+            model.sample(n)
+    for seed, message in ((-1, "seed is -1; ask for 0 to"), (1.5, "seed is 1.5, which is no"), (1 << 63, "seed is 9")):
+        with pytest.raises(conclave.ConclaveError, match=message):
+            model.sample(5, seed=seed)
+    assert len(model.sample(np.int64(3), seed=np.int64(0))) == 3
+
+
+def test_certificates_that_are_damaged(copy):
+    for text in ("{", "[]", "{}", '{"epsilon": null}'):
+        (copy / "certificate.json").write_text(text)
+        with pytest.raises(conclave.ConclaveError, match="certificate.json: it is damaged; copy the run's output"):
+            conclave.Model.load(copy)
+
+
+def test_a_program_that_is_another(copy, tmp_path, monkeypatch):
+    fake = tmp_path / "fake"
+    fake.write_text("#!/bin/sh\necho '[]'\n")
+    fake.chmod(0o755)
+    with pytest.raises(conclave.ConclaveError, match="gave no answer to `conclave verify`; name the program"):
+        conclave.verify(copy, binary=fake)
+    monkeypatch.setattr(models, "_drawn_here", lambda fields: None)
+    with pytest.raises(conclave.ConclaveError, match="wrote no rows of the model; name the program"):
+        conclave.Model.load(copy, binary=fake).sample(5)
+    with pytest.raises(conclave.ConclaveError, match="no text that a program can be given"):
+        conclave.Model.load(copy, binary=fake).sample(5, where="label=\ud800")
+
+
 def test_verification(copy, trained, program):
     whole = conclave.verify(trained("embed").folder.parents[1], binary=program)
     assert whole.holds and bool(whole) and whole.verdict == "unsigned" and whole.run == "fit"

@@ -37,8 +37,8 @@ def test_schema_of_metadata(tmp_path):
 
 def test_there_and_back():
     back = conclave.schema_to_sdv(SCHEMA)
-    assert back.pop("sequence_key") == "patient"
-    assert back["METADATA_SPEC_VERSION"] == "SINGLE_TABLE_V1" and list(back["columns"])[0] == "e-mail"
+    assert back.pop("sequence_key") == "patient" and back["primary_key"] == "visit_id"
+    assert back["METADATA_SPEC_VERSION"] == "SINGLE_TABLE_V1" and list(back["columns"])[-1] == "e-mail"
     want = {**METADATA["columns"], "e-mail": {"sdtype": "text", "pii": True},
             "cost": {"sdtype": "numerical", "computer_representation": "Float"}}
     assert back["columns"] == want
@@ -47,7 +47,34 @@ def test_there_and_back():
         "p_0", "p_1"]
 
 
+@pytest.mark.parametrize("regex, pattern, back", [
+    ("V-[0-9]{6}", "V-######", "V-[0-9]{6}"), (r"\d\d/x", "##/x", "[0-9]{2}/x"),
+    (r"K\.\([0-9]{2}\)", "K.(##)", r"K\.\([0-9]{2}\)"), (r"a\-\\[0-9]", "a-\\#", r"a-\\[0-9]{1}"),
+    ("[0-9]{3}-[0-9]{4}", None, None), ("[A-Z]{3}[0-9]{2}", None, None), ("[0-9]{1,3}", None, None),
+    ("K.[0-9]", None, None), ("#[0-9]", None, None), ("[0-9]{19}", None, None), (r"\w[0-9]", None, None),
+    ("x", None, None),
+])
+def test_identifiers(regex, pattern, back):
+    """A pattern has one row of digits and says no more than its text; others are left out."""
+    schema = conclave.schema_from_sdv({"columns": {"a": {"sdtype": "id", "regex_format": regex}}})
+    assert schema["columns"][0].get("pattern") == pattern
+    assert conclave.schema_to_sdv(schema)["columns"]["a"].get("regex_format") == back
+
+
+def test_a_primary_key_is_the_only_identifier():
+    two = {"columns": [{"name": n, "kind": "identifier"} for n in "ab"]}
+    assert "primary_key" not in conclave.schema_to_sdv(two)
+
+
+@pytest.mark.parametrize("schema", [None, {}, "schema.yaml", {"columns": {}}, {"columns": [3]}, {"columns": [{}]}])
+def test_schemas_that_are_refused(schema):
+    with pytest.raises(conclave.ConclaveError, match="the schema is no dict with a list of columns"):
+        conclave.schema_to_sdv(schema)
+
+
 @pytest.mark.parametrize("metadata, message", [
+    (None, "the metadata is a NoneType"), ([], "the metadata is a list"), ({"columns": {"a": 3}}, "has no columns"),
+    ({"tables": {"a": 3}}, "has no columns"),
     ({}, "the metadata has no columns"),
     ({"tables": {"a": {}, "b": {}}}, "has 2 tables; a schema is about one"),
     ({"columns": {"a": {"sdtype": "phone_number"}}}, 'column "a" is of type phone_number'),

@@ -86,6 +86,10 @@ func sample(o sampleFlags) error {
 	if err != nil {
 		return err
 	}
+	if columns := model.Schema().WithoutCodes(); len(columns) > 0 {
+		cli.Warn(fmt.Sprintf("The list of codes of %s is not in the model's folder: the rows hold prefixes in place "+
+			"of codes. Put the list there to have codes.", strings.Join(columns, ", ")))
+	}
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
 	}

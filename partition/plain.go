@@ -6,10 +6,12 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"regexp"
+	"strings"
 )
 
-// OpenPlain undoes gzip and drops a byte order mark. name is for errors, which are
-// *InputError; data that is broken further in shows when it is read.
+// OpenPlain undoes gzip, drops a byte order mark, and refuses files of forms that are known and not read. name is for
+// errors, which are *InputError; data that is broken further in shows when it is read.
 func OpenPlain(r io.Reader, name string) (*bufio.Reader, error) {
 	buffered := bufio.NewReaderSize(r, 1<<16)
 	start, err := buffered.Peek(2)
@@ -25,6 +27,12 @@ func OpenPlain(r io.Reader, name string) (*bufio.Reader, error) {
 		buffered = bufio.NewReaderSize(unzipped, 1<<16)
 	}
 	// What is wrong further in shows when the rows are read.
+	if start, _ := buffered.Peek(64); len(start) > 0 {
+		if bad := formOf(string(start)); bad != nil {
+			bad.File = name
+			return nil, bad
+		}
+	}
 	if mark, _ := buffered.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
 		_, _ = buffered.Discard(len(mark))
 	}
@@ -33,3 +41,81 @@ func OpenPlain(r io.Reader, name string) (*bufio.Reader, error) {
 
 // FixGzip is what to do about broken gzip data.
 const FixGzip = "copy or compress the file again"
+
+const (
+	unpack     = "unpack it, and name the file in it"
+	exportIt   = "open it where it was made, and export the table as CSV, Parquet or .xlsx"
+	saveAsUTF8 = "save the file as UTF-8"
+)
+
+// forms are files that people take for tables, by their first bytes; also is something that stands behind them.
+var forms = []struct{ start, also, what, fix string }{
+	{"\x1f\x8b", "", "gzip data in gzip data", "unpack it once"},
+	{"PK\x03\x04", "", "a zip archive", unpack},
+	{"7z\xbc\xaf\x27\x1c", "", "a 7z archive", unpack},
+	{"Rar!\x1a\x07", "", "a RAR archive", unpack},
+	{"BZh", "1AY&SY", "bzip2 data", unpack + "; gzip is read as it is"},
+	{"\xfd7zXZ\x00", "", "xz data", unpack + "; gzip is read as it is"},
+	{"\x28\xb5\x2f\xfd", "", "zstd data", unpack + "; gzip is read as it is"},
+	{"\xff\xfe\x00\x00", "", "text in UTF-32", saveAsUTF8},
+	{"\x00\x00\xfe\xff", "", "text in UTF-32", saveAsUTF8},
+	{"%PDF-", "", "a PDF file", exportIt},
+	{"{\\rtf", "", "a text document (RTF)", exportIt},
+	{"\xd0\xcf\x11\xe0", "", "a file of an old Office, such as .xls", "save it as .xlsx or CSV"},
+	{"$FL2@(#)", "", "a file of SPSS", exportIt},
+	{"$FL3@(#)", "", "a file of SPSS", exportIt},
+	{"<stata_dta>", "", "a file of Stata", exportIt},
+	{"RDX2\n", "", "a file of R", exportIt},
+	{"RDX3\n", "", "a file of R", exportIt},
+	{"SQLite format 3\x00", "", "a database of SQLite", exportIt},
+	{"ARROW1\x00\x00", "", "an Arrow or Feather file", exportIt},
+	{"\x89PNG", "", "an image", exportIt},
+	{"\xff\xd8\xff", "", "an image", exportIt},
+}
+
+// How JSON, XML and HTML begin, and no header does.
+var (
+	jsonStart = regexp.MustCompile(`^\s*(\{\s*"|\[\s*[{["])`)
+	xmlStart  = regexp.MustCompile(`(?i)^\s*<(\?xml|!doctype|!--|html|table)\b`)
+)
+
+// formOf is what is wrong with a file that has a known form and is no table in text; nil for all others.
+func formOf(start string) *InputError {
+	for _, f := range forms {
+		if strings.HasPrefix(start, f.start) && strings.Contains(start, f.also) {
+			return &InputError{Problem: "this is " + f.what, Fix: f.fix}
+		}
+	}
+	switch {
+	case jsonStart.MatchString(start):
+		return &InputError{Problem: "this is JSON", Fix: "write the table as CSV or Parquet"}
+	case xmlStart.MatchString(start):
+		return &InputError{Problem: "this is HTML or XML", Fix: exportIt}
+	}
+	return nil
+}
+
+// separatorLine is what Excel reads as a word about the lines behind it.
+var separatorLine = regexp.MustCompile(`(?i)^"?sep=.?"?[,;\t|]?$`)
+
+// CheckFirstLine refuses the decoded text of a table whose first line that is not empty cannot be a header.
+// The error has no file and no cell.
+func CheckFirstLine(text string) *InputError {
+	begun := strings.TrimLeft(text, "\r\n")
+	number := 1 + strings.Count(text[:len(text)-len(begun)], "\n")
+	line, _, _ := strings.Cut(begun, "\n")
+	line = strings.TrimSuffix(line, "\r")
+	strange := func(r rune) bool { return r < ' ' && r != '\t' && r != '\r' }
+	switch {
+	case strings.IndexByte(line, '\r') >= 0:
+		return &InputError{Line: number, Problem: "the lines end in CR alone, as on old Macintoshes",
+			Fix: "save the file with line ends LF or CRLF"}
+	case strings.ContainsFunc(line, strange), strings.Contains(text[:min(len(text), 1024)], "\x00"):
+		return &InputError{Problem: "there are control characters, as a file has that is no text",
+			Fix: "write the table as CSV, Parquet or .xlsx, and check that it is the right file"}
+	case separatorLine.MatchString(line):
+		return &InputError{Line: number, Problem: "the first line is a word for Excel (sep=) and no header",
+			Fix: "remove that line; the delimiter is told from the header"}
+	}
+	return nil
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -21,6 +20,8 @@ const (
 	kindCode        = string(partition.Code)
 	kindIdentifier  = string(partition.Identifier)
 	freeText        = string(partition.Text)
+	// anyNumber is a dictionary's word for numbers, whole or not: the cells tell.
+	anyNumber = "number"
 )
 
 // mostClasses is how many different whole numbers make a label one of classes.
@@ -74,6 +75,11 @@ type maker struct {
 // classes.
 func (m *maker) column(p *profile, label bool) (Column, error) {
 	e, _ := m.dictionary.of(p.name)
+	if 2*p.notNumbers(e) > p.cells {
+		return Column{}, &partition.InputError{File: m.dictionary.path, Column: p.name,
+			Problem: "the dictionary says numbers, and most cells are none",
+			Fix:     "correct type and bounds, or leave them empty"}
+	}
 	c := Column{Name: p.name, Nullable: p.empty+p.words > 0, Doc: e.doc}
 	c.Kind, c.Remark = p.kind(e)
 	if label && c.Kind == kindInteger && p.whole == p.cells && len(p.values) <= mostClasses && e.kind == "" {
@@ -160,56 +166,6 @@ func (m *maker) number(c *Column, p *profile, e entry) {
 	case m.table.csv.Decimal != "" && p.point > 0:
 		c.remark("some cells have a decimal point, others of the file a comma: write all alike")
 	}
-}
-
-// date takes the format that all cells fit, and the dictionary's bounds.
-func (m *maker) date(c *Column, p *profile, e entry) error {
-	c.Lower, c.Upper, c.Format = partition.Todo, partition.Todo, partition.Todo
-	fit := closest(p.formats)
-	format, stated := formatNamed(e.format)
-	switch {
-	case stated:
-		c.Format = e.format
-	case len(fit) == 1:
-		format = dateFormats[fit[0]]
-		c.Format = format.format
-	case len(fit) > 1:
-		c.hint("the format is %s: no cell tells which", formatNames(fit))
-	default:
-		c.hint("write the format of the cells, such as YYYY-MM-DD; no common one fits all of them")
-	}
-	if len(fit) > 0 {
-		c.Kind = kindDate
-		if dateFormats[fit[0]].time {
-			c.Kind = kindDatetime
-		}
-	}
-	c.Resolution = "day"
-	if c.Kind == kindDatetime {
-		c.Resolution = "hour"
-	}
-	if known, common := builtIn(p.name); common && known.variable.Date && e.lower == "" && e.upper == "" {
-		c.Source, c.Lower, c.Upper = partition.SourceBuiltIn, known.unit.Lower, known.unit.Upper
-		c.Doc = strings.TrimPrefix(c.Doc+"; limits "+known.variable.Source, "; ")
-	}
-	for _, bound := range []struct {
-		in  string
-		out *string
-	}{{e.lower, &c.Lower}, {e.upper, &c.Upper}} {
-		if bound.in == "" {
-			continue
-		}
-		day, ok := schemaDate(bound.in, format)
-		if !ok {
-			return &partition.InputError{File: m.dictionary.path, Column: p.name, Problem: "a bound is not a date",
-				Fix: "write it as YYYY-MM-DD"}
-		}
-		*bound.out, c.Source = day, partition.SourceDictionary
-	}
-	if c.Lower == partition.Todo || c.Upper == partition.Todo {
-		c.hint("write the first and the last day that the table may have, as 2015-01-01, from its documentation")
-	}
-	return nil
 }
 
 // code takes prefixes from a public list of codes, or the first letters of a known classification.

@@ -1,9 +1,13 @@
 package proposal
 
 import (
+	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/conclave-dp/conclave/partition/dates"
 )
 
 // dateFormat is a way to write days, or days with a time of day, as format: of a schema has it.
@@ -23,6 +27,9 @@ func makeDateFormats() (all []dateFormat) {
 		for _, clock := range []string{" hh:mm", " hh:mm:ss", "Thh:mm", "Thh:mm:ss"} {
 			all = append(all, newDateFormat(day+clock))
 		}
+	}
+	for _, clock := range []string{" hh:mmZ", " hh:mm:ssZ", "Thh:mmZ", "Thh:mm:ssZ"} {
+		all = append(all, newDateFormat("YYYY-MM-DD"+clock))
 	}
 	return append(all, newDateFormat("YYYYMMDD"))
 }
@@ -44,6 +51,43 @@ func (f *dateFormat) fits(cell string) bool {
 	t, err := time.Parse(f.layout, cell)
 	return err == nil && t.Year() >= firstYear && t.Year() <= lastYear
 }
+
+// isoFormat is for cells that are days and times of ISO 8601 and have no format in common, as with +00:00 or parts of
+// seconds: they are read whatever the format is.
+const isoFormat = "YYYY-MM-DDThh:mm:ss"
+
+// shortYear is a date with a year of two digits.
+var shortYear = regexp.MustCompile(`^(0?[1-9]|[12]\d|3[01])[./-](0?[1-9]|[12]\d|3[01])[./-]\d\d` +
+	`( \d\d?:\d\d(:\d\d)?)?$` +
+	`|^\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$`)
+
+// otherDates counts cells that are dates in none of dateFormats.
+type otherDates struct {
+	iso, clocks, zoned int // as [dates.ReadISO] reads them, those with a time, and those in another zone than UTC
+	short              int // with years of two digits
+}
+
+func (d *otherDates) add(cell string) {
+	if shortYear.MatchString(cell) {
+		d.short++
+	}
+	if len(cell) < len(time.DateOnly) || cell[4] != '-' {
+		return
+	}
+	at, err := dates.ReadISO(cell)
+	switch year := time.Unix(int64(at), 0).UTC().Year(); {
+	case errors.Is(err, dates.ErrZone):
+		d.zoned++
+	case err == nil && year >= firstYear && year <= lastYear:
+		d.iso++
+		if dates.HasTime(cell) {
+			d.clocks++
+		}
+	}
+}
+
+// times tells whether all of so many cells are days and times of ISO 8601.
+func (d *otherDates) times(cells int) bool { return d.iso+d.zoned == cells && d.clocks+d.zoned > 0 }
 
 // allFormats are the places of all formats.
 func allFormats() []int {

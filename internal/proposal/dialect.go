@@ -85,6 +85,10 @@ func (s *source) begin() error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return s.readError(err)
 	}
+	if bad := partition.CheckFirstLine(string(sample)); bad != nil {
+		bad.File = s.name
+		return bad
+	}
 	s.delimiter = delimiterOf(sample)
 	s.csv = csv.NewReader(text)
 	s.csv.Comma, s.csv.ReuseRecord = s.delimiter, true
@@ -148,10 +152,19 @@ func (s *source) fail(problem, fix string, err error) *partition.InputError {
 	return &partition.InputError{File: s.name, Row: s.row, Problem: problem, Fix: fix, Err: err}
 }
 
+// removeTitle is what to do about a first line that looks like a title.
+const removeTitle = "if the first line is a title, remove what stands above the columns' names"
+
 // readError words what the readers found; their own messages hold no cell.
 func (s *source) readError(err error) *partition.InputError {
 	var parse *csv.ParseError
 	switch {
+	case errors.Is(err, csv.ErrFieldCount) && len(s.header) == 1 && s.row == 1:
+		e := s.fail("the row has more cells than the header's one", removeTitle, nil)
+		if errors.As(err, &parse) {
+			e.Line = parse.StartLine
+		}
+		return e
 	case errors.Is(err, csv.ErrFieldCount):
 		e := s.fail(fmt.Sprintf("the row has not the %d cells of the header", len(s.header)),
 			"complete or quote the row's cells", nil)

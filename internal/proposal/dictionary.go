@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -27,6 +28,7 @@ type entry struct {
 	pattern      string   // of identifiers
 	codes        string   // the path of a list of codes
 	doc          string   // description and unit
+	wrong        error    // why its line cannot be read
 	personal     bool     // its cells are of persons, and stay at the site
 }
 
@@ -39,7 +41,8 @@ type dictionary struct {
 // maxDictionary bounds what is read, in bytes.
 const maxDictionary = 16 << 20
 
-// readDictionary reads a data dictionary, whose form is told from its content. Errors are *partition.InputError.
+// readDictionary reads a data dictionary, whose form is told from its content. Errors are *partition.InputError,
+// of columns all at once.
 func readDictionary(path string) (*dictionary, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -75,19 +78,22 @@ func parseDictionary(raw []byte, path string) (*dictionary, error) {
 		return wrong(err.Error(), "")
 	}
 	d := &dictionary{path: path, entries: make(map[string]entry, len(entries))}
+	var all []error
 	for _, e := range entries {
-		if err := e.check(); err != nil {
-			return nil, &partition.InputError{File: path, Column: e.name, Problem: err.Error(),
-				Fix: "correct the dictionary"}
-		}
-		if _, twice := d.entries[key(e.name)]; twice {
-			return nil, &partition.InputError{File: path, Column: e.name, Problem: "the column is there twice",
-				Fix: "remove or rename one; capitals and separators do not count"}
+		if wrong := e.check(); wrong != nil {
+			all = append(all, &partition.InputError{File: path, Column: e.name, Problem: wrong.Error(),
+				Fix: "correct the dictionary"})
+		} else if _, twice := d.entries[key(e.name)]; twice {
+			all = append(all, &partition.InputError{File: path, Column: e.name, Problem: "the column is there twice",
+				Fix: "remove or rename one; capitals and separators do not count"})
 		}
 		if e.codes != "" && !filepath.IsAbs(e.codes) {
 			e.codes = filepath.Join(filepath.Dir(path), e.codes)
 		}
 		d.entries[key(e.name)] = e
+	}
+	if len(all) > 0 {
+		return nil, errors.Join(all...)
 	}
 	if len(d.entries) == 0 {
 		return wrong("the dictionary has no column", "list the table's columns in it")
@@ -102,6 +108,35 @@ func (d *dictionary) of(column string) (e entry, ok bool) {
 	}
 	e, ok = d.entries[key(column)]
 	return e, ok
+}
+
+// files are the dictionary's own and the lists of codes that it names.
+func (d *dictionary) files() []string {
+	all := []string{d.path}
+	for _, e := range d.entries {
+		if e.codes != "" {
+			all = append(all, e.codes)
+		}
+	}
+	return all
+}
+
+// without are the names of columns that a table does not have, in alphabetical order.
+func (d *dictionary) without(profiles []*profile) (names []string) {
+	if d == nil {
+		return nil
+	}
+	there := map[string]bool{}
+	for _, p := range profiles {
+		there[key(p.name)] = true
+	}
+	for key, e := range d.entries {
+		if !there[key] {
+			names = append(names, e.name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // readJSON reads what has fields as Frictionless, and what has columns as metadata of SDV.
@@ -124,6 +159,8 @@ func readJSON(text []byte) ([]entry, error) {
 func (e *entry) check() error {
 	e.name, e.doc = strings.TrimSpace(e.name), strings.Join(strings.Fields(e.doc), " ")
 	switch {
+	case e.wrong != nil:
+		return e.wrong
 	case e.name == "":
 		return errors.New("a column has no name")
 	case !oneLine(e.name):
@@ -153,6 +190,12 @@ func (e *entry) check() error {
 		return errors.New("lower must be below upper")
 	}
 	return nil
+}
+
+// numeric tells whether the dictionary says numbers, and not whether whole ones.
+func (e *entry) numeric() bool {
+	return e.kind == anyNumber ||
+		e.kind == "" && (e.lower != "" || e.upper != "") && len(e.categories) == 0 && e.codes == ""
 }
 
 func (e *entry) isDate() bool { return e.kind == kindDate || e.kind == kindDatetime }

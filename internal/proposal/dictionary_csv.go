@@ -73,14 +73,15 @@ func readCSVDictionary(raw []byte) (entries []entry, err error) {
 			}
 			return ""
 		}
+		e := entry{name: cell("name"), lower: bound(cell("lower"), r.Comma), upper: bound(cell("upper"), r.Comma),
+			format: cell("format"), pattern: cell("pattern"), codes: cell("codes"),
+			doc: documented(cell("description"), cell("unit"))}
 		kind, known := types[strings.ToLower(cell("type"))]
-		if !known {
+		if e.kind = kind; !known {
 			line, _ := r.FieldPos(0)
-			return nil, fmt.Errorf("line %d: unknown type %q; use integer, continuous, categorical, binary, date, "+
+			e.wrong = fmt.Errorf("line %d: unknown type %q; use integer, continuous, categorical, binary, date, "+
 				"datetime, code, identifier or text, or leave it empty", line, cell("type"))
 		}
-		e := entry{name: cell("name"), kind: kind, lower: cell("lower"), upper: cell("upper"), format: cell("format"),
-			pattern: cell("pattern"), codes: cell("codes"), doc: documented(cell("description"), cell("unit"))}
 		if text := cell("categories"); text != "" {
 			for category := range strings.SplitSeq(text, "|") {
 				e.categories = append(e.categories, strings.TrimSpace(category))
@@ -88,6 +89,14 @@ func readCSVDictionary(raw []byte) (entries []entry, err error) {
 		}
 		entries = append(entries, e)
 	}
+}
+
+// bound is a number as a schema has it. Where commas are not the delimiter they may be the decimal point.
+func bound(cell string, delimiter rune) string {
+	if form, _ := numberForm(cell); form == commaNumber && delimiter != ',' {
+		return strings.Replace(cell, ",", ".", 1)
+	}
+	return cell
 }
 
 // documented is a remark of a description and a unit.

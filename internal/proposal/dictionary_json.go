@@ -49,8 +49,11 @@ func readSDV(text []byte) (entries []entry, err error) {
 		e := entry{name: name, personal: column.Personal && column.Type != "id"}
 		switch column.Type {
 		case "numerical":
-			e.kind = kindContinuous
-			if strings.HasPrefix(column.Representation, "Int") || strings.HasPrefix(column.Representation, "UInt") {
+			e.kind = anyNumber
+			switch {
+			case strings.HasPrefix(column.Representation, "Float"):
+				e.kind = kindContinuous
+			case strings.HasPrefix(column.Representation, "Int"), strings.HasPrefix(column.Representation, "UInt"):
 				e.kind = kindInteger
 			}
 		case "categorical":
@@ -123,10 +126,8 @@ func readFrictionless(text []byte) (entries []entry, err error) {
 		table = file.Schema
 	}
 	for _, field := range table.Fields {
-		e, err := field.entry()
-		if err != nil {
-			return nil, fmt.Errorf("field %q: %w", field.Name, err)
-		}
+		e, wrong := field.entry()
+		e.wrong = wrong
 		if field.Name == table.PrimaryKey {
 			e.kind = kindIdentifier
 		}
@@ -135,7 +136,7 @@ func readFrictionless(text []byte) (entries []entry, err error) {
 	return entries, nil
 }
 
-func (f *frictionlessField) entry() (e entry, err error) {
+func (f *frictionlessField) entry() (e entry, wrong error) {
 	e = entry{name: f.Name, doc: documented(cmp.Or(f.Title, f.Description), f.Unit)}
 	values := f.Constraints.Enum
 	if len(values) == 0 {

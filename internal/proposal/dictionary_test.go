@@ -17,6 +17,7 @@ const sdvMetadata = `{"METADATA_SPEC_VERSION": "V1", "primary_key": "who", "colu
 	"age": {"sdtype": "numerical", "computer_representation": "Int64"},
 	"fare": {"sdtype": "numerical", "computer_representation": "Float"},
 	"who": {"sdtype": "id", "regex_format": "P-[0-9]{4}"},
+	"stay": {"sdtype": "numerical"},
 	"sex": {"sdtype": "categorical"}, "dead": {"sdtype": "boolean"}, "mail": {"sdtype": "email"},
 	"seen": {"sdtype": "datetime", "datetime_format": "%d.%m.%Y"},
 	"at": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d %H:%M"}}}`
@@ -36,7 +37,8 @@ const frictionless = `{"primaryKey": "who", "fields": [
 func TestDictionaries(t *testing.T) {
 	sdv := map[string]entry{
 		"age": {name: "age", kind: kindInteger}, "fare": {name: "fare", kind: kindContinuous},
-		"who": {name: "who", kind: kindIdentifier}, "sex": {name: "sex", kind: kindCategorical},
+		"stay": {name: "stay", kind: anyNumber},
+		"who":  {name: "who", kind: kindIdentifier}, "sex": {name: "sex", kind: kindCategorical},
 		"dead": {name: "dead", kind: kindBinary}, "mail": {name: "mail", kind: freeText},
 		"seen": {name: "seen", kind: kindDate, format: "DD.MM.YYYY"},
 		"at":   {name: "at", kind: kindDatetime, format: "YYYY-MM-DD hh:mm"},
@@ -85,14 +87,83 @@ func TestBadDictionaries(t *testing.T) {
 		"{}":                             "d: neither fields nor columns are in the JSON",
 		`{"tables": {"a": {}, "b": {}}}`: "the metadata has several tables",
 		`{"resources": [{}, {}]}`:        "the package has several resources",
-		`{"fields": [{"name": "a", "type": "geojson"}]}`:              `field "a": type "geojson" has no kind`,
-		`{"fields": [{"name": "a", "type": "date", "format": "%y"}]}`: `field "a": format "%y" is not known`,
+		`{"fields": [{"name": "a", "type": "geojson"}]}`:              `d, column "a": type "geojson" has no kind`,
+		`{"fields": [{"name": "a", "type": "date", "format": "%y"}]}`: `d, column "a": format "%y" is not known`,
 		"name,type\n\xff,integer\n":                                   "d: not a text file in UTF-8",
 	} {
 		_, err := parseDictionary([]byte(text), "d")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v\nwant %s", text, err, want)
 		}
+	}
+}
+
+// Where the cells contradict a dictionary it is said: of most cells as an error, of all columns at once.
+func TestDictionariesThatCellsContradict(t *testing.T) {
+	table := "seen,at,age,dose\n" + strings.Repeat("03.12.2016,soon,41,1\n", 20) + "24.12.2016,2016-01-01,<18,x\n"
+	_, columns := proposed(t, table, `{"fields": [{"name": "seen", "type": "date"}, {"name": "at", "type": "date"},
+		{"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 120}}]}`)
+	for column, want := range map[string]string{
+		"seen": "kind: date, lower: TODO, upper: TODO, format: DD.MM.YYYY, resolution: day, source: TODO" + dateRemark +
+			"; the dictionary says YYYY-MM-DD, and the cells have this format",
+		"at": "kind: date, lower: TODO, upper: TODO, format: TODO, resolution: day, source: TODO # the dictionary " +
+			"says " +
+			"YYYY-MM-DD, and not all cells are written so: correct them, or it; " + dateRemark[len(" # "):],
+		"age": "kind: integer, lower: 0, upper: 120, source: dictionary # the dictionary says numbers, and some " +
+			"cells " +
+			"are none: correct them, or it",
+	} {
+		testkit.Same(t, column, want, columns[column])
+	}
+	proposed(t, table, `{"columns": {"at": {"sdtype": "numerical", "pii": true}}}`)
+	_, columns = proposed(t, table, "name,type,categories\nat,integer,soon|later\n")
+	testkit.Same(t, "categories", "kind: categorical, categories: [soon, later], source: dictionary", columns["at"])
+	_, err := Propose(Options{Files: []string{write(t, "t.csv", table)}, Dictionary: write(t, "d.csv",
+		"name,type,lower,upper\nseen,,0,9\nat,number,,\nage,integer,0,9\n")})
+	if err == nil {
+		t.Fatal("words are numbers")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	testkit.Same(t, "columns that most cells contradict", 2, len(lines))
+	for i, line := range lines {
+		want := `d.csv, column "` + []string{"seen", "at"}[min(i, 1)] + `": the dictionary says numbers, and most ` +
+			"cells are none; correct type and bounds, or leave them empty"
+		if !strings.HasSuffix(line, want) {
+			t.Errorf("%s\nwant %s", line, want)
+		}
+	}
+}
+
+// Columns of a dictionary that the table does not have are told.
+func TestColumnsOfTheDictionaryAlone(t *testing.T) {
+	p, _ := proposed(t, "Age,sex\n41,F\n", "name,type\nage,integer\nheight,number\nbed,\n")
+	testkit.Same(t, "not in the table", []string{"bed", "height"}, p.Unknown)
+}
+
+// All columns of a dictionary that are wrong are told at once.
+func TestAllThatIsWrongWithADictionary(t *testing.T) {
+	_, err := parseDictionary([]byte("name,type,lower,upper\nage,integer,90,20\nbp,,0,1\nBP,,0,1\nfoo,zzz,,\n"), "d")
+	want := []string{`d, column "age": lower must be below upper; correct the dictionary`, `d, column "BP": the ` +
+		`column is ` +
+		`there twice; remove or rename one; capitals and separators do not count`, `d, column "foo": line 5: unknown ` +
+		`type "zzz"; use integer, continuous, categorical, binary, date, datetime, code, identifier or text, or ` +
+		`leave ` +
+		"it empty; correct the dictionary"}
+	if err == nil {
+		t.Fatal("it is read")
+	}
+	testkit.Same(t, "errors", want, strings.Split(err.Error(), "\n"))
+}
+
+// A dictionary as German spreadsheets write it.
+func TestDecimalCommasOfDictionaries(t *testing.T) {
+	d, err := parseDictionary([]byte("Name;Type;Min;Max;Values\ncrea;number;-0,5;12,75;\nsex;;;;F|M\n"), "d")
+	testkit.Must(t, err)
+	testkit.Same(t, "creatinine", entry{name: "crea", kind: kindContinuous, lower: "-0.5", upper: "12.75"},
+		d.entries["crea"], cmp.AllowUnexported(entry{}))
+	if _, err := parseDictionary([]byte("name,lower,upper\ncrea,\"0,5\",1\n"), "d"); err == nil ||
+		!strings.Contains(err.Error(), "plain numbers") {
+		t.Errorf("a decimal comma between commas: %v", err)
 	}
 }
 
@@ -121,6 +192,19 @@ func TestDictionariesAndCells(t *testing.T) {
 			"cells have decimals",
 	} {
 		testkit.Same(t, column, want, columns[column])
+	}
+}
+
+// SDV's numbers are whole where the cells are, and SDV does not say otherwise.
+func TestNumbersOfSDV(t *testing.T) {
+	_, columns := proposed(t, "whole,half,empty,said\n"+strings.Repeat("1,1.0,,2\n0,0.5,,3\n", 9), `{"columns": {
+		"whole": {"sdtype": "numerical"}, "half": {"sdtype": "numerical"}, "empty": {"sdtype": "numerical"},
+		"said": {"sdtype": "numerical", "computer_representation": "Float"}}}`)
+	for column, want := range map[string]string{"whole": kindInteger, "half": kindContinuous, "empty": kindContinuous,
+		"said": kindContinuous} {
+		if !strings.HasPrefix(columns[column], "kind: "+want+",") {
+			t.Errorf("%s is proposed as %s", column, columns[column])
+		}
 	}
 }
 

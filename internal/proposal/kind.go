@@ -31,6 +31,16 @@ func (p *profile) kind(e entry) (kind, remark string) {
 	if e.personal {
 		return freeText, "personal (SDV metadata)"
 	}
+	strange := p.notNumbers(e)
+	if e.numeric() {
+		e.kind = kindContinuous
+		if p.cells > 0 && p.integral+strange == p.cells {
+			e.kind = kindInteger
+		}
+	}
+	if strange > 0 {
+		return e.kind, "the dictionary says numbers, and some cells are none: correct them, or it"
+	}
 	kind = p.cellKind()
 	if kind == "" {
 		if e.kind == "" || e.kind == freeText {
@@ -51,13 +61,21 @@ func (p *profile) kind(e entry) (kind, remark string) {
 		return freeText, "free text, as the dictionary says"
 	case e.kind != "":
 		return e.kind, ""
-	case (e.lower != "" || e.upper != "") && p.numbers():
-		if p.integral < p.cells {
-			return kindContinuous, ""
-		}
-		return kindInteger, ""
 	}
 	return kind, p.why(kind)
+}
+
+// notNumbers is how many cells are no numbers where the dictionary has a type or bounds of numbers.
+func (p *profile) notNumbers(e entry) int {
+	numbers := e.kind == kindInteger || e.kind == kindContinuous || e.numeric()
+	if !numbers || e.personal || len(e.categories) > 0 || e.codes != "" {
+		return 0
+	}
+	strange := p.cells - p.whole - p.point - p.comma
+	if len(p.formats) == 0 && p.others.short < p.cells {
+		strange -= p.grouped // 01.02.2024 looks like one
+	}
+	return strange
 }
 
 // why is a remark about a kind that the cells alone decide.
@@ -81,6 +99,10 @@ func (p *profile) cellKind() string {
 		if dateFormats[p.formats[0]].time {
 			return kindDatetime
 		}
+		return kindDate
+	case p.others.times(p.cells):
+		return kindDatetime
+	case p.others.short == p.cells:
 		return kindDate
 	case p.numbers() && p.leadingZero == 0:
 		return p.numberKind(common && len(known.variable.Units) > 0, common && known.variable.Categories != nil)

@@ -20,6 +20,7 @@ type profile struct {
 	grouped             int // numbers with separators of thousands
 	leadingZero         int
 	formats             []int // of dateFormats, in which all cells so far are written
+	others              otherDates
 
 	icd, dotted, atc int
 
@@ -60,6 +61,7 @@ func (p *profile) add(cell string) {
 	if len(p.formats) > 0 {
 		p.formats = keepFormats(p.formats, cell)
 	}
+	p.others.add(cell)
 	p.addNumber(cell)
 	p.addText(cell)
 	p.count(cell)

@@ -1,6 +1,7 @@
 package proposal
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,10 @@ type Proposal struct {
 	Label   string
 	Ignored []Ignored
 	Columns []Column // in the order of the file
+	// Read are the files that the proposal was made from: of the table, the dictionary, and lists of codes.
+	Read []string
+	// Unknown are columns of the dictionary that the table does not have.
+	Unknown []string
 }
 
 // Ignored is a column that stays at the site, and why.
@@ -50,17 +55,25 @@ func Propose(o Options) (*Proposal, error) {
 	}
 	m.most = MostPrefixes(o.Rows, len(m.table.profiles), o.Epsilon)
 	base, _, _ := strings.Cut(filepath.Base(o.Files[0]), ".")
-	proposed := &Proposal{Name: base, CSV: m.table.csv}
+	proposed := &Proposal{Name: base, CSV: m.table.csv, Read: m.table.files,
+		Unknown: m.dictionary.without(m.table.profiles)}
+	if m.dictionary != nil {
+		proposed.Read = append(proposed.Read, m.dictionary.files()...)
+	}
+	var wrong []error
 	for _, p := range m.table.profiles {
 		c, err := m.column(p, p.name == o.Label)
 		switch {
 		case err != nil:
-			return nil, err
+			wrong = append(wrong, err)
 		case c.Kind == freeText:
 			proposed.Ignored = append(proposed.Ignored, Ignored{c.Name, c.Remark})
 		default:
 			proposed.Columns = append(proposed.Columns, c)
 		}
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
 	}
 	return proposed, proposed.SetLabel(o.Label)
 }

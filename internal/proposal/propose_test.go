@@ -103,6 +103,21 @@ func TestColumns(t *testing.T) {
 			"kind: date, lower: TODO, upper: TODO, format: D.M.YYYY, resolution: day, source: TODO" + dateRemark},
 		{"seen", func(i int) string { return fmt.Sprintf("2024-01-%02d 08:%02d", 1+i%28, i%60) }, "kind: datetime, " +
 			`lower: TODO, upper: TODO, format: "YYYY-MM-DD hh:mm", resolution: hour, source: TODO` + dateRemark},
+		{"seen", func(i int) string { return fmt.Sprintf("2015-03-01T12:%02d:00Z", i%60) }, "kind: datetime, " +
+			`lower: TODO, upper: TODO, format: "YYYY-MM-DDThh:mm:ssZ", resolution: hour, source: TODO` + dateRemark},
+		{"seen", of("2015-03-01T12:00:00+00:00", "2015-03-01 12:00:00.25Z", "2015-03-02"), "kind: datetime, " +
+			`lower: TODO, upper: TODO, format: "YYYY-MM-DDThh:mm:ss", resolution: hour, source: TODO` + dateRemark +
+			"; generated times are written in this format, without zone and parts of seconds"},
+		{"seen", of("2015-03-01T12:00:00+01:00", "2015-07-01T12:00:00Z"), "kind: datetime, lower: TODO, upper: TODO, " +
+			"format: TODO, resolution: hour, source: TODO # some times are of another zone than UTC, and are not " +
+			"read: write all in UTC or without a zone, then the format; " + dateRemark[len(" # "):]},
+		{"visit", func(i int) string { return fmt.Sprintf("%02d.%02d.20", 1+i%28, 1+i%12) },
+			"kind: date, lower: TODO, upper: TODO, format: TODO, resolution: day, source: TODO # the cells have " +
+				"years " +
+				"of two digits: write four, then the format with YYYY; " + dateRemark[len(" # "):]},
+		{"visit", of("1/2/20 08:15", "12/31/99 8:15"), "kind: date, lower: TODO, upper: TODO, format: TODO, " +
+			"resolution: day, source: TODO # the cells have years of two digits: write four, then the format with " +
+			"YYYY; " + dateRemark[len(" # "):]},
 		{"birthdate", of("1970-02-03"), "kind: date, lower: 1880-01-01, upper: 2030-12-31, format: YYYY-MM-DD, " +
 			`resolution: day, source: built-in, doc: "limits of persons alive after 2005, oldest documented age ` +
 			`122 years: ` +
@@ -354,6 +369,21 @@ func TestErrorsHoldNoCell(t *testing.T) {
 		"secret5,17.5\nsecret6,18\n": "table.csv, line 1: column 2 of the header is a number or a date and no " +
 			"name; start " +
 			"the file with a line of the columns' names",
+		"%PDF-1.4\nsecret8\n": "table.csv: this is a PDF file; open it where it was made, and export the table as " +
+			"CSV, " +
+			"Parquet or .xlsx",
+		"a,b\rsecret9,1\r": "table.csv, line 1: the lines end in CR alone, as on old Macintoshes; save the file with " +
+			"line ends LF or CRLF",
+		"sep=;\na;b\nsecret;1\n": "table.csv, line 1: the first line is a word for Excel (sep=) and no header; " +
+			"remove " +
+			"that line; the delimiter is told from the header",
+		"a\x00,b\nsecret,1\n": "table.csv: there are control characters, as a file has that is no text; " +
+			"write " +
+			"the table as CSV, Parquet or .xlsx, and check that it is the right file",
+		"Report\na,b\nsecret,1\n": "table.csv, row 1 (line 2): the row has more cells than the header's one; if the " +
+			"first line is a title, remove what stands above the columns' names",
+		"Report,,\na,b,c\nsecret,1,2\n": "table.csv, line 1: only one column of 3 has a name; if the first line is " +
+			"a title, remove what stands above the columns' names",
 		"PAR1secret7\n":       "table.csv: a damaged Parquet file; copy or write it again",
 		"ü,b\n\xfcsecret,é\n": "table.csv: some cells are UTF-8 and others are not; save the file in one encoding",
 	} {

@@ -13,6 +13,7 @@ type table struct {
 	csv      CSV
 	rows     int
 	profiles []*profile
+	files    []string
 }
 
 // read goes through the files once. All have the same header; a folder or a pattern of names stands for its parts.
@@ -22,6 +23,13 @@ func read(paths []string) (*table, error) {
 		return nil, err
 	}
 	t := &table{}
+	for _, path := range paths {
+		files, err := tabular.Files(path)
+		if err != nil {
+			return nil, err
+		}
+		t.files = append(t.files, files...)
+	}
 	var form textForm
 	var first *source
 	for _, path := range paths {
@@ -87,9 +95,18 @@ func (t *table) gather(first, s *source, form *textForm) error {
 
 // finish gives names and values in UTF-8, and refuses names that a schema cannot have.
 func (t *table) finish(first *source) error {
+	named := 0
+	for _, p := range t.profiles {
+		if p.name = cleanName(t.csv.text(p.name)); p.name != "" {
+			named++
+		}
+	}
+	if named == 1 && len(t.profiles) > 2 {
+		return &partition.InputError{File: first.name, Line: 1, Fix: removeTitle,
+			Problem: fmt.Sprintf("only one column of %d has a name", len(t.profiles))}
+	}
 	seen := map[string]bool{}
 	for i, p := range t.profiles {
-		p.name = cleanName(t.csv.text(p.name))
 		fail := func(problem, fix string) error {
 			return &partition.InputError{File: first.name, Line: 1, Problem: problem, Fix: fix}
 		}

@@ -95,11 +95,11 @@ func (d *csvDecoder) header(s *partition.Schema, o Options) error {
 			return d.endError(err, 0)
 		}
 	}
-	if what := noText(text); what != "" {
-		return &partition.InputError{File: d.name, Problem: "no text but " + what,
-			Fix: "save the table as CSV, Parquet or .xlsx, and name that file"}
+	bad := partition.CheckFirstLine(text)
+	var h *csvHeader
+	if bad == nil {
+		h, bad = readHeader(s, text)
 	}
-	h, bad := readHeader(s, text)
 	if bad != nil {
 		bad.File, bad.Line = d.name, d.lines+bad.Line
 		return bad

@@ -40,10 +40,6 @@ func readHeader(s *partition.Schema, text string) (*csvHeader, *partition.InputE
 	if !utf8.ValidString(text[:h.end]) {
 		return nil, notUTF8(text[:h.end])
 	}
-	if strings.ContainsFunc(strings.Join(h.names, ""), func(r rune) bool { return r == '\r' }) {
-		return nil, &partition.InputError{Line: h.line, Fix: "save the file with line ends of Unix or Windows",
-			Problem: "lines end with a carriage return alone, as on old Macs"}
-	}
 	if tied != 0 && said == "" {
 		return nil, &partition.InputError{Line: h.line, Fix: delimiterFix(h.delimiter), Problem: fmt.Sprintf(
 			"the header fits the delimiters %q and %q alike", string(h.delimiter), string(tied))}

@@ -91,6 +91,12 @@ func TestDialectsThatCannotBe(t *testing.T) {
 		"windows-1252": {"", encoded(t, charmap.Windows1252, wardRows), "t.csv, line 2: the text is not UTF-8; " +
 			"save the file as UTF-8, or write csv: {encoding: latin1} in the schema"},
 		"windows-1252 in the header": {"", "w\xe4rd,dose,age in years\n", line1 + "the text is not UTF-8; save"},
+		"CR alone": {"", strings.ReplaceAll(wardRows, "\n", "\r"), line1 + "the lines end in CR " +
+			"alone"},
+		"sep=": {"", "sep=,\n" + wardRows, line1 + "the first line is a word for Excel " +
+			"(sep=) and no header"},
+		"JSON": {"", `[{"ward": "Süd"}]`, "t.csv: this is JSON; write the table as CSV or " +
+			"Parquet"},
 		"another delimiter than said": {`csv: {delimiter: ","}`, strings.ReplaceAll(wardRows, ",", ";"),
 			line1 + looks + `";", and the schema says ","; write csv: {delimiter: ";"} in the schema, or save`},
 		"a rare delimiter": {"", strings.ReplaceAll(wardRows, ",", "^"), line1 + looks + `"^"; write csv: {`},
@@ -195,7 +201,7 @@ func TestAHeaderThatHasRowsInIt(t *testing.T) {
 	s := partitiontest.Schema(t, "columns:\n  - {name: age, kind: integer, lower: 0, upper: 99}\n"+
 		"  - {name: sex, kind: categorical, categories: [F, M]}\n  - {name: died, kind: binary}\n")
 	for text, want := range map[string]string{
-		"age,sex,died\r50,F,SECRET\r51,M,0\r":                           "lines end with a carriage return alone",
+		"age,sex,died\r50,F,SECRET\r51,M,0\r":                           "the lines end in CR alone",
 		"age,sex,\"died\n50,F,SECRET\n51,M,SECRET\"\n50,F,0\n":          "column 3",
 		"age,sex,died," + strings.Repeat("SECRET", 100) + "\n1,F,0,1\n": "column 4",
 	} {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/charmap"
@@ -54,19 +53,6 @@ func openText(s *partition.Schema, r io.Reader, name string) (io.Reader, error) 
 		return unicode.UTF16(order, unicode.UseBOM).NewDecoder().Reader(plain), nil
 	}
 	return plain, nil
-}
-
-// noText says what a file is that cannot be a table in text, by its first letters; empty where it may be one.
-func noText(text string) string {
-	switch {
-	case strings.HasPrefix(text, "%PDF"):
-		return "a PDF"
-	case strings.HasPrefix(text, "\xd0\xcf\x11\xe0"):
-		return "a document of an old Office, such as .xls"
-	case strings.Contains(text[:min(len(text), 1024)], "\x00"):
-		return "binary data"
-	}
-	return ""
 }
 
 // rewindable is a reader that can be read twice. What is no file is kept in memory.

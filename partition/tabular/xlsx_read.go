@@ -205,6 +205,8 @@ func xlsxError(name string, err error) *partition.InputError {
 		e.Fix = "copy the file or save it again"
 	case errors.Is(err, xlsx.ErrUnsupported):
 		e.Fix = "save it as .xlsx or as CSV"
+	case errors.Is(err, xlsx.ErrArchive):
+		e.Fix = "unpack it, and name the file in it"
 	}
 	return e
 }

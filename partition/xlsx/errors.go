@@ -12,6 +12,9 @@ var ErrDamaged = errors.New("the workbook is damaged")
 // ErrUnsupported says that the file may be good but is not read here.
 var ErrUnsupported = errors.New("the workbook is of a form that is not read")
 
+// ErrArchive says that the file is an archive of other files.
+var ErrArchive = errors.New("a zip archive that is no workbook")
+
 // CellError is what is wrong with one cell, without its value.
 type CellError struct {
 	Column       int // from 0

@@ -27,7 +27,8 @@ type File struct {
 	from    epoch
 }
 
-// Open reads the lists of sheets, texts and formats. Errors are ErrDamaged, ErrUnsupported or those of the reader.
+// Open reads the lists of sheets, texts and formats. Errors are ErrDamaged, ErrUnsupported,
+// ErrArchive or those of the reader.
 func Open(r io.ReaderAt, size int64) (*File, error) {
 	archive, err := zip.NewReader(r, size)
 	if err != nil {
@@ -47,7 +48,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	case f.parts["content.xml"] != nil && f.parts["mimetype"] != nil:
 		return nil, unsupported("an OpenDocument file (.ods)")
 	case f.parts["xl/workbook.xml"] == nil:
-		return nil, unsupported("a zip archive that is no workbook")
+		return nil, ErrArchive
 	}
 	return f, f.read()
 }

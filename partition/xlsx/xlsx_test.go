@@ -208,7 +208,7 @@ func TestFilesThatAreNoWorkbooks(t *testing.T) {
 		want error
 	}{
 		"text":         {[]byte("a,b\n1,2\n"), ErrDamaged},
-		"an archive":   {archive(map[string]string{"a.csv": "x\n"}), ErrUnsupported},
+		"an archive":   {archive(map[string]string{"a.csv": "x\n"}), ErrArchive},
 		"OpenDocument": {archive(map[string]string{"mimetype": "", "content.xml": ""}), ErrUnsupported},
 		"binary":       {archive(map[string]string{"xl/workbook.bin": ""}), ErrUnsupported},
 		"no relations": {archive(map[string]string{"xl/workbook.xml": "<workbook/>"}), ErrDamaged},
@@ -273,7 +273,8 @@ func FuzzSheet(f *testing.F) {
 			}
 		}
 		var cell *CellError
-		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrUnsupported) && !errors.As(err, &cell) {
+		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrUnsupported) &&
+			!errors.Is(err, ErrArchive) && !errors.As(err, &cell) {
 			t.Errorf("an error of no kind: %v", err)
 		}
 	})
@@ -285,8 +286,8 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		_, err := readAll(raw, 0)
 		var cell *CellError
-		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrUnsupported) && !errors.As(err, &cell) &&
-			!errors.Is(err, os.ErrNotExist) {
+		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrUnsupported) &&
+			!errors.Is(err, ErrArchive) && !errors.As(err, &cell) && !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("an error of no kind: %v", err)
 		}
 	})

@@ -1,14 +1,11 @@
 package schema
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -64,13 +61,14 @@ unit, format, pattern and codes; or metadata of SDV, or a Frictionless table sch
 }
 
 func (o *proposeFlags) propose() error {
-	if _, err := os.Lstat(o.out); err == nil && !o.force {
-		return fmt.Errorf("%s exists; name another file with --out, or add --force to replace it", o.out)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("write the schema: %w", err)
+	if err := o.checkOut(); err != nil {
+		return err
 	}
 	p, err := proposal.Propose(o.Options)
 	if err != nil {
+		return err
+	}
+	if err := o.checkInputs(p.Read); err != nil {
 		return err
 	}
 	if !o.yes && *o.format == "text" && term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
@@ -78,11 +76,14 @@ func (o *proposeFlags) propose() error {
 			return err
 		}
 	}
-	err = renameio.WriteFile(o.out, p.YAML(), 0o600, renameio.WithStaticPermissions(0o600))
-	if err != nil {
+	if err := writePrivate(o.out, p.YAML()); err != nil {
 		return fmt.Errorf("write the schema: %w", err)
 	}
 	fmt.Fprintln(os.Stderr, "note:", proposal.Note)
+	if len(p.Unknown) > 0 {
+		fmt.Fprintf(os.Stderr, "warning: the dictionary has columns that the table has not: %s. Correct their names "+
+			"where they are others of the table.\n", strings.Join(p.Unknown, ", "))
+	}
 	if names := p.FromRows(); len(names) > 0 {
 		fmt.Fprintf(os.Stderr, "warning: outside the guarantee: the categories of %s come from the rows. Take them "+
 			"from "+

@@ -1,0 +1,73 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+)
+
+// checkOut refuses a file that cannot be written, or not without a word.
+func (o *proposeFlags) checkOut() error {
+	folder := filepath.Dir(o.out)
+	switch info, err := os.Stat(folder); {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !info.IsDir():
+		return fmt.Errorf("--out: there is no folder %s; make it, or name a file elsewhere", folder)
+	case err != nil:
+		return fmt.Errorf("write the schema: %w", err)
+	}
+	for _, path := range o.Files {
+		if sameFile(path, folder) {
+			return fmt.Errorf("--out: %s would be taken for a part of the table in %s; name a file "+
+				"elsewhere", o.out, path)
+		}
+	}
+	switch info, err := os.Lstat(o.out); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("write the schema: %w", err)
+	case info.IsDir():
+		return fmt.Errorf("--out: %s is a folder; name a file in it", o.out)
+	case !o.force:
+		return fmt.Errorf("%s exists; name another file with --out, or add --force to replace it", o.out)
+	}
+	return nil
+}
+
+// checkInputs refuses a file that the proposal was made from, by whatever name.
+func (o *proposeFlags) checkInputs(read []string) error {
+	for _, path := range read {
+		if sameFile(path, o.out) {
+			return fmt.Errorf("--out: %s is %s, which was read; name another file, this one is never "+
+				"replaced", o.out, path)
+		}
+	}
+	return nil
+}
+
+// sameFile tells whether two paths lead to one file or folder, also by links.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}
+
+// writePrivate writes a file that its owner alone reads, whoever could read the one before.
+func writePrivate(path string, text []byte) error {
+	// renameio.WriteFile would keep the mode of the one before.
+	f, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(0o600))
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(text); err == nil {
+		err = f.CloseAtomicallyReplace()
+	}
+	return errors.Join(err, f.Cleanup())
+}

@@ -64,6 +64,7 @@ func newBuilder(s *partition.Schema, name string, from Source, columns []SourceC
 	if bad := b.match(columns); bad != nil {
 		return nil, bad
 	}
+	b.plainly(false)
 	b.one = b.newPart()
 	return b, nil
 }

@@ -111,7 +111,7 @@ func (d *csvDecoder) header(s *partition.Schema, o Options) error {
 		bad.Line = line
 		return bad
 	}
-	d.table.comma = s.CSV.Decimal == "," || s.CSV.Decimal == "" && h.delimiter != ','
+	d.table.plainly(s.CSV.Decimal == "," || s.CSV.Decimal == "" && h.delimiter != ',')
 	return nil
 }
 

@@ -14,6 +14,8 @@ type layout struct {
 	source Source
 	target []int     // source column -> schema column, toNowhere or toWeights
 	empty  []float64 // cells of a row before any is read
+	// plain are the schema's columns that texts are read for as they are, by source column; nil for the others.
+	plain []*partition.Column
 	// comma is whether a comma may stand before the decimals of a number.
 	comma bool
 }
@@ -22,6 +24,17 @@ const (
 	toNowhere = -1 // of a column that nothing reads
 	toWeights = -2
 )
+
+// plainly says whether a comma may stand before decimals, and which columns need nothing but their texts.
+func (l *layout) plainly(comma bool) {
+	l.comma, l.plain = comma, make([]*partition.Column, len(l.target))
+	for i, at := range l.target {
+		if at < 0 || at == l.schema.UnitColumn() || comma && l.schema.Columns[at].Number() {
+			continue
+		}
+		l.plain[i] = &l.schema.Columns[at]
+	}
+}
 
 // part is some rows of a source in a row, and what is wrong with them. One goroutine works on it.
 type part struct {
@@ -49,8 +62,12 @@ func (p *part) add(texts []string, faults map[int]*partition.CellFault, line fun
 	row := p.cells[len(p.cells)-len(p.empty):]
 	unit, good := "", true
 	for i, text := range texts {
-		fault := faults[i]
-		if fault == nil {
+		var fault *partition.CellFault
+		if at := p.plain[i]; at != nil && faults == nil { // most cells of most files
+			if row[p.target[i]], fault = at.ParseCell(text); fault != nil {
+				fault = p.set(row, &unit, i, text)
+			}
+		} else if fault = faults[i]; fault == nil {
 			fault = p.set(row, &unit, i, text)
 		}
 		if fault != nil {

@@ -257,10 +257,14 @@ func TestALostLedgerIsNoticed(t *testing.T) {
 	for _, name := range []string{"certificate.json", "state/etcd"} {
 		testkit.Must(t, os.RemoveAll(filepath.Join(out, name)))
 	}
+	// Without what it learned the student notices nothing, and the nodes have to.
+	checkpoint := filepath.Join(out, "state", "student.safetensors")
+	testkit.Must(t, os.Rename(checkpoint, checkpoint+".kept"))
 	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, node.ErrRefused) ||
 		!strings.Contains(err.Error(), "the ledger went back") {
 		t.Errorf("error %v, want one that says that the nodes know of another ledger", err)
 	}
+	testkit.Must(t, os.Rename(checkpoint+".kept", checkpoint))
 	marks, err := filepath.Glob(filepath.Join(out, "state", "node-*", "dataset-ledger.head"))
 	if err != nil || len(marks) == 0 {
 		t.Fatalf("the nodes' marks are %v (%v)", marks, err)

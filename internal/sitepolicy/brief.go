@@ -62,6 +62,9 @@ func (e *Enforcer) Brief(run, spec string) (*Brief, error) {
 	out := &Brief{Dataset: e.o.Dataset, Site: e.o.Site, Node: e.o.Node}
 	var delta float64
 	err := e.ledger.use(func(b *book) ([]Entry, error) {
+		if err := e.own(b); err != nil {
+			return nil, err
+		}
 		key, err := b.named(run, spec)
 		if err != nil {
 			return nil, err

@@ -78,6 +78,9 @@ type verdict struct {
 	have             int      // approvals that count
 	until            time.Time
 	said             []Said
+	// stopped is whether somebody stopped the run and not all who are needed approved it anew: what was approved in
+	// advance does not count then.
+	stopped bool
 }
 
 // What a decision is no longer counted for.
@@ -135,7 +138,7 @@ func (p people) verdict(r *runBook) (v verdict) {
 	if len(p.d.Approvers) == 0 {
 		stop = nil
 	}
-	restarted := false
+	again := 0 // persons who approved after the stop
 	for i, d := range r.decisions {
 		stopped := d.approve && stop != nil && !d.made.After(stop.made)
 		switch {
@@ -143,14 +146,16 @@ func (p people) verdict(r *runBook) (v verdict) {
 		case newest[p.key(d)] != d || stopped:
 			why[i] = errReplaced
 		default:
-			restarted = restarted || d.approve
+			if d.approve {
+				again++
+			}
 			if p.ended(d) {
 				why[i] = errExpired
 			}
 		}
 	}
 	for i, d := range r.decisions {
-		if d == stop && restarted {
+		if d == stop && again > 0 {
 			why[i] = errReplaced
 		}
 		said := Said{Decision: EntryDeny, By: d.by, Made: formatMoment(d.made), Until: formatMoment(d.until),
@@ -170,6 +175,7 @@ func (p people) verdict(r *runBook) (v verdict) {
 		v.said = append(v.said, said)
 		v.count(d, said)
 	}
+	v.stopped = stop != nil && again < max(1, p.d.ApprovalsNeeded)
 	v.approved = !v.denied && v.have >= max(1, p.d.ApprovalsNeeded)
 	return v
 }

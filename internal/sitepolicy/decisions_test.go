@@ -316,3 +316,44 @@ func TestTermsThatWereForgedLetNothingBegin(t *testing.T) {
 	r.Spec = harmless
 	testkit.Must(t, s.enforcer().Ask(r))
 }
+
+// A stop holds until all who are needed have approved anew, whatever was approved in advance.
+func TestAStopOutweighsWhatWasApprovedInAdvance(t *testing.T) {
+	b := newBoard(t, 2)
+	r := byLab("r", 0, 50, 20)
+	refusedBy(t, b.enforcer().Ask(r), RuleApproval)
+	for _, name := range []string{"ann", "ben"} {
+		b.now = b.now.Add(time.Second)
+		_, err := b.enforcer().Decide("study", "", Decision{Approve: true, By: "user@host", Sign: b.signer(name),
+			Advance: lab(1), Until: b.now.Add(time.Hour)})
+		testkit.Must(t, err)
+	}
+	testkit.Must(t, b.enforcer().Ask(r))
+	for _, c := range []struct {
+		name    string
+		approve bool
+		want    Rule
+	}{{"", false, RuleDenied}, {"ann", true, RuleApproval}, {"ben", true, ""}} {
+		_, err := b.decides(c.name, c.approve)
+		testkit.Must(t, err)
+		if refusal := b.enforcer().Ask(r); c.want == "" {
+			testkit.Must(t, refusal)
+		} else {
+			refusedBy(t, refusal, c.want)
+		}
+	}
+}
+
+// Nobody signs for a node whose ledger was put into the place of this one's.
+func TestNobodyDecidesByTheLedgerOfAnotherNode(t *testing.T) {
+	b := asked(t, 1)
+	e := b.enforcer()
+	e.o.Node = "another"
+	if _, err := e.Decide("r", "", Decision{Approve: true, By: "user@host", Sign: b.signer("ann")}); !errors.Is(err,
+		ErrLedger) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := e.Brief("r", ""); !errors.Is(err, ErrLedger) {
+		t.Errorf("what it asks: error %v", err)
+	}
+}

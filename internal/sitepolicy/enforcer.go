@@ -281,9 +281,8 @@ func (e *Enforcer) allowed() (*Dataset, *Refusal) {
 func (e *Enforcer) fits(b *book, d *Dataset) *Refusal {
 	switch {
 	case b.last.Seq == 0:
-	case b.dataset != e.o.Dataset || b.site != e.o.Site || b.node != e.o.Node:
-		return ledgerRefusal(fmt.Errorf("%w: %s is that of node %s/%s on dataset %s; give each node a state "+
-			"folder of its own", ErrLedger, e.o.Ledger, b.site, b.node, b.dataset))
+	case e.own(b) != nil:
+		return ledgerRefusal(e.own(b))
 	case b.limit.Filter != d.Filter && len(b.spent) > 0:
 		return &Refusal{Rule: RuleFilter,
 			Public: "another one than charges were added up by; nothing is answered until it is fixed", Waiting: true,
@@ -291,6 +290,15 @@ func (e *Enforcer) fits(b *book, d *Dataset) *Refusal {
 				b.limit.Filter, d.Filter, b.limit.Filter)}
 	}
 	return nil
+}
+
+// own fails for a ledger that is another node's.
+func (e *Enforcer) own(b *book) error {
+	if b.last.Seq == 0 || b.dataset == e.o.Dataset && b.site == e.o.Site && b.node == e.o.Node {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is that of node %s/%s on dataset %s; give each node a state folder of its own", ErrLedger,
+		e.o.Ledger, b.site, b.node, b.dataset)
 }
 
 // opened are the entries that a ledger needs before others: the first one, or a new limit.

@@ -121,7 +121,10 @@ func judge(b *book, p people, t Request, o Options) (is judgement, refusal *Refu
 	case v.denied:
 		return is, &Refusal{Rule: RuleDenied, Public: "run " + t.Run + " was denied by the site"}
 	case d.Approval == ByHand && !v.approved:
-		if is.under = p.inAdvance(b, t, run, paid); is.under == "" {
+		if !v.stopped {
+			is.under = p.inAdvance(b, t, run, paid)
+		}
+		if is.under == "" {
 			return is, &Refusal{Rule: RuleApproval, Public: "waits for approval at site " + o.Site, Waiting: true,
 				Private: p.lacking(v)}
 		}

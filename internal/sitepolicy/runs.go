@@ -246,6 +246,10 @@ func (e *Enforcer) Decide(run, spec string, by Decision) (*Run, error) {
 	var key runKey
 	err := e.ledger.use(func(b *book) (entries []Entry, err error) {
 		on := b
+		// What is signed names the node of this ledger: it has to be the one that the person looks at.
+		if err := e.own(b); err != nil {
+			return nil, err
+		}
 		if by.Advance != nil {
 			if refusal := e.fits(b, d); refusal != nil {
 				return nil, e.refuse(refusal)

@@ -71,7 +71,7 @@ func ReadBundle(r io.ReaderAt, size int64) (Bundle, error) {
 		}
 		content, err := readAll(f, left)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s was altered: %w", ErrBundle, f.Name, err)
+			return nil, fmt.Errorf("%w: %q was altered: %w", ErrBundle, f.Name, err)
 		}
 		b[f.Name], left = content, left-int64(len(content))
 	}

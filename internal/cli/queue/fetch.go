@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -22,6 +23,7 @@ import (
 type fetching struct {
 	run, out string
 	force    bool
+	unproven bool // takes what lacks a signature
 }
 
 func fetchCommand() *cobra.Command {
@@ -39,6 +41,7 @@ file (tls.ca), and against the run's last entry in the ledger as the aggregator 
 	f := fetching{}
 	c.Flags().StringVar(&f.out, "out", "", "`path` of the bundle, which ends in .zip, or of a folder for its files")
 	c.Flags().BoolVar(&f.force, "force", false, "replace a file, or the files of a bundle in a folder")
+	c.Flags().BoolVar(&f.unproven, "unproven", false, "take a bundle too that lacks a signature")
 	c.PreRunE = func(*cobra.Command, []string) error { return f.check() }
 	return connected(c, func(ctx context.Context, q *client, name string) error {
 		f.run = name
@@ -64,7 +67,7 @@ func (f *fetching) fetch(ctx context.Context, q *client) error {
 	if !f.packed() {
 		at = strings.TrimRight(f.out, "/") + ".zip" // beside the folder, and gone at the end
 	}
-	file, err := renameio.NewPendingFile(at, renameio.WithPermissions(0o644))
+	file, err := renameio.NewPendingFile(at, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(at)))
 	if err != nil {
 		return fmt.Errorf("--out: %w; name a path in a folder that you may write to", err)
 	}
@@ -102,6 +105,10 @@ func (f *fetching) fetch(ctx context.Context, q *client) error {
 	if err != nil {
 		return fmt.Errorf("what came is not what run %q gave out, and nothing was written: %w; have the folder at its "+
 			"worker looked at", f.run, err)
+	}
+	if worst != proof.Proven && !f.unproven {
+		return fmt.Errorf("run %q is NOT PROVEN: a signature is missing, and nothing was written; ask its sites, or "+
+			"take it all the same with --unproven", f.run)
 	}
 	if f.packed() {
 		err = file.CloseAtomicallyReplace()

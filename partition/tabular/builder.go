@@ -85,10 +85,9 @@ func (b *Builder) addWith(texts []string, faults map[int]*partition.CellFault) e
 			Problem: fmt.Sprintf("a table of more than %d rows", b.most),
 			Fix:     "divide it among several nodes, or choose fewer rows"})
 	}
-	none := func() int { return 0 }
 	if fault := faults[len(texts)]; fault != nil {
 		b.one.rows++
-		b.one.refuse(fault, none)
+		b.one.refuse(fault, func() int { return 0 })
 	} else {
 		b.one.add(texts, faults, func(int) int { return 0 })
 	}

@@ -11,7 +11,7 @@ import (
 // mostWrongParts bounds how many parts are told of at once.
 const mostWrongParts = 10
 
-// WrongParts is the error of a table in parts: what is wrong with each part of which something is.
+// WrongParts is the error of a table in parts: what is wrong, by part.
 type WrongParts struct {
 	// Rows is how many were read of all parts.
 	Rows int

@@ -54,21 +54,14 @@ func ReadXLSX(s *partition.Schema, path string, o Options) (*partition.Table, er
 
 // rawSheet gives the rows of a sheet, the first of which is the header.
 func rawSheet(f *os.File, size int64, path string) (iter.Seq2[[]string, error], error) {
-	_, sheet := cutSheet(path)
-	book, err := xlsx.Open(f, size)
-	if err != nil {
-		return nil, xlsxError(path, err)
-	}
-	at, err := chooseSheet(book, path, sheet)
+	book, at, err := openSheet(f, size, path, Sheet(path))
 	if err != nil {
 		return nil, err
 	}
 	return func(yield func([]string, error) bool) {
 		row, columns := 0, 0
 		for cells, err := range book.Rows(at, func(int) bool { return true }) {
-			switch {
-			case errors.As(err, new(xlsx.CellErrors)): // they are empty
-			case err != nil:
+			if _, err := cellFaults(err); err != nil { // cells that are wrong are empty
 				bad := xlsxError(path, err)
 				bad.Row = row
 				yield(nil, bad)
@@ -98,11 +91,7 @@ func moreCells(columns int) *partition.CellFault {
 // DecodeXLSX is ReadXLSX from size bytes of a reader; name is for errors, sheet may be empty.
 func DecodeXLSX(s *partition.Schema, r io.ReaderAt, size int64, name, sheet string, o Options) (*partition.Table,
 	error) {
-	book, err := xlsx.Open(r, size)
-	if err != nil {
-		return nil, xlsxError(name, err)
-	}
-	at, err := chooseSheet(book, name, sheet)
+	book, at, err := openSheet(r, size, name, sheet)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +134,15 @@ func DecodeXLSX(s *partition.Schema, r io.ReaderAt, size int64, name, sheet stri
 			Fix: "it needs a first row with the schema's column names, and rows"}
 	}
 	return b.Table()
+}
+
+// openSheet opens a workbook of size bytes, and finds the sheet in it.
+func openSheet(r io.ReaderAt, size int64, name, sheet string) (book *xlsx.File, at int, err error) {
+	if book, err = xlsx.Open(r, size); err != nil {
+		return nil, 0, xlsxError(name, err)
+	}
+	at, err = chooseSheet(book, name, sheet)
+	return book, at, err
 }
 
 // chooseSheet is the number of the named sheet, or of the only one with a value.

@@ -13,7 +13,8 @@ import (
 
 // FuzzMasked feeds a member of a masked run what might come down its stream: a message of its own, and the same
 // bytes as the attempt of a round. Whatever it is, the node does not panic, and says no more than it may: an answer of
-// the right length, a key of its own, a tag; and never a seed, for nobody else has agreed to anything.
+// the right length, a key of its own, a tag, no signature of a ledger that it never saw; and never a seed, for nobody
+// else has agreed to anything.
 func FuzzMasked(f *testing.F) {
 	h := newHostile(f, 2, 1, "east", "north")
 	const at = "north"
@@ -35,6 +36,7 @@ func FuzzMasked(f *testing.F) {
 		&conclavev1.WorkResponse{Terms: h.terms, Message: &conclavev1.WorkResponse_Permit{Permit: permitFor(f, r)}},
 		&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
 			Withdraw: &conclavev1.Withdraw{Run: "r", Over: true}}},
+		&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Sign{Sign: &conclavev1.LedgerHead{Seq: 1}}},
 	} {
 		add(m)
 	}
@@ -76,6 +78,8 @@ func checkMasked(t *testing.T, n *Node, said *conclavev1.WorkRequest) {
 		if tags := said.GetAgreed().GetTags(); len(tags) != 1 || len(tags[0]) != 32 {
 			t.Fatalf("agreed with %x", tags)
 		}
+	case said.GetSigned() != nil:
+		checkNothingSigned(t, said.GetSigned())
 	default:
 		t.Fatalf("the node says %v", said)
 	}

@@ -1,0 +1,172 @@
+// Package study holds the document of a study: what institutions agree on before any of them answers a question. It
+// says who asks, why, by whose permit and until when, on which dataset, with which sites, pipelines and budget. The
+// SHA-256 of its text names it: runs carry it, sites can require it, and people compare it by telephone.
+package study
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/runspec"
+)
+
+// Study is a study.yaml.
+type Study struct {
+	// Name is one of small letters, digits, dots and hyphens. No default.
+	Name string `yaml:"name"`
+	// Title, Purpose, Permit and Contact are lines of text for people: what the study is called, what it is for, the
+	// number of the permit or of the ethics committee's vote, and whom to ask. No default.
+	Title   string `yaml:"title"`
+	Purpose string `yaml:"purpose"`
+	Permit  string `yaml:"permit"`
+	Contact string `yaml:"contact"`
+	// Expires is the last day of the study, in UTC, such as 2027-06-30. No default.
+	Expires string `yaml:"expires"`
+
+	// Dataset is the dataset's name at the aggregator, Schema the path of its schema, Unit its privacy unit. Default
+	// of the last: record.
+	Dataset string `yaml:"dataset"`
+	Schema  string `yaml:"schema"`
+	Unit    string `yaml:"unit"`
+	// Overlap is at how many of the sites one privacy unit may be at most. Default: 1, the sites' units are disjoint.
+	Overlap int `yaml:"overlap"`
+	// Budget is what all runs of the study may spend together.
+	Budget privacy.Budget `yaml:"budget"`
+	// Pipelines and Stages are what runs may ask, as in a site's policy. Default of stages: none.
+	Pipelines []string `yaml:"pipelines"`
+	Stages    []string `yaml:"stages"`
+	// Masked says that the aggregator sees totals with their noise alone. Default: false.
+	Masked bool `yaml:"masked"`
+
+	// Aggregator is where the aggregator is reached.
+	Aggregator Aggregator `yaml:"aggregator"`
+	// Sites are the institutions, Teachers how many teachers each has. Default of the last: 100.
+	Sites    []string `yaml:"sites"`
+	Teachers int      `yaml:"teachers"`
+	// Students are the names of those who may submit runs.
+	Students []string `yaml:"students"`
+}
+
+// Aggregator is where the aggregator of a study listens.
+type Aggregator struct {
+	// Hosts are the names or addresses that it is dialled by, without ports. No default.
+	Hosts []string `yaml:"hosts"`
+	// Port is its TCP port. Default: 7443.
+	Port int `yaml:"port"`
+}
+
+// maxBytes bounds a study.yaml.
+const maxBytes = 1 << 20
+
+// Read returns the study of a file and the file's text.
+func Read(path string) (*Study, []byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the study: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the study: %w", err)
+	}
+	s, err := Parse(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, text, nil
+}
+
+// Parse reads a study.yaml. Unknown fields are errors, and so is everything that [Study.Validate] finds.
+func Parse(text []byte) (*Study, error) {
+	if len(text) > maxBytes {
+		return nil, fmt.Errorf("more than %d bytes; this is no study", maxBytes)
+	}
+	s := &Study{Unit: "record", Overlap: 1, Teachers: 100, Aggregator: Aggregator{Port: 7443}}
+	s.Budget.Filter = privacy.FilterGDP
+	if err := config.Decode(bytes.NewReader(text), s); err != nil {
+		return nil, err
+	}
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Hash is what names a study: the SHA-256 of its text, in hex.
+func Hash(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// Validate reports every field that cannot work.
+func (s *Study) Validate() error {
+	var p config.Problems
+	s.validatePeople(&p)
+	s.validateData(&p)
+	s.validateParties(&p)
+	return errors.Join(p...)
+}
+
+func (s *Study) validatePeople(p *config.Problems) {
+	p.Need(config.CheckName(s.Name) == nil, "name: %q is none; use small letters, digits, dots and hyphens", s.Name)
+	for _, f := range []struct{ field, line string }{
+		{"title", s.Title}, {"purpose", s.Purpose}, {"permit", s.Permit}, {"contact", s.Contact},
+	} {
+		p.Need(f.line != "", "%s: none; people at the sites read it before they take part", f.field)
+		err := runspec.CheckPurpose(f.line)
+		p.Need(err == nil, "%s: %v", f.field, err)
+	}
+	_, err := s.End()
+	p.Need(err == nil, "expires: %v", err)
+}
+
+func (s *Study) validateData(p *config.Problems) {
+	p.Need(config.CheckName(s.Dataset) == nil, "dataset: %q is none; use small letters, digits, dots and hyphens",
+		s.Dataset)
+	p.Need(s.Schema != "", "schema: none; name the file of the public schema")
+	p.Need(s.Unit != "", `unit: none; use "record" or the schema's column of role unit`)
+	p.Need(s.Overlap >= 1 && s.Overlap <= max(1, len(s.Sites)),
+		"overlap: %d; use a number from 1 to the number of sites, at so many of which one privacy unit may be",
+		s.Overlap)
+	_, err := privacy.NewBudget(s.Budget.Epsilon, s.Budget.Delta)
+	p.Need(err == nil, "budget: %v", err)
+	p.Need(len(s.Pipelines) > 0, "pipelines: none; name those that runs may use")
+}
+
+func (s *Study) validateParties(p *config.Problems) {
+	p.Need(len(s.Aggregator.Hosts) > 0, "aggregator.hosts: none; name the hosts that the aggregator is dialled by")
+	p.Need(s.Aggregator.Port > 0 && s.Aggregator.Port < 1<<16, "aggregator.port: %d is no TCP port", s.Aggregator.Port)
+	p.Need(s.Teachers >= 1, "teachers: %d; use at least 1", s.Teachers)
+	for _, group := range []struct {
+		field string
+		names []string
+	}{{"sites", s.Sites}, {"students", s.Students}} {
+		p.Need(len(group.names) > 0, "%s: none; name at least one", group.field)
+		for i, name := range group.names {
+			p.Need(config.CheckName(name) == nil, "%s[%d]: %q is none; use small letters, digits, dots and hyphens",
+				group.field, i, name)
+			p.Need(!slices.Contains(group.names[:i], name), "%s[%d]: %q stands there twice; keep one",
+				group.field, i, name)
+		}
+	}
+	p.Need(!s.Masked || len(s.Sites) >= 2, "masked: a sum of one site hides nobody; name at least two sites")
+}
+
+// End is the moment at which the study is over: the end of its last day, in UTC.
+func (s *Study) End() (time.Time, error) {
+	day, err := time.Parse(time.DateOnly, strings.TrimSpace(s.Expires))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q is no day; write it like 2027-06-30", s.Expires)
+	}
+	return day.AddDate(0, 0, 1), nil
+}

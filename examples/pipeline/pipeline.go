@@ -68,9 +68,9 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 		return err
 	}
 	p.Queries, p.Rounds, p.PerRound = cells, 1, cells
-	p.Training = privacy.Planned{Kind: tens.Name, Mechanism: privacy.Event{
-		Kind: privacy.Gaussian, Sigma: sigma, Sensitivity: 1,
-	}}
+	p.Training = privacy.Planned{Kind: tens.Name, Mechanism: budget.Event(privacy.Event{
+		Kind: privacy.Gaussian, Sigma: sigma,
+	})}
 	return p.Drawable(bound)
 }
 

@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -103,6 +104,9 @@ type DatasetConfig struct {
 	// holds it. Default "record". A column protects all records of one
 	// person at once and costs quality where persons have many.
 	Unit string `yaml:"unit"`
+	// Overlap is at how many sites one privacy unit may be at most, 1 to 1000. Default 1: the sites' units are
+	// disjoint. Noise grows with it.
+	Overlap int `yaml:"overlap"`
 	// Budget is what all runs over the dataset may spend together. No
 	// default: it is the promise made to the people in the data. Its filter, by
 	// default gdp, is rdp where runs take samples, and pld for one run with a plan.
@@ -147,9 +151,8 @@ func LoadConfig(path string, overrides ...func(*Config)) (Config, error) {
 		return Config{}, err
 	}
 	for i := range c.Datasets {
-		if c.Datasets[i].Unit == "" {
-			c.Datasets[i].Unit = "record"
-		}
+		c.Datasets[i].Unit = cmp.Or(c.Datasets[i].Unit, "record")
+		c.Datasets[i].Overlap = cmp.Or(c.Datasets[i].Overlap, 1)
 		c.Datasets[i].Schema = config.Resolve(path, c.Datasets[i].Schema)
 	}
 	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.Etcd.Dir, &c.Etcd.CA,
@@ -238,6 +241,9 @@ func (d DatasetConfig) validate() error {
 			return fmt.Errorf("dataset %q: students, workers: %w", d.Name, err)
 		}
 	}
+	if err := privacy.CheckOverlap(cmp.Or(d.Overlap, 1)); err != nil {
+		return fmt.Errorf("dataset %q: %w", d.Name, err)
+	}
 	if err := d.Budget.Validate(); err != nil {
 		return fmt.Errorf("dataset %q: budget: %w", d.Name, err)
 	}
@@ -255,5 +261,7 @@ func (d DatasetConfig) record() (coordinator.Dataset, error) {
 		hash := sha256.Sum256(raw)
 		sum = hex.EncodeToString(hash[:])
 	}
-	return coordinator.Dataset{Name: d.Name, Budget: d.Budget, SchemaSHA256: sum, Unit: d.Unit}, nil
+	return coordinator.Dataset{
+		Name: d.Name, Budget: d.Budget.WithOverlap(d.Overlap), SchemaSHA256: sum, Unit: d.Unit,
+	}, nil
 }

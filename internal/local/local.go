@@ -274,7 +274,7 @@ func startAggregator(ctx context.Context, job *run.Job, state string, o Options)
 	c.Etcd.LeaseTTL = leaseTTL
 	c.Datasets = []aggregator.DatasetConfig{{
 		Name: dataset, SchemaSHA256: job.Schema.SHA256, Unit: spec.Privacy.Unit,
-		Budget: job.DatasetBudget(),
+		Overlap: spec.Privacy.Overlap, Budget: job.DatasetBudget(),
 	}}
 	return aggregator.New(ctx, c, aggregator.Options{
 		Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin, Reducers: kinds.Reducers(), Hooks: o.Hooks,

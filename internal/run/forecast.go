@@ -109,7 +109,7 @@ func forecastOf(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, node No
 		return nil, fmt.Errorf("a node with %d teachers in a run of %d; it must host at least one and at "+
 			"most all of them", node.Teachers, s.Teachers)
 	}
-	budget := privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta}
+	budget := s.Privacy.Budget(p.Filter())
 	f := &Forecast{
 		Run: s.Name, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit,
 		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries, Planned: p.Filter() == privacy.FilterPLD,
@@ -117,7 +117,6 @@ func forecastOf(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, node No
 	if p.Start != nil {
 		f.Embedding = p.Start.Entries
 	}
-	budget.Filter = p.Filter()
 	all, err := f.addAnswers(p, budget)
 	if err != nil {
 		return nil, err

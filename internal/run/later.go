@@ -193,8 +193,7 @@ func (l *Later) stages(spec *runfile.Spec, first *Job, o LaterOptions) (*Job, er
 		}
 	}
 	var err error
-	j.Plan.Stages, err = prices(alone, first.Schema, privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta,
-		Filter: privacy.FilterPLD})
+	j.Plan.Stages, err = prices(alone, first.Schema, s.Privacy.Budget(privacy.FilterPLD))
 	return j, err
 }
 

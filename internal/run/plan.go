@@ -19,10 +19,11 @@ import (
 // allows for them, unless the spec sets either. It refuses what could not be
 // asked, before a run is open or anything is spent.
 func NewPlan(s *runfile.Spec, schema *partition.Schema) (*plan.Plan, error) {
-	budget, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta)
-	if err != nil {
+	budget := s.Privacy.Budget("")
+	if err := budget.Validate(); err != nil {
 		return nil, err
 	}
+	var err error
 	p := &plan.Plan{Classes: runfile.ClassesOf(schema), Shares: shares(s, schema), Surplus: s.Surplus(schema)}
 	if p.Stages, err = prices(s, schema, budget); err != nil {
 		return nil, err
@@ -126,7 +127,8 @@ func planStart(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %v of privacy.epsilon %v: %w", share.Field, share.Value, budget.Epsilon, err)
 	}
-	start, err := of.Warm.Plan(s.Sections[of.Name], s.Problem(schema), sigma)
+	start, err := of.Warm.Plan(s.Sections[of.Name], s.Problem(schema),
+		budget.Event(privacy.Event{Kind: privacy.Gaussian, Sigma: sigma}))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", share.Field, err)
 	}
@@ -146,6 +148,6 @@ func RunSpec(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, dataset st
 		Name:   s.Name, Dataset: dataset, Pipeline: s.Pipeline, SchemaSha256: schema.SHA256,
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Unit: s.Privacy.Unit, Guarantee: s.Privacy.Guarantee,
 		Teachers: uint32(s.Teachers), Quorum: quorum, DeadlineSeconds: deadline, CoinVotes: coin,
-		Filter: string(p.Filter()), Plan: runspec.Of(p.Planned()), Purpose: s.Purpose,
+		Overlap: uint32(s.Privacy.Budget("").Overlap), Filter: string(p.Filter()), Plan: runspec.Of(p.Planned()), Purpose: s.Purpose,
 	}
 }

@@ -162,6 +162,7 @@ func (s *Submission) Job(dir string, agreed *conclavev1.RunSpec) (*Job, error) {
 		{"privacy.epsilon", own.GetEpsilon(), agreed.GetEpsilon()},
 		{"privacy.delta", own.GetDelta(), agreed.GetDelta()},
 		{"privacy.unit", own.GetUnit(), agreed.GetUnit()},
+		{"privacy.overlap", own.GetOverlap(), agreed.GetOverlap()},
 		{"teachers", own.GetTeachers(), agreed.GetTeachers()},
 	} {
 		if f.own != f.other {

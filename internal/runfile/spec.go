@@ -81,6 +81,9 @@ type Privacy struct {
 	DeltaChosen bool `yaml:"-"`
 	// Unit: record (default), or the schema's unit column.
 	Unit string `yaml:"unit"`
+	// Overlap is at how many sites one privacy unit may be at most, as the dataset has it. Default: 1, the sites'
+	// units are disjoint.
+	Overlap int `yaml:"overlap"`
 	// Guarantee: data-independent.
 	Guarantee string `yaml:"guarantee"`
 	// Dataset is what this and all later runs in the folder of a local run may spend
@@ -102,18 +105,22 @@ type DatasetBudget struct {
 // DatasetBudget is the budget of a local run's dataset. One for several runs counts by Rényi
 // divergences, which suit samples too: plans are for one run.
 func (p Privacy) DatasetBudget(filter privacy.Filter) privacy.Budget {
-	b := privacy.Budget{Epsilon: p.Epsilon, Delta: p.Delta, Filter: filter}
-	if p.Dataset == nil {
-		return b
+	b := p.Budget(filter)
+	if p.Dataset != nil {
+		b.Epsilon, b.Delta, b.Filter = p.Dataset.Epsilon, cmp.Or(p.Dataset.Delta, p.Delta), privacy.FilterRDP
 	}
-	return privacy.Budget{Epsilon: p.Dataset.Epsilon, Delta: cmp.Or(p.Dataset.Delta, p.Delta),
-		Filter: privacy.FilterRDP}
+	return b
+}
+
+// Budget is that of the run, by the filter.
+func (p Privacy) Budget(filter privacy.Filter) privacy.Budget {
+	return privacy.Budget{Epsilon: p.Epsilon, Delta: p.Delta, Filter: filter}.WithOverlap(p.Overlap)
 }
 
 // DefaultSpec returns the defaults named at each field.
 func DefaultSpec() *Spec {
 	return &Spec{
-		Privacy:  Privacy{Delta: byRecords, Unit: "record", Guarantee: "data-independent"},
+		Privacy:  Privacy{Delta: byRecords, Unit: "record", Overlap: 1, Guarantee: "data-independent"},
 		Teachers: manyTeachers, Pipeline: pipelines.Default.Tables, Weights: pipeline.NoWeights,
 		Aggregation: Aggregation{Colluding: 1},
 		Evaluate:    results.Evaluate{HoldOut: 0.1},

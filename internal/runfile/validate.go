@@ -55,6 +55,9 @@ func (s *Spec) Validate() error {
 	need(s.Privacy.Records >= 0, "privacy.records: %d is no number of records; give a public one, or leave it out",
 		s.Privacy.Records)
 	need(s.Privacy.Unit != "", "privacy.unit: empty; use record or the schema's unit column")
+	if err := privacy.CheckOverlap(s.Privacy.Overlap); err != nil {
+		errs = append(errs, fmt.Errorf("privacy.%w", err))
+	}
 	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent",
 		s.Privacy.Guarantee)
 	need(s.Teachers != 0, "teachers: missing; say how many the nodes have together, by their teacher.yaml: "+

@@ -17,12 +17,14 @@ import (
 
 // Spec is what a run may ask and at what price, as its aggregator holds it.
 type Spec struct {
-	Dataset      string  `json:"dataset"`
-	SchemaSHA256 string  `json:"schema_sha256"`
-	Unit         string  `json:"unit"`
-	Pipeline     string  `json:"pipeline"`
-	Epsilon      float64 `json:"epsilon"` // the run's budget
-	Delta        float64 `json:"delta"`
+	Dataset      string `json:"dataset"`
+	SchemaSHA256 string `json:"schema_sha256"`
+	Unit         string `json:"unit"`
+	// Overlap is at how many sites one unit may be, from 2; 0 where it is at one.
+	Overlap  int     `json:"overlap,omitempty"`
+	Pipeline string  `json:"pipeline"`
+	Epsilon  float64 `json:"epsilon"` // the run's budget
+	Delta    float64 `json:"delta"`
 	// Filter is the rule by which the budget admits releases; see [privacy.Filter].
 	Filter    privacy.Filter `json:"filter,omitempty"`
 	Guarantee string         `json:"guarantee"`
@@ -102,7 +104,7 @@ const maxWord = 256
 
 // budget is the run's.
 func (s Spec) budget() privacy.Budget {
-	return privacy.Budget{Epsilon: s.Epsilon, Delta: s.Delta, Filter: s.Filter}
+	return privacy.Budget{Epsilon: s.Epsilon, Delta: s.Delta, Filter: s.Filter, Overlap: s.Overlap}
 }
 
 func (s Spec) validate() error {

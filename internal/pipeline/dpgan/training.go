@@ -62,8 +62,10 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 		}
 	}
 	p.Training = privacy.Planned{
-		Kind:      runspec.Discriminator,
-		Mechanism: privacy.Event{Kind: privacy.SubsampledGaussian, NoiseMultiplier: o.Noise, Rate: o.Rate},
+		Kind: runspec.Discriminator,
+		Mechanism: budget.Event(privacy.Event{
+			Kind: privacy.SubsampledGaussian, NoiseMultiplier: o.Noise, Rate: o.Rate,
+		}),
 	}
 	budget.Filter = privacy.FilterPLD
 	if o.Rate*float64(p.Rounds) <= budget.Delta {

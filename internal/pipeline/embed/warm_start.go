@@ -5,6 +5,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
@@ -15,8 +16,8 @@ var warm = pipeline.WarmStart{
 	Share: func(o pipeline.Options) plan.Share {
 		return plan.Share{Field: "warm_start.embed", Value: o.(*WarmStart).Embed}
 	},
-	Plan: func(o pipeline.Options, p pipeline.Problem, sigma float64) (*plan.Start, error) {
-		return planStart(*o.(*Options), p, sigma)
+	Plan: func(o pipeline.Options, p pipeline.Problem, noise privacy.Event) (*plan.Start, error) {
+		return planStart(*o.(*Options), p, noise)
 	},
 	Largest: largest,
 	Begin: func(

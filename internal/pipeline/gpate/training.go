@@ -83,17 +83,18 @@ func (t *training) mechanism(o Options, p *plan.Plan, budget privacy.Budget) (of
 	switch {
 	case o.Answers == Sum:
 		of.Kind, of.Mechanism = runspec.GradientSums,
-			privacy.Event{Kind: privacy.Gaussian, Sigma: o.Noise, Sensitivity: 1}
+			budget.Event(privacy.Event{Kind: privacy.Gaussian, Sigma: o.Noise})
 		if o.Noise == 0 {
 			of.Mechanism.Sigma, err = privacy.GaussianSigma(budget, int64(p.Rounds), p.Others())
 		}
 	case o.Mechanism == "gnmax":
-		of.Mechanism = privacy.Event{Kind: privacy.GNMax}
+		of.Mechanism = budget.Event(privacy.Event{Kind: privacy.GNMax})
 		of.Mechanism.Sigma, err = p.GaussianNoise(o.Noise, budget, "gpate.noise")
 	default:
 		var sigma float64
 		sigma, err = p.GaussianNoise(o.Noise, budget, "gpate.noise")
-		of.Mechanism = plan.Confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(t.Teachers))
+		of.Mechanism = budget.Event(
+			plan.Confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(t.Teachers)))
 	}
 	return of, err
 }

@@ -35,9 +35,9 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 		return err
 	}
 	of := func(kind string, share float64) privacy.Planned {
-		return privacy.Planned{Kind: kind, Mechanism: privacy.Event{
-			Kind: privacy.Gaussian, Sigma: sigma / math.Sqrt(share), Sensitivity: 1,
-		}}
+		return privacy.Planned{Kind: kind, Mechanism: budget.Event(privacy.Event{
+			Kind: privacy.Gaussian, Sigma: sigma / math.Sqrt(share),
+		})}
 	}
 	first, err := t.columnsQuestion(sigma / math.Sqrt(t.o.Columns))
 	if err != nil {

@@ -79,17 +79,18 @@ func (t *training) mechanism(p *plan.Plan, budget privacy.Budget) (of privacy.Pl
 	}
 	switch o.Mechanism {
 	case LNMax:
-		of.Mechanism = privacy.Event{Kind: privacy.LNMax, Lambda: o.Noise}
+		of.Mechanism = budget.Event(privacy.Event{Kind: privacy.LNMax, Lambda: o.Noise})
 		if o.Noise == 0 {
 			of.Mechanism.Lambda, err = privacy.LNMaxLambda(budget, int64(p.Queries), p.Others())
 		}
 	case GNMax:
-		of.Mechanism = privacy.Event{Kind: privacy.GNMax}
+		of.Mechanism = budget.Event(privacy.Event{Kind: privacy.GNMax})
 		of.Mechanism.Sigma, err = p.GaussianNoise(o.Noise, budget, "pategan.noise")
 	case ConfidentGNMax:
 		var sigma float64
 		sigma, err = p.GaussianNoise(o.Noise, budget, "pategan.noise")
-		of.Mechanism = plan.Confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(t.Teachers))
+		of.Mechanism = budget.Event(
+			plan.Confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(t.Teachers)))
 	}
 	return of, err
 }

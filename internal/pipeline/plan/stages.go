@@ -50,7 +50,7 @@ func (s Share) Of(budget privacy.Budget) string {
 
 // Alone is the budget that the share is by itself.
 func (s Share) Alone(budget privacy.Budget) privacy.Budget {
-	return privacy.Budget{Epsilon: s.Value * budget.Epsilon, Delta: budget.Delta}
+	return privacy.Budget{Epsilon: s.Value * budget.Epsilon, Delta: budget.Delta, Overlap: budget.Overlap}
 }
 
 // NoRoom says that what comes before a run's own questions, which are what, and after them

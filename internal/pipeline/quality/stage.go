@@ -72,7 +72,7 @@ func price(o pipeline.Options, f pipeline.Followed, budget privacy.Budget) (plan
 	}
 	return plan.Stages{{
 		Kind: marginals.CountingKind, Stage: name, Count: 1,
-		Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: sigma, Sensitivity: 1},
+		Mechanism: budget.Event(privacy.Event{Kind: privacy.Gaussian, Sigma: sigma}),
 	}}, nil
 }
 

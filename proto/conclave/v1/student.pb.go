@@ -55,7 +55,10 @@ type RunSpec struct {
 	// masked is set where the aggregator sees sums with noise alone, which the sites draw.
 	Masked *Masked `protobuf:"bytes,23,opt,name=masked,proto3" json:"masked,omitempty"`
 	// earlier are closed runs of the same student and dataset, of whose releases this one's rows are made too.
-	Earlier       []string `protobuf:"bytes,24,rep,name=earlier,proto3" json:"earlier,omitempty"`
+	Earlier []string `protobuf:"bytes,24,rep,name=earlier,proto3" json:"earlier,omitempty"`
+	// overlap is at how many sites one privacy unit may be, from 2 on; 0 where it is at one. It is the dataset's, and
+	// every mechanism of the plan has it as its sensitivity.
+	Overlap       uint32 `protobuf:"varint,25,opt,name=overlap,proto3" json:"overlap,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -207,6 +210,13 @@ func (x *RunSpec) GetEarlier() []string {
 		return x.Earlier
 	}
 	return nil
+}
+
+func (x *RunSpec) GetOverlap() uint32 {
+	if x != nil {
+		return x.Overlap
+	}
+	return 0
 }
 
 // Masked says among whom the sums of a run are masked; see docs/masked.md.
@@ -1063,7 +1073,7 @@ var File_conclave_v1_student_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_student_proto_rawDesc = "" +
 	"\n" +
-	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xfb\x03\n" +
+	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\x95\x04\n" +
 	"\aRunSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x1a\n" +
@@ -1082,7 +1092,8 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\x04plan\x18\x15 \x03(\v2\x14.conclave.v1.PlannedR\x04plan\x12\x18\n" +
 	"\apurpose\x18\x16 \x01(\tR\apurpose\x12+\n" +
 	"\x06masked\x18\x17 \x01(\v2\x13.conclave.v1.MaskedR\x06masked\x12\x18\n" +
-	"\aearlier\x18\x18 \x03(\tR\aearlier\"m\n" +
+	"\aearlier\x18\x18 \x03(\tR\aearlier\x12\x18\n" +
+	"\aoverlap\x18\x19 \x01(\rR\aoverlap\"m\n" +
 	"\x06Masked\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.conclave.v1.MemberR\amembers\x12\x16\n" +
 	"\x06quorum\x18\x02 \x01(\rR\x06quorum\x12\x1c\n" +

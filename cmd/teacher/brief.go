@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -28,6 +29,7 @@ func showBrief(b *sitepolicy.Brief) {
 	fmt.Printf("what for: %s\n", purposeText(s.Purpose))
 	fmt.Printf("pipeline %s, budget epsilon %g at delta %g, by %s of all sites\n", s.Pipeline, s.Epsilon,
 		s.Delta, text.Several(int(s.Teachers), "teacher"))
+	fmt.Printf("what is protected: one %s%s\n", s.Unit, cmp.Or(meaning.At(s.Overlap), " at one site"))
 	fmt.Println("\nwhat leaves this node:")
 	for _, l := range b.Leaves {
 		showLeaving(l, s.Unit)
@@ -35,7 +37,7 @@ func showBrief(b *sitepolicy.Brief) {
 	showCost(b)
 	fmt.Printf("\nwhat it can tell about one person, if all of its plan is released:\n  %s %s %s\n",
 		meaning.Percent(b.Telling.Chance),
-		b.Telling.Says("one "+s.Unit), b.Telling.Basis())
+		b.Telling.Says("one "+s.Unit+meaning.At(s.Overlap)), b.Telling.Basis())
 	fmt.Printf("  %s protection: %s\n", b.Strength, b.Why)
 	if len(b.Rules) > 0 {
 		fmt.Println("\nrules of the policy:")

@@ -76,6 +76,8 @@ type Privacy struct {
 	Guarantee    string  `json:"guarantee"`    // DataIndependent or DataDependent
 	Neighbouring string  `json:"neighbouring"` // what neighbouring datasets differ by
 	Unit         string  `json:"unit"`         // "record" or the unit column's name
+	// Overlap is at how many sites one unit may be, from 2; 0 where it is at one.
+	Overlap int `json:"overlap,omitempty"`
 	// ColumnsFromRows have bounds or categories that the schema takes from the rows: no guarantee covers these.
 	ColumnsFromRows []string    `json:"columns_from_rows,omitempty"`
 	Accountant      string      `json:"accountant"`
@@ -128,6 +130,7 @@ func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 			Guarantee:    f.Guarantee,
 			Neighbouring: ledger.Neighbouring,
 			Unit:         ledger.Unit,
+			Overlap:      ledger.Budget.Overlap,
 			Accountant:   total.Price.Accountant,
 			Mechanisms:   Mechanisms(total.Events),
 			Masked:       maskedOf(total.Masked),

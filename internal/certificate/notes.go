@@ -60,9 +60,14 @@ func (c Certificate) Telling() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return t.Sentence(c.One()), nil
+}
+
+// One is what the guarantee protects, in words.
+func (c Certificate) One() string {
 	one := "one record"
 	if c.Unit != partition.UnitRecord {
 		one = "all records of one " + c.Unit
 	}
-	return t.Sentence(one), nil
+	return one + meaning.At(c.Overlap)
 }

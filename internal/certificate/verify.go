@@ -25,7 +25,7 @@ var (
 	ErrSpent      = errors.New("the certificate's epsilon_spent is not what the ledger adds up to")
 	ErrMechanisms = errors.New("the certificate's mechanisms are not the ledger's")
 	ErrOverspent  = errors.New("more was spent than the guarantee allows")
-	ErrScope      = errors.New("the certificate's unit or neighbouring is not the ledger's")
+	ErrScope      = errors.New("the certificate's unit, overlap or neighbouring is not the ledger's")
 	ErrAccountant = errors.New("the certificate's accountant is not the one that gives the ledger's epsilon")
 	ErrEarlier    = errors.New("the certificate's earlier runs are not those of the ledger")
 	ErrFacts      = errors.New("what the certificate says of its run is not what the ledger says")
@@ -87,6 +87,10 @@ func (c Certificate) Against(verified ledger.Verification, raw []byte) error {
 	if c.Unit != verified.Unit || c.Neighbouring != verified.Neighbouring {
 		return fmt.Errorf("%w: ledger %q, %q, certificate %q, %q", ErrScope,
 			verified.Unit, verified.Neighbouring, c.Unit, c.Neighbouring)
+	}
+	if of := verified.Budget; c.Overlap != of.Overlap {
+		return fmt.Errorf("%w: in the ledger a unit is at up to %d sites, in the certificate overlap is %d", ErrScope,
+			of.Sites(), c.Overlap)
 	}
 	// Events are charged with what they cost whatever the votes were.
 	if c.Guarantee != DataIndependent {

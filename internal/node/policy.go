@@ -36,7 +36,7 @@ func (c Config) LedgerPath() string {
 func (c Config) PolicyOptions(schemaSHA256 string) sitepolicy.Options {
 	return sitepolicy.Options{
 		Policy: c.Policy, Ledger: c.LedgerPath(), Dataset: c.Dataset, Site: c.Site, Node: c.Node,
-		SchemaSHA256: schemaSHA256, Unit: c.Unit, Authority: c.TLS,
+		SchemaSHA256: schemaSHA256, Unit: c.Unit, Overlap: c.Overlap, Authority: c.TLS,
 		Teachers: c.Teachers,
 	}
 }

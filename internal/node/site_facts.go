@@ -3,6 +3,7 @@ package node
 import (
 	"slices"
 
+	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -35,7 +36,7 @@ func helloOf(c Config, schema *partition.Schema, m *partition.Manifest, ledger *
 	h := &conclavev1.Hello{
 		Protocol: protocol, Dataset: c.Dataset, Site: c.Site, Node: c.Node,
 		Teachers: uint32(c.Teachers), SchemaSha256: schema.SHA256, Unit: c.Unit,
-		Ledger: ledger.hello(),
+		Ledger: ledger.hello(), Overlap: uint32(privacy.Budget{}.WithOverlap(c.Overlap).Overlap),
 	}
 	if m != nil {
 		h.Manifest = m.Fingerprint

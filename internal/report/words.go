@@ -48,7 +48,7 @@ type guess struct {
 func (p Page) explain() (words, error) {
 	c := p.Certificate
 	w := words{
-		One: "one record",
+		One: c.One(),
 		Whom: "Every record in the training data is protected for itself. Somebody who has several records " +
 			"there is protected less: the protection weakens with each further record.",
 		Coin:         c.Votes == certificate.VotesCoin,
@@ -58,8 +58,11 @@ func (p Page) explain() (words, error) {
 	}
 	w.Masked = maskedWords(c.Masked)
 	if c.Unit != partition.UnitRecord {
-		w.One = fmt.Sprintf("all records of one %s", c.Unit)
 		w.Whom = fmt.Sprintf("All records that share one value of %q are protected together, as one unit.", c.Unit)
+	}
+	if c.Overlap > 0 {
+		w.Whom += fmt.Sprintf(" A unit may be at up to %d of the sites. The noise is for all that it changes there.",
+			c.Overlap)
 	}
 	if len(c.Earlier) > 0 {
 		w.Whom += fmt.Sprintf(

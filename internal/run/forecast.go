@@ -25,11 +25,13 @@ const survival = 0.95
 // Forecast is what a run will cost and send, known before anything is spent: it
 // depends on the run.yaml and the public schema alone.
 type Forecast struct {
-	Run      string  `json:"run"`
-	Epsilon  float64 `json:"epsilon"` // budget
-	Delta    float64 `json:"delta"`
-	Unit     string  `json:"unit"`
-	Teachers int     `json:"teachers"`
+	Run     string  `json:"run"`
+	Epsilon float64 `json:"epsilon"` // budget
+	Delta   float64 `json:"delta"`
+	Unit    string  `json:"unit"`
+	// Overlap is at how many sites one unit may be, from 2; 0 where it is at one.
+	Overlap  int `json:"overlap,omitempty"`
+	Teachers int `json:"teachers"`
 	// Rounds ask Queries in all, besides round 0 for the class shares, or for a sum of
 	// public features of Embedding numbers.
 	Rounds    int `json:"rounds"`
@@ -111,7 +113,7 @@ func forecastOf(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, node No
 	}
 	budget := s.Privacy.Budget(p.Filter())
 	f := &Forecast{
-		Run: s.Name, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit,
+		Run: s.Name, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit, Overlap: budget.Overlap,
 		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries, Planned: p.Filter() == privacy.FilterPLD,
 	}
 	if p.Start != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/conclave-dp/conclave/partition"
@@ -17,7 +18,8 @@ type Data struct {
 	// file of images with that of their labels beside it.
 	File string `yaml:"file"`
 	// Share is the part of the file that is the site's, chosen by a hash of
-	// each record. Sites that share a file get parts that do not overlap.
+	// each record. Sites that share a file get parts that do not overlap, with
+	// privacy.overlap from its beginning again once it is used up.
 	// Teachers are divided in proportion to the shares. Default: 1, all. In a
 	// schema with a column of role site that column says whose a record is, and
 	// shares only divide the teachers.
@@ -35,17 +37,19 @@ func (d *Data) UnmarshalYAML(unmarshal func(any) error) error {
 	return nil
 }
 
-// checkShares refuses parts of a file that overlap, and files of which sites name some in common and others not.
+// checkShares refuses parts of files by which a record would be at more sites than privacy.overlap says.
 func (s *Spec) checkShares() error {
-	shares, named := map[string]float64{}, map[string]int{}
-	keys := make([]string, len(s.Data))
+	shares, named := map[string]float64{}, map[string][]int{}
 	for i, d := range s.Data {
 		key := FileKey(d.File)
-		keys[i] = key
 		shares[key] += d.Share
-		if shares[key] > 1+1e-9 {
-			return fmt.Errorf("data[%d].share: the shares of %s add up to more than 1; a record would be at two sites",
-				i, d.File)
+		if shares[key] > float64(s.Privacy.Overlap)+1e-9 {
+			return fmt.Errorf("data[%d].share: the shares of %s add up to more than %d; a record would be at more sites "+
+				"than that (privacy.overlap)", i, d.File, s.Privacy.Overlap)
+		}
+		if from, to := part(shares[key]-d.Share, d.Share); to > 1 {
+			return fmt.Errorf("data[%d].share: %v of %s begins at %.6g and passes its end; let the shares of the sites "+
+				"before it add up to 1", i, d.Share, d.File, from)
 		}
 		files, err := tabular.Files(d.File)
 		if err != nil {
@@ -53,19 +57,30 @@ func (s *Spec) checkShares() error {
 		}
 		for _, file := range files {
 			real := realPath(file)
-			first, again := named[real]
-			sheets := again && tabular.Sheet(d.File) != "" && tabular.Sheet(s.Data[first].File) != ""
-			if again && !sheets && keys[first] != key {
-				return fmt.Errorf("data[%d].file: %s is among the files of site %s as well; a record would be at two "+
-					"sites: name the same files at both and divide them by shares, or name different ones", i, file,
-					s.Data[first].Site)
+			other := slices.IndexFunc(named[real], func(j int) bool {
+				sheets := tabular.Sheet(d.File) != "" && tabular.Sheet(s.Data[j].File) != ""
+				return !sheets && FileKey(s.Data[j].File) != key
+			})
+			if other >= 0 && len(named[real]) >= s.Privacy.Overlap {
+				return fmt.Errorf("data[%d].file: %s is among the files of site %s as well; a record would be at more "+
+					"sites than %d (privacy.overlap): name the same files at both and divide them by shares, or name "+
+					"different ones", i, file, s.Data[named[real][other]].Site, s.Privacy.Overlap)
 			}
-			if !again {
-				named[real] = i
-			}
+			named[real] = append(named[real], i)
 		}
 	}
 	return nil
+}
+
+// part is the part of a file, from its beginning again once it is used up, of a share after so much.
+func part(used, share float64) (from, to float64) {
+	if from = used - math.Floor(used+1e-9); from < 0 {
+		from = 0
+	}
+	if to = from + share; math.Abs(to-1) <= 1e-9 {
+		to = 1
+	}
+	return from, to
 }
 
 // HeldOut is the share of the units that a local run keeps out of its training: none where it names test rows, and of
@@ -102,27 +117,18 @@ func realPath(file string) string {
 }
 
 // Sites returns for each entry of Data the part [from, to) of its file: parts
-// of one file follow each other and do not overlap. Where the schema has a site
+// of one file follow each other and do not overlap, until all of it is some site's. Where the schema has a site
 // column all of the file is read, and each site takes its own records.
 func (s *Spec) Sites(schema *partition.Schema) [][2]float64 {
-	if schema.SiteColumn() >= 0 {
-		parts := make([][2]float64, len(s.Data))
-		for i := range parts {
-			parts[i] = [2]float64{0, 1}
-		}
-		return parts
-	}
 	used := map[string]float64{}
 	parts := make([][2]float64, len(s.Data))
 	for i, d := range s.Data {
-		file := FileKey(d.File)
-		from := used[file]
-		to := math.Min(1, from+d.Share)
-		if to > 1-1e-9 {
-			to = 1
+		if parts[i] = [2]float64{0, 1}; schema.SiteColumn() >= 0 {
+			continue
 		}
-		parts[i] = [2]float64{from, to}
-		used[file] = to
+		file := FileKey(d.File)
+		parts[i][0], parts[i][1] = part(used[file], d.Share)
+		used[file] += d.Share
 	}
 	return parts
 }

@@ -19,8 +19,10 @@ type Options struct {
 	Policy, Ledger string
 	// The node, and what its rounds must be about.
 	Dataset, Site, Node, SchemaSHA256, Unit string
-	Facts                                   Facts
-	Teachers                                int // at the node
+	// Overlap is at how many sites a unit of the node may be; a run that counts on fewer is refused.
+	Overlap  int
+	Facts    Facts
+	Teachers int // at the node
 	// Authority has the authority whose certificates approvers have, and the list of those that are revoked.
 	Authority certs.Files
 	// Expired is told of each approval that has expired, once, when somebody asks for its run. It may be nil.
@@ -250,6 +252,9 @@ func (e *Enforcer) mine(s Spec) *Refusal {
 		return &Refusal{Rule: RuleTerms, Public: "the run has another schema than this node"}
 	case s.Unit != e.o.Unit:
 		return &Refusal{Rule: RuleTerms, Public: "the run protects another privacy unit than this node's"}
+	case s.budget().Sites() < e.o.Overlap:
+		return &Refusal{Rule: RuleTerms, Public: fmt.Sprintf("the run counts on privacy units at up to %d sites, and "+
+			"those of this node may be at up to %d", s.budget().Sites(), e.o.Overlap)}
 	}
 	return nil
 }

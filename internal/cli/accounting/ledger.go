@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 )
 
 func ledgerCommand() *cobra.Command {
@@ -71,8 +72,8 @@ func verify(path, certificatePath, format string) error {
 		return printVerification(v, stated, unknown)
 	}
 	fmt.Printf("%s holds: %d entries, head %s\n", path, v.Entries, v.Head)
-	fmt.Printf("dataset %s, unit %s: all runs spent epsilon %.6f (%s)\n",
-		v.Dataset, v.Unit, v.Price.Epsilon, v.Price.Accountant)
+	fmt.Printf("dataset %s, unit %s%s: all runs spent epsilon %.6f (%s)\n",
+		v.Dataset, v.Unit, meaning.At(v.Budget.Overlap), v.Price.Epsilon, v.Price.Accountant)
 	used, filter, err := filtered(v)
 	if err != nil {
 		return err

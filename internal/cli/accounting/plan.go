@@ -85,7 +85,7 @@ func printForecast(f *run.Forecast) {
 		fmt.Printf("  %s\n", describe(e))
 	}
 	fmt.Printf("cost epsilon %.6g of %g at delta %g (%s), for one %s more or less\n",
-		f.Claim.Epsilon, f.Epsilon, f.Delta, f.Claim.Accountant, f.Unit)
+		f.Claim.Epsilon, f.Epsilon, f.Delta, f.Claim.Accountant, f.Unit+meaning.At(f.Overlap))
 	for _, share := range f.Shares {
 		fmt.Printf("  of these %s pays for what costs epsilon %.6g by itself\n", share.Option, share.Epsilon)
 	}
@@ -100,7 +100,7 @@ func printForecast(f *run.Forecast) {
 		fmt.Printf("the filter counts %.6g: it admits all of this one after another, and little more\n",
 			f.FilterEpsilon)
 	}
-	fmt.Printf("%s protection (%s)\n%s\n", f.Strength, meaning.Source, f.Telling.Sentence("one "+f.Unit))
+	fmt.Printf("%s protection (%s)\n%s\n", f.Strength, meaning.Source, f.Telling.Sentence("one "+f.Unit+meaning.At(f.Overlap)))
 	for _, warning := range f.Warnings {
 		fmt.Println("warning: " + warning)
 	}

@@ -132,6 +132,8 @@ func parseEvent(raw json.RawMessage) (VotedEvent, error) {
 func writes(k privacy.Kind, field string) bool {
 	fields := k.Fields()
 	switch field {
+	case "sensitivity":
+		return true
 	case "count":
 		return !slices.Contains(fields, "asked")
 	case "answered":

@@ -51,7 +51,8 @@ func calibrateCommand() *cobra.Command {
 	f.Int64Var(&o.queries, "queries", 0, "find the least noise for this number of queries")
 	f.Float64Var(&o.noise, "noise", 0, "find the most queries for this noise: sigma, noise multiplier, lambda or "+
 		"epsilon of one query, as the kind has it")
-	f.Float64Var(&o.sensitivity, "sensitivity", 1, "of gaussian: L2 sensitivity")
+	f.Float64Var(&o.sensitivity, "sensitivity", 1, "of gaussian: L2 sensitivity; of the others: at how many sites a unit "+
+		"may be")
 	f.Float64Var(&o.rate, "rate", 0, "of subsampled-gaussian: probability of a unit to be in a sample")
 	f.Float64Var(&o.threshold, "threshold", 0, "of confident-gnmax: votes to be answered")
 	f.Float64Var(&o.thresholdNoise, "threshold-noise", 3,
@@ -78,8 +79,8 @@ func (o *calibrateFlags) check(f *pflag.FlagSet) error {
 		return cli.Misuse("give either --queries, to find the noise, or --noise, to find the number of queries")
 	}
 	for name, of := range map[string]privacy.Kind{
-		"sensitivity": privacy.Gaussian, "rate": privacy.SubsampledGaussian,
-		"threshold": privacy.ConfidentGNMax, "threshold-noise": privacy.ConfidentGNMax,
+		"rate": privacy.SubsampledGaussian, "threshold": privacy.ConfidentGNMax,
+		"threshold-noise": privacy.ConfidentGNMax,
 	} {
 		if f.Changed(name) && of != kind {
 			return cli.Misuse("--%s belongs to %s, not to %s", name, of, kind)
@@ -95,9 +96,10 @@ func (o *calibrateFlags) calibrate(queries bool) error {
 		return cli.Misuse("%v", err)
 	}
 	e := privacy.Event{Kind: privacy.Kind(o.kind)}
-	switch e.Kind {
-	case privacy.Gaussian:
+	if e.Kind == privacy.Gaussian || o.sensitivity != 1 {
 		e.Sensitivity = o.sensitivity
+	}
+	switch e.Kind {
 	case privacy.SubsampledGaussian:
 		e.Rate = o.rate
 	case privacy.ConfidentGNMax:

@@ -71,6 +71,7 @@ func TestVerifyFindsAlteredCertificates(t *testing.T) {
 			c.Mechanisms = append(c.Mechanisms, c.Mechanisms[0])
 		}, ErrMechanisms},
 		{"another unit", func(c *Certificate) { c.Unit = "patient" }, ErrScope},
+		{"another overlap", func(c *Certificate) { c.Overlap = 2 }, ErrScope},
 		{"another neighbouring", func(c *Certificate) { c.Neighbouring = "replace-one-unit" }, ErrScope},
 		{"another accountant", func(c *Certificate) { c.Accountant = "pure" }, ErrAccountant},
 		{"another guarantee", func(c *Certificate) { c.Guarantee = DataDependent }, ErrGuarantee},

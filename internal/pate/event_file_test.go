@@ -81,7 +81,8 @@ func TestParseEventsRefuses(t *testing.T) {
 		{`{"kind":"confident-gnmax","threshold":1,"sigma1":3,"sigma2":2,"answered":1,"votes":[[1,2],[2,1]]}`,
 			"answered is 1, the votes say 2"},
 		{`{"kind":"subsampled-gaussian","rate":1.5,"noise_multiplier":1,"count":1}`, "rate is 1.5"},
-		{`{"kind":"subsampled-gaussian","rate":0.5,"noise_multiplier":1,"sensitivity":1,"count":1}`, "does not belong"},
+		{`{"kind":"subsampled-gaussian","rate":0.5,"noise_multiplier":1,"sensitivity":1,"count":1}`,
+			"sensitivity is 1; it is the number of sites"},
 		{`{"kind":"gnmax","sigma":40,"votes":[[9223372036854775807,9223372036854775807,9223372036854775807]]}`,
 			"query 1"},
 		// A field of another kind counts as said when it is 0 as well.
@@ -111,7 +112,10 @@ func TestParseEventsRefuses(t *testing.T) {
 		{`{"kind":"gnmax","sigma":40,"count":"3"}`, `count is "3"; give a whole number`},
 		{`{"kind":"gnmax","sigma":1e999,"count":1}`, "sigma is 1e999; give a number"},
 		{`{"kind":"gnmax","sigma":"40","count":1}`, `sigma is "40"; give a number`},
-		{`{"kind":"gnmax","sigma":40,"cuont":1}`, "cuont is an unknown field; this kind has sigma, count, votes"},
+		{`{"kind":"gnmax","sigma":40,"cuont":1}`, "cuont is an unknown field; this kind has sigma, sensitivity, count, " +
+			"votes"},
+		{`{"kind":"gnmax","sigma":40,"sensitivity":2,"votes":[[5,100]]}`,
+			"sensitivity is 2 beside votes; data-dependent bounds"},
 		{`{"kind":"confident-gnmax","threshold":1,"sigma1":3,"sigma2":2,"answered":0}`, "asked is missing"},
 		{`5`, "event 1: is not an object"},
 	} {

@@ -89,6 +89,9 @@ func TestRulesRefuseByName(t *testing.T) {
 		"other unit": {RuleTerms, allowed, func(r *Request) {
 			r.Spec.Unit = "person"
 		}, "another privacy unit", false},
+		"fewer sites": {RuleTerms, all(allowing, func(o *Options) { o.Overlap = 3 }), func(r *Request) {
+			r.Spec.Overlap = 2
+		}, "those of this node may be at up to 3", false},
 		"other dataset": {RuleDataset, allowed, func(r *Request) { r.Spec.Dataset = "e" }, "another dataset", false},
 		"absent dataset": {RuleDataset, all(strings.Replace(allowing, "name: d", "name: e", 1)), nil,
 			"nothing is allowed", false},

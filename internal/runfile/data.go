@@ -45,7 +45,7 @@ func (s *Spec) checkShares() error {
 		shares[key] += d.Share
 		if shares[key] > float64(s.Privacy.Overlap)+1e-9 {
 			return fmt.Errorf("data[%d].share: the shares of %s add up to more than %d; a record would be at more sites "+
-				"than that (privacy.overlap)", i, d.File, s.Privacy.Overlap)
+				"than privacy.overlap: %d", i, d.File, s.Privacy.Overlap, s.Privacy.Overlap)
 		}
 		if from, to := part(shares[key]-d.Share, d.Share); to > 1 {
 			return fmt.Errorf("data[%d].share: %v of %s begins at %.6g and passes its end; let the shares of the sites "+
@@ -63,7 +63,7 @@ func (s *Spec) checkShares() error {
 			})
 			if other >= 0 && len(named[real]) >= s.Privacy.Overlap {
 				return fmt.Errorf("data[%d].file: %s is among the files of site %s as well; a record would be at more "+
-					"sites than %d (privacy.overlap): name the same files at both and divide them by shares, or name "+
+					"sites than privacy.overlap: %d; name the same files at both and divide them by shares, or name "+
 					"different ones", i, file, s.Data[named[real][other]].Site, s.Privacy.Overlap)
 			}
 			named[real] = append(named[real], i)

@@ -45,7 +45,8 @@ var bannedWords = []struct{ pattern, instead string }{
 var bannedIdentifiers = []string{"mend", "heard", "owed", "forlorn", "disowned", "voices"}
 
 // plainPages are the pages that people read first: their sentences are counted.
-var plainPages = []string{"README.md", "CONTRIBUTING.md", "docs/tutorial-*.md", "docs/for-*.md", "docs/guarantee.md"}
+var plainPages = []string{"README.md", "CONTRIBUTING.md", "docs/tutorial-*.md", "docs/for-*.md", "docs/guarantee.md",
+	"docs/pipelines.md", "docs/schema.md"}
 
 var wordPatterns = func() (list []*regexp.Regexp) {
 	for _, b := range bannedWords {

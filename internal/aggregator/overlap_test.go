@@ -53,7 +53,8 @@ func TestRunsPayForOverlap(t *testing.T) {
 	entries, err := c.server.store.Ledger(testkit.Within(t), "both")
 	testkit.Must(t, err)
 	last := entries[len(entries)-1]
-	if want := []privacy.Event{{Kind: privacy.GNMax, Sigma: 40, Sensitivity: 2, Count: 3}}; !slices.Equal(last.Events, want) {
+	want := []privacy.Event{{Kind: privacy.GNMax, Sigma: 40, Sensitivity: 2, Count: 3}}
+	if !slices.Equal(last.Events, want) {
 		t.Errorf("charged %v, want %v", last.Events, want)
 	}
 	// Two votes moved under noise 40 are as easy to see as one under noise 20.

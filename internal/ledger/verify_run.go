@@ -19,8 +19,8 @@ func (a *verifier) openRun(e Entry) error {
 		return err
 	}
 	if e.Budget.Overlap != b.Overlap {
-		return fmt.Errorf("run %q counts on privacy units at up to %d sites, and those of its dataset may be at up to %d",
-			e.Run, e.Budget.Sites(), b.Sites())
+		return fmt.Errorf("run %q counts on privacy units at up to %d sites, and those of its dataset may be at "+
+			"up to %d", e.Run, e.Budget.Sites(), b.Sites())
 	}
 	if err := b.CheckPlan(e.Plan); err != nil {
 		return fmt.Errorf("run %q: %w", e.Run, err)

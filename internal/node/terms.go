@@ -64,8 +64,9 @@ func SpecTerms(s *conclavev1.RunSpec) (sitepolicy.Spec, error) {
 		masked = &g
 	}
 	return sitepolicy.Spec{
-		Dataset: s.GetDataset(), SchemaSHA256: s.GetSchemaSha256(), Unit: s.GetUnit(), Overlap: int(s.GetOverlap()), Pipeline: s.GetPipeline(),
-		Epsilon: s.GetEpsilon(), Delta: s.GetDelta(),
+		Dataset: s.GetDataset(), SchemaSHA256: s.GetSchemaSha256(), Unit: s.GetUnit(), Overlap: int(s.GetOverlap()),
+		Pipeline: s.GetPipeline(),
+		Epsilon:  s.GetEpsilon(), Delta: s.GetDelta(),
 		Filter: privacy.Filter(s.GetFilter()), Guarantee: s.GetGuarantee(), Teachers: s.GetTeachers(),
 		Plan: plan, Purpose: s.GetPurpose(), Masked: masked,
 	}, nil

@@ -112,8 +112,8 @@ func TestParseEventsRefuses(t *testing.T) {
 		{`{"kind":"gnmax","sigma":40,"count":"3"}`, `count is "3"; give a whole number`},
 		{`{"kind":"gnmax","sigma":1e999,"count":1}`, "sigma is 1e999; give a number"},
 		{`{"kind":"gnmax","sigma":"40","count":1}`, `sigma is "40"; give a number`},
-		{`{"kind":"gnmax","sigma":40,"cuont":1}`, "cuont is an unknown field; this kind has sigma, sensitivity, count, " +
-			"votes"},
+		{`{"kind":"gnmax","sigma":40,"cuont":1}`,
+			"cuont is an unknown field; this kind has sigma, sensitivity, count, votes"},
 		{`{"kind":"gnmax","sigma":40,"sensitivity":2,"votes":[[5,100]]}`,
 			"sensitivity is 2 beside votes; data-dependent bounds"},
 		{`{"kind":"confident-gnmax","threshold":1,"sigma1":3,"sigma2":2,"answered":0}`, "asked is missing"},

@@ -113,7 +113,8 @@ func TestSampledCopiesAreNoWorseThanCharged(t *testing.T) {
 			_, charge := normal.Tails(threshold / e.NoiseMultiplier)
 			_, hit := normal.Tails((threshold - 1) / e.NoiseMultiplier)
 			if power := (1-charged.rate)*charge + charged.rate*hit; power < p-1e-12 {
-				t.Errorf("%+v: at false alarms %v the copies are found with %v, the charged pair with %v", c, q, p, power)
+				t.Errorf("%+v: at false alarms %v copies are found with %v, the charged pair with %v", c, q, p,
+					power)
 			}
 		}
 	}
@@ -145,8 +146,8 @@ func TestVotesAtSeveralSitesAreNoWorseThanCharged(t *testing.T) {
 						exact += divergence(lambda, alpha, d)
 					}
 					if exact > charged*(1+1e-9) {
-						t.Errorf("lambda %v, order %v: a move by %v costs %v, charged is %v", lambda, alpha, move, exact,
-							charged)
+						t.Errorf("lambda %v, order %v: a move by %v costs %v, %v is charged", lambda, alpha, move,
+							exact, charged)
 					}
 				}
 			}

@@ -70,9 +70,11 @@ func TestPlansPayForOverlap(t *testing.T) {
 	}
 }
 
-// hasSamples is whether other noise is calibrated together with that of samples, whose price is another function of it.
+// hasSamples is whether other noise is calibrated together with that of samples, which grows otherwise.
 func hasSamples(p privacy.Plan) bool {
-	return slices.ContainsFunc(p, func(e privacy.Planned) bool { return e.Mechanism.Kind == privacy.SubsampledGaussian })
+	return slices.ContainsFunc(p, func(e privacy.Planned) bool {
+		return e.Mechanism.Kind == privacy.SubsampledGaussian
+	})
 }
 
 // noiseOf is in proportion to the noise of a mechanism.

@@ -148,6 +148,7 @@ func RunSpec(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, dataset st
 		Name:   s.Name, Dataset: dataset, Pipeline: s.Pipeline, SchemaSha256: schema.SHA256,
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Unit: s.Privacy.Unit, Guarantee: s.Privacy.Guarantee,
 		Teachers: uint32(s.Teachers), Quorum: quorum, DeadlineSeconds: deadline, CoinVotes: coin,
-		Overlap: uint32(s.Privacy.Budget("").Overlap), Filter: string(p.Filter()), Plan: runspec.Of(p.Planned()), Purpose: s.Purpose,
+		Overlap: uint32(s.Privacy.Budget("").Overlap),
+		Filter:  string(p.Filter()), Plan: runspec.Of(p.Planned()), Purpose: s.Purpose,
 	}
 }

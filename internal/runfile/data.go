@@ -44,12 +44,12 @@ func (s *Spec) checkShares() error {
 		key := FileKey(d.File)
 		shares[key] += d.Share
 		if shares[key] > float64(s.Privacy.Overlap)+1e-9 {
-			return fmt.Errorf("data[%d].share: the shares of %s add up to more than %d; a record would be at more sites "+
-				"than privacy.overlap: %d", i, d.File, s.Privacy.Overlap, s.Privacy.Overlap)
+			return fmt.Errorf("data[%d].share: the shares of %s add up to more than %d; a record would be at more "+
+				"sites than privacy.overlap: %d", i, d.File, s.Privacy.Overlap, s.Privacy.Overlap)
 		}
 		if from, to := part(shares[key]-d.Share, d.Share); to > 1 {
-			return fmt.Errorf("data[%d].share: %v of %s begins at %.6g and passes its end; let the shares of the sites "+
-				"before it add up to 1", i, d.Share, d.File, from)
+			return fmt.Errorf("data[%d].share: %v of %s begins at %.6g and passes its end; let the shares of the "+
+				"sites before it add up to 1", i, d.Share, d.File, from)
 		}
 		files, err := tabular.Files(d.File)
 		if err != nil {

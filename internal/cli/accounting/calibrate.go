@@ -51,8 +51,8 @@ func calibrateCommand() *cobra.Command {
 	f.Int64Var(&o.queries, "queries", 0, "find the least noise for this number of queries")
 	f.Float64Var(&o.noise, "noise", 0, "find the most queries for this noise: sigma, noise multiplier, lambda or "+
 		"epsilon of one query, as the kind has it")
-	f.Float64Var(&o.sensitivity, "sensitivity", 1, "of gaussian: L2 sensitivity; of the others: at how many sites a unit "+
-		"may be")
+	f.Float64Var(&o.sensitivity, "sensitivity", 1,
+		"of gaussian: L2 sensitivity; of the others: at how many sites a unit may be")
 	f.Float64Var(&o.rate, "rate", 0, "of subsampled-gaussian: probability of a unit to be in a sample")
 	f.Float64Var(&o.threshold, "threshold", 0, "of confident-gnmax: votes to be answered")
 	f.Float64Var(&o.thresholdNoise, "threshold-noise", 3,

@@ -100,7 +100,8 @@ func printForecast(f *run.Forecast) {
 		fmt.Printf("the filter counts %.6g: it admits all of this one after another, and little more\n",
 			f.FilterEpsilon)
 	}
-	fmt.Printf("%s protection (%s)\n%s\n", f.Strength, meaning.Source, f.Telling.Sentence("one "+f.Unit+meaning.At(f.Overlap)))
+	fmt.Printf("%s protection (%s)\n%s\n", f.Strength, meaning.Source,
+		f.Telling.Sentence("one "+f.Unit+meaning.At(f.Overlap)))
 	for _, warning := range f.Warnings {
 		fmt.Println("warning: " + warning)
 	}

@@ -53,7 +53,8 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 			return err
 		}
 	}
-	if p.Start, err = planStart(t.o, t.Problem, budget.Event(privacy.Event{Kind: privacy.Gaussian, Sigma: sigma})); err != nil {
+	noise := budget.Event(privacy.Event{Kind: privacy.Gaussian, Sigma: sigma})
+	if p.Start, err = planStart(t.o, t.Problem, noise); err != nil {
 		return err
 	}
 	if _, err := budget.Admit(nil, p.Others()); errors.Is(err, privacy.ErrOverBudget) {

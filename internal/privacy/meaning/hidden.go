@@ -11,8 +11,8 @@ import (
 const HiddenSigmas = 2
 
 // Deviation is the standard deviation of one release's noise, as a multiple of the most that one unit adds, at all of
-// its sites, to what is released; 0 of mechanisms that select, which add none. Noise that is drawn as a vector has at least this one in
-// each direction.
+// its sites, to what is released; 0 of mechanisms that select, which add none. Noise that is drawn as a vector has at
+// least this one in each direction.
 func Deviation(e privacy.Event) float64 {
 	e = e.PerUnit()
 	switch e.Kind {

@@ -14,7 +14,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
-	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
@@ -38,8 +37,8 @@ type cluster struct {
 	relay   *relay // to which real nodes talk
 }
 
-// newCluster starts a cluster that serves datasets, each with a budget, to sites.
-func newCluster(ctx context.Context, o Options, datasets, sites []string, budget privacy.Budget) (
+// newCluster starts a cluster that serves datasets to sites.
+func newCluster(ctx context.Context, o Options, datasets []aggregator.DatasetConfig, sites []string) (
 	_ *cluster, err error,
 ) {
 	// A short path: etcd listens on a Unix socket below it.
@@ -63,11 +62,7 @@ func newCluster(ctx context.Context, o Options, datasets, sites []string, budget
 	// One student opens all runs, which is more than others may.
 	config.MaxRuns = len(datasets) * batch
 	config.MaxQuestions = config.MaxRuns * voteRounds * voteQueries
-	for _, name := range datasets {
-		config.Datasets = append(config.Datasets, aggregator.DatasetConfig{
-			Name: name, SchemaSHA256: schemaSHA256, Unit: unit, Budget: budget,
-		})
-	}
+	config.Datasets = datasets
 	if c.server, err = aggregator.New(ctx, config, o.Aggregator); err != nil {
 		return nil, err
 	}

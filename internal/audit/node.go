@@ -15,8 +15,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// The sites. Fixed hosts all teachers but one and votes the same in both worlds;
-// moved hosts the one that differs. So it is with units.
+// The sites. Fixed hosts all teachers but one and votes the same in both worlds, but for
+// a unit that is at both sites; moved hosts the one that differs. So it is with units.
 const (
 	fixedSite = "fixed"
 	movedSite = "moved"
@@ -39,6 +39,9 @@ func (s *scenario) scripts(world int) map[string]script {
 		for range n {
 			fixed.votes = append(fixed.votes, byte(class))
 		}
+	}
+	if world == 1 && s.overlap > 1 {
+		fixed.votes[0] = 1
 	}
 	moved := script{votes: []byte{0}, counts: []int64{countScale, 0}}
 	if world == 1 {

@@ -23,7 +23,7 @@ func (s *scenario) teachers() uint32 {
 func (s *scenario) spec(name, dataset string, group *masking.Group, epsilon, delta float64) *conclavev1.RunSpec {
 	spec := &conclavev1.RunSpec{
 		Name: name, Dataset: dataset, Pipeline: "audit", SchemaSha256: schemaSHA256,
-		Epsilon: epsilon, Delta: delta, Unit: unit, Guarantee: "data-independent",
+		Epsilon: epsilon, Delta: delta, Unit: unit, Guarantee: "data-independent", Overlap: uint32(s.overlap),
 		Teachers: s.teachers(), Quorum: 1, DeadlineSeconds: 60,
 		Plan: runspec.Of(privacy.Plan{s.planned, s.cheap()}),
 	}

@@ -114,6 +114,23 @@ func (s *Server) openStore(ctx context.Context) error {
 	return nil
 }
 
+// OpenStore dials an external etcd for somebody who reads or restores the ledger beside the aggregators. The error
+// matches [coordinator.ErrUnavailable] where etcd does not answer.
+func (c EtcdConfig) OpenStore(ctx context.Context) (*coordinator.Store, error) {
+	if c.Embedded {
+		return nil, fmt.Errorf("etcd.embedded: its folder %s is the ledger; stop the aggregator and copy the folder", c.Dir)
+	}
+	tls, err := c.clientTLS()
+	if err != nil {
+		return nil, err
+	}
+	store, err := coordinator.Open(ctx, coordinator.Config{Endpoints: c.Endpoints, Prefix: c.Prefix, TLS: tls})
+	if err != nil {
+		return nil, fmt.Errorf("open etcd: %w", err)
+	}
+	return store, nil
+}
+
 // watchEmbedded ends everything when the embedded etcd cannot go on: without it nothing can be
 // charged, so nothing may be asked.
 func (s *Server) watchEmbedded() {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/etcdserver"
 )
 
@@ -112,6 +113,21 @@ func (s *Server) openStore(ctx context.Context) error {
 		return fmt.Errorf("open etcd: %w", err)
 	}
 	return nil
+}
+
+// LoadEtcd reads the etcd of a file of an aggregator; the rest of the file may be missing.
+func LoadEtcd(path string) (EtcdConfig, error) {
+	c := DefaultConfig()
+	if err := config.Load(path, &c); err != nil {
+		return EtcdConfig{}, err
+	}
+	for _, p := range []*string{&c.Etcd.Dir, &c.Etcd.CA, &c.Etcd.Cert, &c.Etcd.Key} {
+		*p = config.Resolve(path, *p)
+	}
+	if err := c.Etcd.validate(); err != nil {
+		return EtcdConfig{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c.Etcd, nil
 }
 
 // OpenStore dials an external etcd for somebody who reads or restores the ledger beside the aggregators. The error

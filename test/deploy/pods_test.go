@@ -6,10 +6,8 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
-	etcdversion "go.etcd.io/etcd/api/v3/version"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -18,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
-	"github.com/conclave-dp/conclave/internal/version"
 )
 
 // eachPod runs a test for every pod of every set.
@@ -113,39 +110,6 @@ func portOf(c corev1.Container, port intstr.IntOrString) int32 {
 		}
 	}
 	return 0
-}
-
-// All programs are of one image and etcd is the version that is tested, by tags that do not move.
-func TestImages(t *testing.T) {
-	_, number, _ := strings.Cut(version.Software, " ")
-	eachSet(t, func(t *testing.T, s set) {
-		ours := map[string]bool{}
-		for _, p := range s.pods() {
-			for _, c := range p.spec.Containers {
-				name, tag, ok := strings.Cut(c.Image, ":")
-				if !ok || tag == "" || tag == "latest" {
-					t.Errorf("%s: the image %q has no fixed tag", p.name, c.Image)
-				}
-				switch {
-				case strings.HasSuffix(name, "/etcd"):
-					if name != "gcr.io/etcd-development/etcd" || tag != "v"+etcdversion.Version {
-						t.Errorf("%s: the etcd is %s; tested is %s", p.name, c.Image, etcdversion.Version)
-					}
-				case p.app() == "transfer":
-				default:
-					if tag != number {
-						t.Errorf("%s: %s, and the version is %s", p.name, c.Image, number)
-					}
-					if p.serves() { // a run's folder names its image by itself
-						ours[c.Image] = true
-					}
-				}
-			}
-		}
-		if len(ours) > 1 {
-			t.Errorf("there are several images: %v", ours)
-		}
-	})
 }
 
 // created are the Secrets and claims that operators make themselves, as the documentation has them.

@@ -18,12 +18,12 @@ import (
 
 func backupCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "backup --config AGGREGATOR.yaml --out FILE",
+		Use:   "backup --config FILE --out FILE",
 		Short: "copy the ledger and all that an external etcd has besides into a file",
 		Long: "Needs a user of etcd who may read the prefix, and no other right. Copies at one moment, also while " +
 			"aggregators write. What is spent afterwards is not in the file: see docs/operations.md before you restore.",
 	}
-	config := c.Flags().String("config", "", "configuration of an aggregator, which names the etcd")
+	config := c.Flags().String("config", "", "file of an aggregator, of which etcd is read")
 	out := c.Flags().String("out", "", "file to write, which must not be there")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *config == "" || *out == "" {
@@ -38,12 +38,12 @@ func backupCommand() *cobra.Command {
 
 func restoreCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "restore --config AGGREGATOR.yaml --from FILE",
+		Use:   "restore --config FILE --from FILE",
 		Short: "put a backup of the ledger into an empty etcd",
 		Long: "Only with all aggregators stopped, and only where the ledger is lost: what was spent since the backup " +
 			"is forgotten. docs/operations.md says what to compare before anybody asks again.",
 	}
-	config := c.Flags().String("config", "", "configuration of an aggregator, which names the etcd")
+	config := c.Flags().String("config", "", "file of an aggregator, of which etcd is read")
 	from := c.Flags().String("from", "", "file of conclave ledger backup")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *config == "" || *from == "" {
@@ -57,11 +57,11 @@ func restoreCommand() *cobra.Command {
 }
 
 func withStore(ctx context.Context, path string, do func(context.Context, *coordinator.Store) error) error {
-	config, err := aggregator.LoadConfig(path)
+	etcd, err := aggregator.LoadEtcd(path)
 	if err != nil {
 		return err
 	}
-	store, err := config.Etcd.OpenStore(ctx)
+	store, err := etcd.OpenStore(ctx)
 	if err != nil {
 		return err
 	}

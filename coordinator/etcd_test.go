@@ -170,6 +170,9 @@ func TestExternalEtcd(t *testing.T) {
 	// Two clusters share the etcd.
 	for _, prefix := range []string{"", "/other"} {
 		s := openStore(t, Config{Endpoints: []string{endpoint}, TLS: tlsConfig, Prefix: prefix})
+		if on, err := s.KnowsUsers(ctx); err != nil || on {
+			t.Errorf("etcd knows users: %v, %v", on, err)
+		}
 		l := leadAs(t, s, "agg")
 		testkit.Must(t, s.OpenDataset(ctx, l, testDataset))
 		if existing, err := s.OpenRun(ctx, l, testRun("first")); err != nil || existing {

@@ -123,6 +123,17 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // without giving the leader's key back; see [Leadership.Resign].
 func (s *Store) Close() error { return s.client.Close() }
 
+// KnowsUsers says whether etcd keeps to what its users may do. Where it does not, whoever it lets connect may do all.
+func (s *Store) KnowsUsers(ctx context.Context) (bool, error) {
+	bounded, cancel := s.request(ctx)
+	defer cancel()
+	status, err := s.client.AuthStatus(bounded)
+	if err != nil {
+		return false, s.wrap(ctx, "ask whether etcd knows users", err)
+	}
+	return status.Enabled, nil
+}
+
 func (s *Store) request(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.config.RequestTimeout)
 }

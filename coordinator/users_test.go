@@ -74,6 +74,9 @@ func TestUsersAreKeptApart(t *testing.T) {
 	ctx := testkit.Within(t)
 	testkit.Must(t, store.OpenDataset(ctx, lead, testDataset))
 
+	if on, err := store.KnowsUsers(ctx); err != nil || !on {
+		t.Errorf("etcd knows users: %v, %v", on, err)
+	}
 	reader, stranger := users.Client(t, etcdtest.Backup), users.Client(t, etcdtest.Stranger)
 	if r, err := reader.Get(ctx, "/conclave/", clientv3.WithPrefix()); err != nil || r.Count < 3 {
 		t.Errorf("the reader finds %v, %v", r, err)

@@ -78,10 +78,13 @@ func WithUsers(t testing.TB, prefix string) Users {
 	return u
 }
 
+// Files are the certificate of a name, its key and the authority.
+func (u Users) Files(name string) certs.Files { return certs.IssuedFiles(u.dir, certs.RoleStudent, name) }
+
 // TLS is what a client with the certificate of a name takes.
 func (u Users) TLS(t testing.TB, name string) *tls.Config {
 	t.Helper()
-	config, err := tlsconfig.Client(certs.IssuedFiles(u.dir, certs.RoleStudent, name), "127.0.0.1")
+	config, err := tlsconfig.Client(u.Files(name), "127.0.0.1")
 	testkit.Must(t, err)
 	return config
 }

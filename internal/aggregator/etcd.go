@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/etcdserver"
@@ -112,7 +114,20 @@ func (s *Server) openStore(ctx context.Context) error {
 	if s.store, err = coordinator.Open(ctx, config); err != nil {
 		return fmt.Errorf("open etcd: %w", err)
 	}
+	if c.Cert != "" {
+		warnOfNoUsers(ctx, s.store, s.log)
+	}
 	return nil
+}
+
+// warnOfNoUsers says in the log when certificates are asked for and every one of them may do all.
+func warnOfNoUsers(ctx context.Context, store *coordinator.Store, log *zap.Logger) {
+	switch known, err := store.KnowsUsers(ctx); {
+	case err != nil:
+		log.Warn("it is not known whether etcd has users", zap.Error(err))
+	case !known:
+		log.Warn("every certificate of etcd's authority may rewrite the ledger; make users and enable auth")
+	}
 }
 
 // LoadEtcd reads the etcd of a file of an aggregator; the rest of the file may be missing.
@@ -134,7 +149,8 @@ func LoadEtcd(path string) (EtcdConfig, error) {
 // matches [coordinator.ErrUnavailable] where etcd does not answer.
 func (c EtcdConfig) OpenStore(ctx context.Context) (*coordinator.Store, error) {
 	if c.Embedded {
-		return nil, fmt.Errorf("etcd.embedded: its folder %s is the ledger; stop the aggregator and copy the folder", c.Dir)
+		return nil, fmt.Errorf("etcd.embedded: its folder %s is the ledger; stop the aggregator and copy the folder",
+			c.Dir)
 	}
 	tls, err := c.clientTLS()
 	if err != nil {

@@ -62,9 +62,11 @@ func TestPodsAreConfined(t *testing.T) {
 				t.Errorf("container %s: the security context is %+v", c.Name, s)
 			}
 			r := c.Resources
-			if r.Requests.Cpu().IsZero() || r.Requests.Memory().IsZero() || r.Limits.Memory().IsZero() ||
-				r.Requests.Memory().Cmp(*r.Limits.Memory()) > 0 {
-				t.Errorf("container %s: the resources are %+v", c.Name, r)
+			for _, of := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory,
+				corev1.ResourceEphemeralStorage} {
+				if least, most := r.Requests[of], r.Limits[of]; least.IsZero() || least.Cmp(most) > 0 {
+					t.Errorf("container %s: of %s it requests %s, and the limit is %s", c.Name, of, &least, &most)
+				}
 			}
 			if len(c.Command) == 0 {
 				t.Errorf("container %s leaves its command to the image", c.Name)
@@ -263,7 +265,7 @@ func TestSelectors(t *testing.T) {
 			}
 		}
 		for _, p := range s.pods() {
-			if p.serves() && guarded[p.name] != 1 {
+			if p.lasts() && guarded[p.name] != 1 {
 				t.Errorf("%s has %d disruption budgets", p.name, guarded[p.name])
 			}
 		}

@@ -20,7 +20,8 @@ func documentedUsers(t *testing.T) (commands []string) {
 	t.Helper()
 	raw, err := os.ReadFile("../../docs/operations.md")
 	testkit.Must(t, err)
-	for _, m := range regexp.MustCompile(`(?m)^ +etcd ((?:role|user|auth) .*)$`).FindAllStringSubmatch(string(raw), -1) {
+	command := regexp.MustCompile(`(?m)^ +etcd ((?:role|user|auth) .*)$`)
+	for _, m := range command.FindAllStringSubmatch(string(raw), -1) {
 		commands = append(commands, m[1])
 	}
 	return commands

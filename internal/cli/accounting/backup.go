@@ -21,7 +21,7 @@ func backupCommand() *cobra.Command {
 		Use:   "backup --config FILE --out FILE",
 		Short: "copy the ledger and all that an external etcd has besides into a file",
 		Long: "Needs a user of etcd who may read the prefix, and no other right. Copies at one moment, also while " +
-			"aggregators write. What is spent afterwards is not in the file: see docs/operations.md before you restore.",
+			"aggregators write. What is spent afterwards is not in the file: read docs/operations.md before a restore.",
 	}
 	config := c.Flags().String("config", "", "file of an aggregator, of which etcd is read")
 	out := c.Flags().String("out", "", "file to write, which must not be there")

@@ -79,7 +79,9 @@ func WithUsers(t testing.TB, prefix string) Users {
 }
 
 // Files are the certificate of a name, its key and the authority.
-func (u Users) Files(name string) certs.Files { return certs.IssuedFiles(u.dir, certs.RoleStudent, name) }
+func (u Users) Files(name string) certs.Files {
+	return certs.IssuedFiles(u.dir, certs.RoleStudent, name)
+}
 
 // TLS is what a client with the certificate of a name takes.
 func (u Users) TLS(t testing.TB, name string) *tls.Config {

@@ -65,7 +65,7 @@ func fill(t testing.TB, s *coordinator.Store) {
 		Delta: 1e-5}, Plan: plan, Student: "ada", Facts: ledger.Facts{Pipeline: "pategan",
 		SchemaSHA256: strings.Repeat("ab", 32), Teachers: 4}})
 	testkit.Must(t, err)
-	for round := range uint64(150) { // more keys than a page and a transaction take
+	for round := range uint64(150) { // more keys than a transaction takes
 		charge(t, s, l, round)
 	}
 	for _, name := range []string{"zebra", "ant", "mole"} {
@@ -191,6 +191,32 @@ func TestBackupAndRestoreByUsers(t *testing.T) {
 		if file, sum = written(t, target); sum.Fence < l.Fence() || sum.Fence <= before {
 			t.Errorf("the backup has fence %d, after a leader with %d", sum.Fence, l.Fence())
 		}
+	}
+}
+
+// full takes some bytes and no more.
+type full int
+
+func (f *full) Write(p []byte) (int, error) {
+	if *f -= full(len(p)); *f < 0 {
+		return 0, errors.New("no space left")
+	}
+	return len(p), nil
+}
+
+// A backup that cannot be written, or that nobody waits for, is an error and leaves nothing behind.
+func TestBackupsThatDoNotEnd(t *testing.T) {
+	t.Parallel()
+	source := embedded(t)
+	fill(t, source)
+	room := full(20 << 10)
+	if _, err := Write(testkit.Within(t), source, &room); err == nil || !strings.Contains(err.Error(), "no space") {
+		t.Errorf("on a full disk: %v", err)
+	}
+	ended, cancel := context.WithCancel(testkit.Within(t))
+	cancel()
+	if _, err := Write(ended, source, &bytes.Buffer{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("nobody waits: %v", err)
 	}
 }
 

@@ -21,9 +21,7 @@ import (
 
 const (
 	format = "conclave-backup/1"
-	// page bounds how many keys are read at once: values have 1.5 MiB at most.
-	page = 64
-	// patience bounds each request to etcd.
+	// patience bounds each request to etcd but the stream of all keys.
 	patience = 30 * time.Second
 )
 
@@ -56,31 +54,37 @@ type Summary struct {
 // Write copies all keys of a store, as they stand at one revision, but for who leads.
 func Write(ctx context.Context, store *coordinator.Store, w io.Writer) (Summary, error) {
 	kv, prefix := store.Keys()
-	lines := newLineWriter(w)
-	var sum Summary
-	var revision int64
-	for from := prefix; from != ""; {
-		r, err := read(ctx, kv, from, prefix, revision)
-		if err != nil {
-			return Summary{}, err
+	base, revision, err := begin(ctx, kv, prefix)
+	if err != nil {
+		return Summary{}, fmt.Errorf("back up %s: %w", prefix, err)
+	}
+	lines, sum := newLineWriter(w), Summary{Fence: base + revision}
+	if err := lines.add(header{format, sum.Fence}); err != nil {
+		return Summary{}, err
+	}
+	reading, cancel := context.WithCancel(ctx)
+	stream, err := kv.GetStream(reading, prefix, clientv3.WithPrefix(), clientv3.WithRev(revision))
+	if err != nil {
+		cancel()
+		return Summary{}, fmt.Errorf("back up %s: %w", prefix, err)
+	}
+	defer func() {
+		cancel()
+		for range stream { // its sender waits for a reader
 		}
-		if revision == 0 {
-			revision = r.Header.GetRevision()
-			base, err := fenceBase(ctx, kv, prefix, revision)
-			if err != nil {
-				return Summary{}, err
-			}
-			sum.Fence = base + revision
-			if err := lines.add(header{format, sum.Fence}); err != nil {
-				return Summary{}, err
-			}
+	}()
+	var seen, count int64
+	for r := range stream {
+		switch err := r.Err(); {
+		case errors.Is(err, rpctypes.ErrCompacted):
+			return Summary{}, fmt.Errorf("back up %s: etcd removed the revision %d while it was read; back up again", prefix,
+				revision)
+		case err != nil:
+			return Summary{}, fmt.Errorf("back up %s: %w", prefix, err)
 		}
-		from = ""
+		seen, count = seen+int64(len(r.Kvs)), r.Count // the last message has it
 		for _, found := range r.Kvs {
 			key := strings.TrimPrefix(string(found.Key), prefix)
-			if r.More {
-				from = string(found.Key) + "\x00"
-			}
 			if key == coordinator.LeaderKey || key == coordinator.FenceBaseKey {
 				continue
 			}
@@ -90,37 +94,27 @@ func Write(ctx context.Context, store *coordinator.Store, w io.Writer) (Summary,
 			sum.Keys++
 		}
 	}
+	if seen != count {
+		return Summary{}, fmt.Errorf("back up %s: etcd sent %d keys of %d; back up again", prefix, seen, count)
+	}
 	sum.SHA256 = hex.EncodeToString(lines.digest.Sum(nil))
 	return sum, errors.Join(lines.add(end{sum.Keys, sum.SHA256}), lines.out.Flush())
 }
 
-func read(ctx context.Context, kv clientv3.KV, from, prefix string, revision int64) (*clientv3.GetResponse, error) {
+// begin returns the revision that is copied, and what an etcd that was restored before adds to it.
+func begin(ctx context.Context, kv clientv3.KV, prefix string) (base, revision int64, err error) {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r, err := kv.Get(bounded, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(page),
-		clientv3.WithRev(revision))
-	switch {
-	case errors.Is(err, rpctypes.ErrCompacted):
-		return nil, fmt.Errorf("back up %s: etcd removed the revision %d while it was read; back up again", prefix,
-			revision)
-	case err != nil:
-		return nil, fmt.Errorf("back up %s: %w", prefix, err)
+	r, err := kv.Get(bounded, prefix+coordinator.FenceBaseKey)
+	if err != nil {
+		return 0, 0, err
 	}
-	return r, nil
-}
-
-// fenceBase is the number of an etcd that was restored before, 0 of others.
-func fenceBase(ctx context.Context, kv clientv3.KV, prefix string, revision int64) (base int64, err error) {
-	bounded, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	r, err := kv.Get(bounded, prefix+coordinator.FenceBaseKey, clientv3.WithRev(revision))
-	if err != nil || len(r.Kvs) == 0 {
-		return 0, err
+	if len(r.Kvs) > 0 {
+		if err := json.Unmarshal(r.Kvs[0].Value, &base); err != nil {
+			return 0, 0, fmt.Errorf("%s is no number: %w", coordinator.FenceBaseKey, err)
+		}
 	}
-	if err := json.Unmarshal(r.Kvs[0].Value, &base); err != nil {
-		return 0, fmt.Errorf("%s%s is no number: %w", prefix, coordinator.FenceBaseKey, err)
-	}
-	return base, nil
+	return base, r.Header.GetRevision(), nil
 }
 
 // lineWriter writes lines and takes their digest.

@@ -77,8 +77,8 @@ func Write(ctx context.Context, store *coordinator.Store, w io.Writer) (Summary,
 	for r := range stream {
 		switch err := r.Err(); {
 		case errors.Is(err, rpctypes.ErrCompacted):
-			return Summary{}, fmt.Errorf("back up %s: etcd removed the revision %d while it was read; back up again", prefix,
-				revision)
+			return Summary{}, fmt.Errorf("back up %s: etcd removed the revision %d while it was read; back up again",
+				prefix, revision)
 		case err != nil:
 			return Summary{}, fmt.Errorf("back up %s: %w", prefix, err)
 		}

@@ -76,6 +76,9 @@ func Prepare(s *runfile.Spec) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Path, err)
 	}
+	if err := s.CheckStudy(schema, stagesOf(plan)); err != nil {
+		return nil, err
+	}
 	real, err := results.LoadReal(s.Evaluate, schema)
 	if err != nil {
 		return nil, err
@@ -137,6 +140,9 @@ func executed(ctx context.Context, o Options, name string,
 }
 
 func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
+	if err := j.Spec.CheckDataset(o.Dataset); err != nil {
+		return nil, err
+	}
 	if err := results.MakeOutput(o.Out, j.Schema.Image, j.Spec.Release.Format); err != nil {
 		return nil, err
 	}

@@ -99,7 +99,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 	if err := first.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
 	}
-	first.Evaluate = spec.Evaluate
+	first.Evaluate, first.Study, first.Agreed = spec.Evaluate, spec.Study, spec.Agreed
 	job, err := Prepare(first)
 	if err != nil {
 		return nil, err

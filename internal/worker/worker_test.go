@@ -102,7 +102,7 @@ func (c *cluster) submit(name string, change func(string) string) {
 	testkit.Must(c.t, err)
 	_, err = c.queue.Submit(testkit.Within(c.t), &conclavev1.SubmitRunRequest{
 		Spec: run.RunSpec(job.Plan, job.Spec, job.Schema, "d", false), RunYaml: []byte(change(string(s.RunFile))),
-		SchemaYaml: s.Schema,
+		SchemaYaml: s.Schema, StudyYaml: s.Study,
 	})
 	testkit.Must(c.t, err)
 }

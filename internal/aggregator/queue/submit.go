@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -23,9 +24,10 @@ const (
 
 // Submission is a run to queue, with its checked spec.
 type Submission struct {
-	Record          coordinator.Submission
-	RunFile, Schema []byte
-	Teachers        uint32
+	Record   coordinator.Submission
+	Files    coordinator.Files
+	Study    *study.Block // of its spec, nil for none
+	Teachers uint32
 	// Overcommit queues a run also where it only fits if others leave something.
 	Overcommit bool
 }
@@ -47,7 +49,7 @@ func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*con
 			return nil, err
 		}
 	}
-	stored, existing, err := q.Store.Submit(q.Lifetime.Leading(), q.Lead, in.Record, in.RunFile, in.Schema)
+	stored, existing, err := q.Store.Submit(q.Lifetime.Leading(), q.Lead, in.Record, in.Files)
 	if err := q.took(stored, err); err != nil {
 		return nil, err
 	}
@@ -57,6 +59,7 @@ func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*con
 			zap.Float64("delta", stored.Budget.Delta))
 		_ = q.Audit.Write(by, auditlog.Entry{
 			Event: auditlog.RunSubmitted, Dataset: stored.Dataset, Run: stored.Name, Teachers: in.Teachers,
+			Study: in.Study.Audited(),
 		})
 	}
 	e, _ := q.get(stored.Name)

@@ -77,7 +77,8 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	ctx := testkit.Within(t)
 	first := submit(t, c, "a")
 	// The same once more is no other run: an answer may have been lost.
-	again, existing, err := c.store.Submit(ctx, c.lead, testSubmission("a"), Files{Run: []byte("x"), Schema: []byte("y")})
+	xy := Files{Run: []byte("x"), Schema: []byte("y")}
+	again, existing, err := c.store.Submit(ctx, c.lead, testSubmission("a"), xy)
 	if err != nil || !existing || again.Order != first.Order {
 		t.Errorf("existing %v, %v", existing, err)
 	}
@@ -110,8 +111,8 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if _, _, err := c.store.Submit(ctx, c.lead, testSubmission("c"), Files{Run: make([]byte, MaxRunFile+1)}); !errors.Is(
-		err, ErrTooLarge) {
+	_, _, err = c.store.Submit(ctx, c.lead, testSubmission("c"), Files{Run: make([]byte, MaxRunFile+1)})
+	if !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a large run.yaml: %v", err)
 	}
 	_, _, err = c.store.Submit(ctx, c.lead, testSubmission("c"), Files{Study: make([]byte, MaxStudyFile+1)})
@@ -131,7 +132,7 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	if _, err := c.store.OpenRun(ctx, c.lead, testRun("a")); !errors.Is(err, ErrRunExists) {
 		t.Errorf("a run that was cancelled before it began was opened: %v", err)
 	}
-	_, _, err = c.store.Submit(ctx, c.lead, testSubmission("a"), Files{Run: []byte("x"), Schema: []byte("y")})
+	_, _, err = c.store.Submit(ctx, c.lead, testSubmission("a"), xy)
 	if !errors.Is(err, ErrRunExists) || !strings.Contains(err.Error(), "has ended (cancelled)") {
 		t.Errorf("submitted again after its end: %v", err)
 	}
@@ -409,7 +410,8 @@ func TestAnyQueueHistory(t *testing.T) {
 		if err := s.OpenDataset(ctx, lead, testDataset); err != nil {
 			rt.Fatal(err)
 		}
-		if _, _, err := s.Submit(ctx, lead, testSubmission("a"), Files{Run: []byte("r"), Schema: []byte("s")}); err != nil {
+		files := Files{Run: []byte("r"), Schema: []byte("s")}
+		if _, _, err := s.Submit(ctx, lead, testSubmission("a"), files); err != nil {
 			rt.Fatal(err)
 		}
 		held, state, opened, closed := "", Waiting, false, false

@@ -70,7 +70,8 @@ func TestAStudyGoesAlongWithItsRun(t *testing.T) {
 	s, job, err := NewSubmission(filepath.Join(dir, "run.yaml"))
 	testkit.Must(t, err)
 	agreed := RunSpec(job.Plan, job.Spec, job.Schema, "d", false)
-	if of := agreed.GetStudy(); of.GetTitle() != "Heart failure in three hospitals" || of.GetExpires() != "2199-06-30" ||
+	of := agreed.GetStudy()
+	if of.GetTitle() != "Heart failure in three hospitals" || of.GetExpires() != "2199-06-30" ||
 		of.GetSha256() != study.Hash([]byte(studyText)) || agreed.GetPurpose() != of.GetPurpose() {
 		t.Errorf("the spec says %v", agreed)
 	}
@@ -88,12 +89,13 @@ func TestAStudyGoesAlongWithItsRun(t *testing.T) {
 		t.Errorf("the folder's own file: %v", err)
 	}
 	for want, c := range map[string]struct{ runFile, study string }{
-		"has its study beside it":             {replaced(t, string(s.RunFile), "study.yaml", "/etc/passwd"), studyText},
-		"study: ":                             {string(s.RunFile), ""},
-		"pipeline: study heart":               {string(s.RunFile) + "pipeline: gpate\n", studyText},
-		"more than the budget of study":       {string(s.RunFile), replaced(t, studyText, "epsilon: 2", "epsilon: 0.5")},
-		"study.sha256: the run.yaml says":     {string(s.RunFile), studyText + "# other\n"},
-		"does not allow stage \"selections\"": {string(s.RunFile) + "pipeline: pategan\npost: [pgb]\n", studyText},
+		"has its study beside it":         {replaced(t, string(s.RunFile), "study.yaml", "/etc/passwd"), studyText},
+		"study: ":                         {string(s.RunFile), ""},
+		"pipeline: study heart":           {string(s.RunFile) + "pipeline: gpate\n", studyText},
+		"more than the budget of study":   {string(s.RunFile), replaced(t, studyText, "epsilon: 2", "epsilon: 0.5")},
+		"study.sha256: the run.yaml says": {string(s.RunFile), studyText + "# other\n"},
+		`does not allow stage "selections"`: {string(s.RunFile) + "pipeline: pategan\npost: [pgb]\n",
+			studyText},
 	} {
 		other, err := ParseSubmission("r1", []byte(c.runFile), s.Schema, []byte(c.study))
 		if err == nil {

@@ -87,8 +87,8 @@ func (s *Spec) CheckStudy(schema *partition.Schema, stages []string) error {
 	}
 	var errs config.Problems
 	for _, stage := range stages {
-		errs.Need(slices.Contains(s.Agreed.Study.Stages, stage), "%s: %s does not allow stage %q, which the run may ask "+
-			"for; leave it out", s.Path, s.Agreed.Block, stage)
+		errs.Need(slices.Contains(s.Agreed.Study.Stages, stage), "%s: %s does not allow stage %q, which the run may "+
+			"ask for; leave it out", s.Path, s.Agreed.Block, stage)
 	}
 	path := config.Resolve(s.Study, s.Agreed.Study.Schema)
 	if of, err := partition.LoadSchema(path); err == nil { // else aggregator and sites compare hashes
@@ -103,8 +103,8 @@ func (s *Spec) CheckDataset(dataset string) error {
 	if s.Agreed == nil || len(s.Data) > 0 || dataset == s.Agreed.Study.Dataset {
 		return nil
 	}
-	return fmt.Errorf("%s: %s is on dataset %q, and the run is asked on %q; use the configuration of that dataset", s.Path,
-		s.Agreed.Block, s.Agreed.Study.Dataset, dataset)
+	return fmt.Errorf("%s: %s is on dataset %q, and the run is asked on %q; use the configuration of that dataset",
+		s.Path, s.Agreed.Block, s.Agreed.Study.Dataset, dataset)
 }
 
 // CheckStudyGoesOn refuses a new run of a study that has ended by this machine's clock.

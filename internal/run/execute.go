@@ -241,13 +241,13 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 			status.Round, status.Rounds, status.EpsilonSpent = p.Round, p.Rounds, p.EpsilonSpent
 			o.Watch(status)
 		})
-	if errors.Is(err, student.ErrOverBudget) && status.Round > 0 {
+	if student.NothingMore(err) && status.Round > 0 {
 		// The aggregator refused the next question before it was asked. What was
 		// learned until then is the result.
-		o.Log.Warn("the budget is used up; finishing with what was learned", zap.Error(err))
+		o.Log.Warn("nothing more can be asked; finishing with what was learned", zap.Error(err))
 		return learner, ask, nil
 	}
-	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, pipeline.ErrDiverged) {
+	if student.NothingMore(err) || errors.Is(err, pipeline.ErrDiverged) {
 		// Nothing more can be asked, or it would end the same way; a run that stays open
 		// could never be verified.
 		_, closeErr := o.Client.CloseRun(ctx, s.Name, nil)

@@ -248,6 +248,8 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 	opened, err := o.Client.OpenRun(ctx, l.runSpec(o.Dataset))
 	if errors.Is(err, student.ErrRunExists) {
 		return nil, fmt.Errorf("%w; --name gives the stage's run another one", err)
+	} else if errors.Is(err, student.ErrStudy) {
+		return nil, err
 	} else if errors.Is(err, student.ErrOverBudget) || errors.Is(err, student.ErrRefused) {
 		return nil, fmt.Errorf("%w; what a run leaves to stages is set before it: privacy.dataset in the run.yaml of "+
 			"a local run, the dataset's budget at an aggregator", err)

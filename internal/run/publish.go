@@ -28,7 +28,7 @@ type learned struct {
 // finish lets the stages follow, ends the run and writes all its files.
 func (j *Job) finish(ctx context.Context, l learned, ask *asker, o Options) (*results.Result, error) {
 	made, failed := j.after(ctx, l, ask, o)
-	if failed != nil && !errors.Is(failed, student.ErrOverBudget) && !errors.Is(failed, pipeline.ErrStage) {
+	if failed != nil && !student.NothingMore(failed) && !errors.Is(failed, pipeline.ErrStage) {
 		return nil, failed
 	}
 	sealing := results.Sealing{Closed: l.closed, Close: j.closing(o), Sign: o.Client.Sign}

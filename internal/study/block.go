@@ -32,6 +32,12 @@ var (
 	ErrEnded = errors.New("the study has ended")
 )
 
+// Reason and Domain tell a student, in the details of a refusal, that it is for the study of its run.
+const (
+	Reason = "STUDY"
+	Domain = "conclave"
+)
+
 // Block is what runs of the study say of it; text is that of its file.
 func (s *Study) Block(text []byte) (*Block, error) {
 	end, err := s.End()

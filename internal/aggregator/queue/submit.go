@@ -41,8 +41,11 @@ func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*con
 	defer q.turn.Unlock()
 	fits := true
 	if _, known := q.get(in.Record.Name); !known {
-		err := q.counts(ctx, in.Record)
+		err := q.Rounds.Datasets[in.Record.Dataset].CheckStudy(in.Record.Name, in.Study, q.Rounds.Now())
 		if err != nil {
+			return nil, err
+		}
+		if err := q.counts(ctx, in.Record); err != nil {
 			return nil, err
 		}
 		if fits, err = q.fits(ctx, in.Record, in.Overcommit); err != nil {
@@ -187,6 +190,7 @@ func (q *Queue) Budget(ctx context.Context, dataset string, delta float64) (*con
 	budget := &conclavev1.DatasetBudget{
 		Dataset: dataset, Epsilon: b.Epsilon, Delta: b.Delta, Filter: string(b.Filter),
 		Open: uint32(len(room.Open)), Waiting: uint32(len(waiting)), Workers: uint32(q.workers(dataset)),
+		Study: q.Rounds.Datasets[dataset].Study.Wire(),
 	}
 	if budget.Filter == "" {
 		budget.Filter = "gdp"

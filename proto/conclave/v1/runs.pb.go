@@ -530,7 +530,9 @@ type DatasetBudget struct {
 	Open    uint32 `protobuf:"varint,8,opt,name=open,proto3" json:"open,omitempty"`
 	Waiting uint32 `protobuf:"varint,9,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// workers is the number of workers connected.
-	Workers       uint32 `protobuf:"varint,10,opt,name=workers,proto3" json:"workers,omitempty"`
+	Workers uint32 `protobuf:"varint,10,opt,name=workers,proto3" json:"workers,omitempty"`
+	// study is the one that all its runs must be of; unset where any may be, and none.
+	Study         *Study `protobuf:"bytes,11,opt,name=study,proto3" json:"study,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -633,6 +635,13 @@ func (x *DatasetBudget) GetWorkers() uint32 {
 		return x.Workers
 	}
 	return 0
+}
+
+func (x *DatasetBudget) GetStudy() *Study {
+	if x != nil {
+		return x.Study
+	}
+	return nil
 }
 
 type SubmitRunRequest struct {
@@ -2377,7 +2386,7 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\aepsilon\x18\x05 \x01(\x01R\aepsilon\x12\x18\n" +
 	"\awaiting\x18\x06 \x01(\tR\awaiting\x12\x12\n" +
 	"\x04part\x18\a \x01(\tR\x04part\x12\x16\n" +
-	"\x06halted\x18\b \x01(\bR\x06halted\"\xac\x02\n" +
+	"\x06halted\x18\b \x01(\bR\x06halted\"\xd6\x02\n" +
 	"\rDatasetBudget\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x18\n" +
 	"\aepsilon\x18\x02 \x01(\x01R\aepsilon\x12\x14\n" +
@@ -2389,7 +2398,8 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\x04open\x18\b \x01(\rR\x04open\x12\x18\n" +
 	"\awaiting\x18\t \x01(\rR\awaiting\x12\x18\n" +
 	"\aworkers\x18\n" +
-	" \x01(\rR\aworkers\"\xb7\x01\n" +
+	" \x01(\rR\aworkers\x12(\n" +
+	"\x05study\x18\v \x01(\v2\x12.conclave.v1.StudyR\x05study\"\xb7\x01\n" +
 	"\x10SubmitRunRequest\x12(\n" +
 	"\x04spec\x18\x01 \x01(\v2\x14.conclave.v1.RunSpecR\x04spec\x12\x19\n" +
 	"\brun_yaml\x18\x02 \x01(\fR\arunYaml\x12\x1f\n" +
@@ -2574,56 +2584,57 @@ var file_conclave_v1_runs_proto_depIdxs = []int32{
 	0,  // 0: conclave.v1.RunStatus.state:type_name -> conclave.v1.RunState
 	2,  // 1: conclave.v1.RunStatus.results:type_name -> conclave.v1.RunResult
 	33, // 2: conclave.v1.RunStatus.study:type_name -> conclave.v1.Study
-	34, // 3: conclave.v1.SubmitRunRequest.spec:type_name -> conclave.v1.RunSpec
-	1,  // 4: conclave.v1.SubmitRunResponse.run:type_name -> conclave.v1.RunStatus
-	4,  // 5: conclave.v1.SubmitRunResponse.budget:type_name -> conclave.v1.DatasetBudget
-	7,  // 6: conclave.v1.SubmitRunResponse.quorum:type_name -> conclave.v1.Quorum
-	1,  // 7: conclave.v1.ListRunsResponse.runs:type_name -> conclave.v1.RunStatus
-	4,  // 8: conclave.v1.ListRunsResponse.budgets:type_name -> conclave.v1.DatasetBudget
-	1,  // 9: conclave.v1.ShowRunResponse.run:type_name -> conclave.v1.RunStatus
-	3,  // 10: conclave.v1.ShowRunResponse.progress:type_name -> conclave.v1.RunProgress
-	1,  // 11: conclave.v1.CancelRunResponse.run:type_name -> conclave.v1.RunStatus
-	1,  // 12: conclave.v1.WatchRunResponse.run:type_name -> conclave.v1.RunStatus
-	3,  // 13: conclave.v1.WatchRunResponse.progress:type_name -> conclave.v1.RunProgress
-	19, // 14: conclave.v1.ClaimRunRequest.worker:type_name -> conclave.v1.Worker
-	3,  // 15: conclave.v1.ClaimRunRequest.progress:type_name -> conclave.v1.RunProgress
-	21, // 16: conclave.v1.ClaimRunResponse.claimed:type_name -> conclave.v1.ClaimedRun
-	22, // 17: conclave.v1.ClaimRunResponse.ended:type_name -> conclave.v1.EndedRun
-	34, // 18: conclave.v1.ClaimedRun.spec:type_name -> conclave.v1.RunSpec
-	0,  // 19: conclave.v1.EndedRun.state:type_name -> conclave.v1.RunState
-	0,  // 20: conclave.v1.FinishRunRequest.state:type_name -> conclave.v1.RunState
-	2,  // 21: conclave.v1.FinishRunRequest.results:type_name -> conclave.v1.RunResult
-	1,  // 22: conclave.v1.FinishRunResponse.run:type_name -> conclave.v1.RunStatus
-	27, // 23: conclave.v1.FetchRunResponse.size:type_name -> conclave.v1.BundleSize
-	30, // 24: conclave.v1.OfferRunsResponse.wanted:type_name -> conclave.v1.WantedRun
-	27, // 25: conclave.v1.SendRunRequest.size:type_name -> conclave.v1.BundleSize
-	5,  // 26: conclave.v1.RunService.SubmitRun:input_type -> conclave.v1.SubmitRunRequest
-	8,  // 27: conclave.v1.RunService.ListRuns:input_type -> conclave.v1.ListRunsRequest
-	10, // 28: conclave.v1.RunService.ShowRun:input_type -> conclave.v1.ShowRunRequest
-	12, // 29: conclave.v1.RunService.CancelRun:input_type -> conclave.v1.CancelRunRequest
-	14, // 30: conclave.v1.RunService.RemoveRun:input_type -> conclave.v1.RemoveRunRequest
-	16, // 31: conclave.v1.RunService.WatchRun:input_type -> conclave.v1.WatchRunRequest
-	18, // 32: conclave.v1.RunService.ClaimRun:input_type -> conclave.v1.ClaimRunRequest
-	23, // 33: conclave.v1.RunService.FinishRun:input_type -> conclave.v1.FinishRunRequest
-	25, // 34: conclave.v1.RunService.FetchRun:input_type -> conclave.v1.FetchRunRequest
-	28, // 35: conclave.v1.RunService.OfferRuns:input_type -> conclave.v1.OfferRunsRequest
-	31, // 36: conclave.v1.RunService.SendRun:input_type -> conclave.v1.SendRunRequest
-	6,  // 37: conclave.v1.RunService.SubmitRun:output_type -> conclave.v1.SubmitRunResponse
-	9,  // 38: conclave.v1.RunService.ListRuns:output_type -> conclave.v1.ListRunsResponse
-	11, // 39: conclave.v1.RunService.ShowRun:output_type -> conclave.v1.ShowRunResponse
-	13, // 40: conclave.v1.RunService.CancelRun:output_type -> conclave.v1.CancelRunResponse
-	15, // 41: conclave.v1.RunService.RemoveRun:output_type -> conclave.v1.RemoveRunResponse
-	17, // 42: conclave.v1.RunService.WatchRun:output_type -> conclave.v1.WatchRunResponse
-	20, // 43: conclave.v1.RunService.ClaimRun:output_type -> conclave.v1.ClaimRunResponse
-	24, // 44: conclave.v1.RunService.FinishRun:output_type -> conclave.v1.FinishRunResponse
-	26, // 45: conclave.v1.RunService.FetchRun:output_type -> conclave.v1.FetchRunResponse
-	29, // 46: conclave.v1.RunService.OfferRuns:output_type -> conclave.v1.OfferRunsResponse
-	32, // 47: conclave.v1.RunService.SendRun:output_type -> conclave.v1.SendRunResponse
-	37, // [37:48] is the sub-list for method output_type
-	26, // [26:37] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	33, // 3: conclave.v1.DatasetBudget.study:type_name -> conclave.v1.Study
+	34, // 4: conclave.v1.SubmitRunRequest.spec:type_name -> conclave.v1.RunSpec
+	1,  // 5: conclave.v1.SubmitRunResponse.run:type_name -> conclave.v1.RunStatus
+	4,  // 6: conclave.v1.SubmitRunResponse.budget:type_name -> conclave.v1.DatasetBudget
+	7,  // 7: conclave.v1.SubmitRunResponse.quorum:type_name -> conclave.v1.Quorum
+	1,  // 8: conclave.v1.ListRunsResponse.runs:type_name -> conclave.v1.RunStatus
+	4,  // 9: conclave.v1.ListRunsResponse.budgets:type_name -> conclave.v1.DatasetBudget
+	1,  // 10: conclave.v1.ShowRunResponse.run:type_name -> conclave.v1.RunStatus
+	3,  // 11: conclave.v1.ShowRunResponse.progress:type_name -> conclave.v1.RunProgress
+	1,  // 12: conclave.v1.CancelRunResponse.run:type_name -> conclave.v1.RunStatus
+	1,  // 13: conclave.v1.WatchRunResponse.run:type_name -> conclave.v1.RunStatus
+	3,  // 14: conclave.v1.WatchRunResponse.progress:type_name -> conclave.v1.RunProgress
+	19, // 15: conclave.v1.ClaimRunRequest.worker:type_name -> conclave.v1.Worker
+	3,  // 16: conclave.v1.ClaimRunRequest.progress:type_name -> conclave.v1.RunProgress
+	21, // 17: conclave.v1.ClaimRunResponse.claimed:type_name -> conclave.v1.ClaimedRun
+	22, // 18: conclave.v1.ClaimRunResponse.ended:type_name -> conclave.v1.EndedRun
+	34, // 19: conclave.v1.ClaimedRun.spec:type_name -> conclave.v1.RunSpec
+	0,  // 20: conclave.v1.EndedRun.state:type_name -> conclave.v1.RunState
+	0,  // 21: conclave.v1.FinishRunRequest.state:type_name -> conclave.v1.RunState
+	2,  // 22: conclave.v1.FinishRunRequest.results:type_name -> conclave.v1.RunResult
+	1,  // 23: conclave.v1.FinishRunResponse.run:type_name -> conclave.v1.RunStatus
+	27, // 24: conclave.v1.FetchRunResponse.size:type_name -> conclave.v1.BundleSize
+	30, // 25: conclave.v1.OfferRunsResponse.wanted:type_name -> conclave.v1.WantedRun
+	27, // 26: conclave.v1.SendRunRequest.size:type_name -> conclave.v1.BundleSize
+	5,  // 27: conclave.v1.RunService.SubmitRun:input_type -> conclave.v1.SubmitRunRequest
+	8,  // 28: conclave.v1.RunService.ListRuns:input_type -> conclave.v1.ListRunsRequest
+	10, // 29: conclave.v1.RunService.ShowRun:input_type -> conclave.v1.ShowRunRequest
+	12, // 30: conclave.v1.RunService.CancelRun:input_type -> conclave.v1.CancelRunRequest
+	14, // 31: conclave.v1.RunService.RemoveRun:input_type -> conclave.v1.RemoveRunRequest
+	16, // 32: conclave.v1.RunService.WatchRun:input_type -> conclave.v1.WatchRunRequest
+	18, // 33: conclave.v1.RunService.ClaimRun:input_type -> conclave.v1.ClaimRunRequest
+	23, // 34: conclave.v1.RunService.FinishRun:input_type -> conclave.v1.FinishRunRequest
+	25, // 35: conclave.v1.RunService.FetchRun:input_type -> conclave.v1.FetchRunRequest
+	28, // 36: conclave.v1.RunService.OfferRuns:input_type -> conclave.v1.OfferRunsRequest
+	31, // 37: conclave.v1.RunService.SendRun:input_type -> conclave.v1.SendRunRequest
+	6,  // 38: conclave.v1.RunService.SubmitRun:output_type -> conclave.v1.SubmitRunResponse
+	9,  // 39: conclave.v1.RunService.ListRuns:output_type -> conclave.v1.ListRunsResponse
+	11, // 40: conclave.v1.RunService.ShowRun:output_type -> conclave.v1.ShowRunResponse
+	13, // 41: conclave.v1.RunService.CancelRun:output_type -> conclave.v1.CancelRunResponse
+	15, // 42: conclave.v1.RunService.RemoveRun:output_type -> conclave.v1.RemoveRunResponse
+	17, // 43: conclave.v1.RunService.WatchRun:output_type -> conclave.v1.WatchRunResponse
+	20, // 44: conclave.v1.RunService.ClaimRun:output_type -> conclave.v1.ClaimRunResponse
+	24, // 45: conclave.v1.RunService.FinishRun:output_type -> conclave.v1.FinishRunResponse
+	26, // 46: conclave.v1.RunService.FetchRun:output_type -> conclave.v1.FetchRunResponse
+	29, // 47: conclave.v1.RunService.OfferRuns:output_type -> conclave.v1.OfferRunsResponse
+	32, // 48: conclave.v1.RunService.SendRun:output_type -> conclave.v1.SendRunResponse
+	38, // [38:49] is the sub-list for method output_type
+	27, // [27:38] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_runs_proto_init() }

@@ -103,7 +103,7 @@ func (j *Job) publish(ctx context.Context, l learned, made *results.Made, run st
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Config: s.Text, SharedConfig: shared, Sealing: sealing,
 		Learned: l.notes, Shares: sharesOf(l), Schema: j.Schema, Model: l.model,
 		Made: made, Name: releasedOf(s), Real: j.real, Out: o.Out, Form: s.Release.Format,
-		About: report.About{Purpose: s.Purpose, Sites: s.SiteNames(), Operator: o.operator,
+		About: report.About{Purpose: s.Purpose, Study: s.StudyBlock(), Sites: s.SiteNames(), Operator: o.operator,
 			Records: s.Privacy.Records},
 	}
 	if s.Release.Private {

@@ -142,8 +142,21 @@ func (b *Block) Admits(run *Block, now time.Time) error {
 	return nil
 }
 
-// String names the study to people who know it, and by the start of its hash.
-func (b *Block) String() string { return fmt.Sprintf("study %s (%.12s)", b.Name, b.SHA256) }
+// String names the study to people who know it, and by the start of its hash; empty for none.
+func (b *Block) String() string {
+	if b == nil {
+		return ""
+	}
+	return fmt.Sprintf("study %s (%.12s)", b.Name, b.SHA256)
+}
+
+// Texts is the block with all of its texts, "none" for no block.
+func (b *Block) Texts() string {
+	if b == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%+v", *b)
+}
 
 // Line is all that a person compares, on one line.
 func (b *Block) Line() string {

@@ -34,8 +34,8 @@ func showBrief(b *sitepolicy.Brief) {
 	for _, l := range b.Leaves {
 		showLeaving(l, s.Unit)
 	}
-	fmt.Println("  compare these counts with the smallest cell that you publish (nfilter.tab of DataSHIELD, minCellCount of " +
-		"OHDSI)")
+	fmt.Println("  compare these counts with the smallest cell that you publish (nfilter.tab of DataSHIELD, " +
+		"minCellCount of OHDSI)")
 	showCost(b)
 	fmt.Printf("\nwhat it can tell about one person, if all of its plan is released:\n  %s %s %s\n",
 		meaning.Percent(b.Telling.Chance),

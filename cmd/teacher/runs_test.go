@@ -119,7 +119,8 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 	}, "runs", "asked")
 	says([]string{
 		"study: Heart failure (heart), to the end of 2199-06-30 (UTC)\n  its purpose: Teaching\n" +
-			"  data permit: IRB 7\n  contact: Dr. Berg\n  SHA-256 of its protocol, study.yaml: " + hash("study").Hex() + "\n",
+			"  data permit: IRB 7\n  contact: Dr. Berg\n" +
+			"  SHA-256 of its protocol, study.yaml: " + hash("study").Hex() + "\n",
 		"  study      met  allowed: runs of any study that goes on, and of none\n", "(nfilter.tab of DataSHIELD",
 	}, "runs", "asked")
 	says([]string{"study 12  study heart (" + hash("study").Hex()[:12] + ")\n"}, "runs")

@@ -139,7 +139,8 @@ func TestARunOfAnotherStudyIsNoLongerPermitted(t *testing.T) {
 		t.Fatalf("the node says %v of what it permitted", m)
 	}
 	refused := inquireOf(t, j, r, terms).GetRefusal()
-	if refused.GetWaiting() || !strings.HasPrefix(refused.GetReason(), "policy of site north, study: runs on dataset d ") {
+	if want := "policy of site north, study: runs on dataset d "; refused.GetWaiting() ||
+		!strings.HasPrefix(refused.GetReason(), want) {
 		t.Errorf("the node says %v", refused)
 	}
 	testkit.Must(t, stop())

@@ -150,6 +150,7 @@ func TestAnOpenRunAsksNothingAfterItsStudy(t *testing.T) {
 	first := student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 3))
 	second.cancel()
 	testkit.Receive(t, second.ended)
+	c.awaitTeachers(t, "study", 4)
 	// The second round waits for a quorum, in which the study ends.
 	waits, answered := make(chan struct{}, 1000), make(chan error, 1)
 	go func() {

@@ -57,7 +57,7 @@ func (rs *Rounds) until(e *Execution, step func(now time.Time) (done bool, err e
 	}
 }
 
-// studyEnded is why a round that waits for a quorum goes to nobody any more. One that nodes have was asked in time.
+// studyEnded is why a round that waits for a quorum goes to nobody any more. One that a quorum has was asked in time.
 func (rs *Rounds) studyEnded(e *Execution) error {
 	e.mu.Lock()
 	waits := e.progress.GetWaitingForQuorum()

@@ -138,6 +138,9 @@ func showAdvance(r sitepolicy.Run) {
 	a := r.Advance
 	fmt.Printf("in advance, %s (spec %s) is %s: runs of %s, pipelines %s, purpose %s, ", r.Run, r.SpecSHA256[:12],
 		stateText(r), a.Student, strings.Join(a.Pipelines, ","), cli.Dash(a.Purpose))
+	if a.Study != "" {
+		fmt.Printf("of the study with SHA-256 %s, ", a.Study)
+	}
 	fmt.Printf("all of them together epsilon %g at most; %d answers cost %.4g so far\n", a.Epsilon, r.Charges,
 		r.EpsilonCharged)
 	showDecisions(r)

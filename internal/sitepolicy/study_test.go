@@ -129,3 +129,36 @@ func TestCategoriesWithTooFewUnits(t *testing.T) {
 	}
 	testkit.Must(t, s.enforcer().Enough()) // nobody read the records
 }
+
+// What is approved in advance for a study lets its runs begin, and no others.
+func TestRunsOfAStudyAreApprovedInAdvance(t *testing.T) {
+	s := newSite(t)
+	s.write(strings.Replace(allowing, "approval: automatic", "approval: by-hand", 1))
+	e := s.at("2027-01-01 00:00:00")
+	advance := Advance{Student: "lab", Pipelines: []string{"pategan"}, Study: "heart", Epsilon: 1}
+	decide := func() error {
+		_, err := e.Decide("heart-runs", "", Decision{Approve: true, By: "ann", Advance: &advance,
+			Until: day("2027-12-31 00:00:00")})
+		return err
+	}
+	if err := decide(); err == nil || !strings.Contains(err.Error(), "study: ") {
+		t.Errorf("a study without a hash: %v", err)
+	}
+	advance.Study = digest("study")
+	testkit.Must(t, decide())
+	other := heart()
+	other.SHA256 = digest("another study")
+	for name, of := range map[string]*study.Block{"its": heart(), "another's": other, "of none": nil} {
+		r := byLab(strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), "'", "-"), 0, 50, 20)
+		r.Spec.Study = of
+		if err := e.Ask(r); name == "its" {
+			testkit.Must(t, err)
+		} else {
+			refusedBy(t, err, RuleApproval)
+		}
+	}
+	r := byLab("later", 0, 50, 20)
+	r.Spec.Study = heart()
+	_, err := s.at("2027-07-01 00:00:00").Charge(r)
+	refusedBy(t, err, RuleStudy)
+}

@@ -112,7 +112,7 @@ func TestRunsAreApprovedInAdvance(t *testing.T) {
 		was := r.SpecSHA256
 		change(&r)
 		if r.SpecSHA256 == was { // what has other terms is another run
-			r.SpecSHA256 = digest(fmt.Sprintf("%+v %+v", r.Spec, r.Spec.Masked))
+			r.SpecSHA256 = digest(fmt.Sprintf("%s %+v %+v", r.Requester, r.Spec, r.Spec.Masked))
 		}
 		return r
 	}

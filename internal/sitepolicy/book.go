@@ -110,6 +110,20 @@ func (b *book) add(e Entry) error {
 	return nil
 }
 
+// seal chains entries to the last one, but for those that are already, and returns the last of all.
+func (b *book) seal(entries []Entry, now time.Time) (last Entry, err error) {
+	last = b.last
+	for i := range entries {
+		if entries[i].Hash == "" {
+			err = entries[i].seal(last, now)
+		}
+		if last = entries[i]; err != nil {
+			break
+		}
+	}
+	return last, err
+}
+
 func (b *book) apply(e Entry) error {
 	key := runKey{e.Run, e.SpecSHA256}
 	run := b.runs[key]

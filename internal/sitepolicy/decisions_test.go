@@ -2,8 +2,10 @@ package sitepolicy
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/big"
 	"os"
 	"strings"
 	"testing"
@@ -215,6 +217,14 @@ func (b *board) forge(e Entry) {
 	testkit.Must(b.t, l.use(func(*book) ([]Entry, error) { return []Entry{e}, nil }))
 }
 
+// last is the hash of the ledger's last entry.
+func (b *board) last() string {
+	b.t.Helper()
+	s, err := b.enforcer().Status()
+	testkit.Must(b.t, err)
+	return s.Head
+}
+
 // signed are the entries of a run that somebody signed.
 func (b *board) signed() (all []Entry) {
 	b.t.Helper()
@@ -246,12 +256,12 @@ func TestForgedApprovalsDoNotCount(t *testing.T) {
 	testkit.Must(t, err)
 	ofQ, denial := b.signed()[0], b.signed()[1]
 	byCarl, err := attest.SignBy(b.files("carl"), attest.Decision("d", "north", "0", "r", r.SpecSHA256, EntryApprove,
-		denial.Signed.Made, ""))
+		denial.Signed.Made, "", b.last()))
 	testkit.Must(t, err)
 	chained := byCarl
 	chained.Chain = ofQ.Signed.Chain
 	elsewhere, err := attest.SignBy(b.files("ann"), attest.Decision("d", "north", "1", "r", r.SpecSHA256, EntryApprove,
-		denial.Signed.Made, ""))
+		denial.Signed.Made, "", b.last()))
 	testkit.Must(t, err)
 	for name, e := range map[string]Entry{
 		"unsigned":                 entry(func(*Entry) {}),
@@ -315,6 +325,78 @@ func TestTermsThatWereForgedLetNothingBegin(t *testing.T) {
 	refusedBy(t, err, RuleTerms)
 	r.Spec = harmless
 	testkit.Must(t, s.enforcer().Ask(r))
+}
+
+// A requester who was written into the ledger is not the one of the run, before the people's decision and after it.
+func TestARequesterWhoWasForgedLetsNothingBegin(t *testing.T) {
+	b, r := asked(t, 1), byLab("q", 0, 50, 20)
+	b.forge(Entry{Type: EntryRun, Run: "q", SpecSHA256: r.SpecSHA256, Spec: &r.Spec, Requester: "eve"})
+	_, err := b.enforcer().Decide("q", "", Decision{Approve: true, By: "u", Sign: b.signer("ann")})
+	testkit.Must(t, err)
+	refusedBy(t, b.enforcer().Ask(r), RuleTerms)
+	// Whoever puts the right one there afterwards, and chains the entries anew, breaks what was signed.
+	entries := make([]Entry, 0, 4)
+	for _, line := range b.lines() {
+		e, err := parseEntry(bytes.TrimSuffix([]byte(line), []byte("\n")))
+		testkit.Must(t, err)
+		if e.Requester == "eve" {
+			e.Requester = "lab"
+		}
+		e.Hash = ""
+		entries = append(entries, e)
+	}
+	for _, path := range []string{b.ledger, strings.TrimSuffix(b.ledger, ".jsonl") + ".head"} {
+		testkit.Must(t, os.Remove(path))
+	}
+	l := newSiteLedger(b.ledger, false)
+	l.now, l.sync = func() time.Time { return b.now }, unsynced
+	testkit.Must(t, l.use(func(*book) ([]Entry, error) { return entries, nil }))
+	refusal := refusedBy(t, b.enforcer().Ask(r), RuleApproval)
+	status := testkit.Value(b.enforcer().Status())
+	if said := status.Runs[1].Said[0]; said.Counts || !strings.Contains(said.Why, "not valid") || !refusal.Waiting {
+		t.Errorf("the signature of other terms is %+v", said)
+	}
+}
+
+// Which decision is the newest says the ledger, while the clock stands still and where it was set back.
+func TestTheLastDecisionCountsWhateverTheClock(t *testing.T) {
+	b := asked(t, 2)
+	for i, c := range []struct {
+		name    string
+		approve bool
+		want    string
+	}{
+		{"ann", true, StateWaiting}, {"ben", true, StateApproved}, {"ann", false, StateDenied},
+		{"ann", true, StateApproved}, {"", false, StateDenied}, {"ann", true, StateWaiting},
+		{"ben", true, StateApproved}, {"ben", false, StateDenied}, {"ben", true, StateApproved},
+	} {
+		_, err := b.decides(c.name, c.approve)
+		testkit.Must(t, err)
+		b.state(c.want)
+		b.now = b.now.Add(-time.Second) // where it was
+		if i == 4 {
+			b.now = b.now.Add(-time.Hour)
+		}
+	}
+}
+
+// Another certificate of the same key, which was not revoked, does not take the place of the one that signed.
+func TestACertificateIsNotReplaced(t *testing.T) {
+	b := asked(t, 1)
+	_, err := b.decides("ann", true)
+	testkit.Must(t, err)
+	e := b.signed()[0]
+	statement := (&book{dataset: "d", site: "north", node: "0"}).statement(e, e.Signed.Made)
+	testkit.Value(e.Signed.Check(statement))
+	key := b.key("ann")
+	certstest.SignAgain(t, b.certs, b.files("ann").Cert, func(c *x509.Certificate) { c.SerialNumber = big.NewInt(7) })
+	pair, err := pemfile.LoadPair(b.files("ann").Cert, b.files("ann").Key)
+	testkit.Must(t, err)
+	testkit.Same(t, "the key", key, b.key("ann"))
+	e.Signed.Chain[0] = pair.Certificate[0]
+	if _, err := e.Signed.Check(statement); !errors.Is(err, attest.ErrSignature) {
+		t.Errorf("a signature with another certificate of its key: %v", err)
+	}
 }
 
 // A stop holds until all who are needed have approved anew, whatever was approved in advance.

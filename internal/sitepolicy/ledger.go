@@ -150,6 +150,9 @@ func (l *siteLedger) read(f *os.File) error {
 	case acknowledged != nil && l.book.hashes[acknowledged.Seq-1] != acknowledged.Hash:
 		return fmt.Errorf("%w: entry %d of %s is not the one that %s names; restore both from one backup", ErrLedger,
 			acknowledged.Seq, l.path, l.head)
+	case l.known != nil && l.book.hashes[l.known.Seq-1] != l.known.Hash:
+		return fmt.Errorf("%w: entry %d of %s is another one than it was while this process ran; restore it and its "+
+			".head from one backup", ErrLedger, l.known.Seq, l.path)
 	case last.Seq > 0:
 		l.known = &LedgerHead{last.Seq, last.Hash}
 		if !l.readOnly && (acknowledged == nil || acknowledged.Seq < last.Seq) {
@@ -165,21 +168,19 @@ func (l *siteLedger) read(f *os.File) error {
 // append writes entries behind what is good of the file.
 func (l *siteLedger) append(f *os.File, entries []Entry) error {
 	var lines bytes.Buffer
-	last := l.book.last
-	for i := range entries {
-		if err := entries[i].seal(last, l.now()); err != nil {
-			return fmt.Errorf("%w: %w", ErrLedger, err)
-		}
-		line, err := entries[i].canonical()
+	last, err := l.book.seal(entries, l.now())
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLedger, err)
+	}
+	for _, e := range entries {
+		line, err := e.canonical()
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrLedger, err)
 		}
 		lines.Write(append(line, '\n'))
-		last = entries[i]
 	}
 	// What follows is a line that a crash tore: nobody was answered for it.
-	err := f.Truncate(l.size)
-	if err == nil {
+	if err = f.Truncate(l.size); err == nil {
 		_, err = f.WriteAt(lines.Bytes(), l.size)
 	}
 	if err = errors.Join(err, l.sync(f)); err == nil {

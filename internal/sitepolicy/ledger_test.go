@@ -303,3 +303,16 @@ func FuzzTake(f *testing.F) {
 		}
 	})
 }
+
+// A longer ledger that fits its .head is not taken by the process that knows another one.
+func TestAnotherHistoryIsNotTakenWhileTheNodeRuns(t *testing.T) {
+	s, other := charged(t, 4), charged(t, 9)
+	running := s.enforcer()
+	testkit.Must(t, running.Check())
+	s.takeFrom(other)
+	s.copyHead(other)
+	if r := refusedBy(t, running.Check(), RuleLedger); !strings.Contains(r.Private, "while this process ran") {
+		t.Errorf("it says %v", r)
+	}
+	refusedBy(t, running.Check(), RuleLedger)
+}

@@ -20,7 +20,7 @@ func TestWhoseSignaturesCount(t *testing.T) {
 	dir := certstest.New(t)
 	testkit.Must(t, authority.Issue(dir, certs.RoleApprover, "ann", nil, time.Hour))
 	files := certs.IssuedFiles(dir, certs.RoleApprover, "ann")
-	s := attest.Decision("d", "north", "0", "r", "spec", "approve", "made", "")
+	s := attest.Decision("d", "north", "0", "r", "spec", "approve", "made", "", "before")
 	signature, err := attest.SignBy(files, s)
 	testkit.Must(t, err)
 	by, err := signature.Check(s)

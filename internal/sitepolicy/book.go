@@ -24,6 +24,7 @@ type book struct {
 	charged             map[string]charge // what was charged last, by the run's name
 	runs                map[runKey]*runBook
 	order               []runKey // as they were seen
+	lists               map[string]string
 }
 
 // runKey names a run: what has another spec is another run, whatever it calls itself.
@@ -141,6 +142,9 @@ func (b *book) apply(e Entry) error {
 		for _, r := range b.runs {
 			r.used, r.within, r.reveals = nil, nil, reveals{}
 		}
+		return nil
+	case EntryLists:
+		b.lists = e.Lists
 		return nil
 	case EntryEnd:
 		for key, r := range b.runs {

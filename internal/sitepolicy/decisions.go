@@ -22,7 +22,7 @@ type decision struct {
 	approve bool
 	by      string
 	made    time.Time // as was signed, or when it came
-	until time.Time // zero where it has no end
+	until   time.Time // zero where it has no end
 	// signer made the signature, nil where there is none; forged is why it is not one of this decision.
 	signer *attest.Signer
 	forged error

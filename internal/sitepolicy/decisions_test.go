@@ -399,6 +399,27 @@ func TestACertificateIsNotReplaced(t *testing.T) {
 	}
 }
 
+// A list from before a revocation revives nobody, also where the node was started anew.
+func TestAnOlderListRevivesNobody(t *testing.T) {
+	b := asked(t, 1)
+	older := testkit.Read(t, certs.RevokedFile(b.certs))
+	_, err := b.decides("ann", true)
+	testkit.Must(t, err)
+	b.state(StateApproved)
+	_, err = authority.Revoke(b.certs, authority.Revocation{Name: "ann", Reason: certs.ReasonKeyCompromise})
+	testkit.Must(t, err)
+	b.state(StateWaiting)
+	entries := len(b.lines())
+	b.state(StateWaiting) // the list was written down once
+	if len(b.lines()) != entries {
+		t.Errorf("%d entries, want %d", len(b.lines()), entries)
+	}
+	testkit.Must(t, os.WriteFile(certs.RevokedFile(b.certs), older, 0o600))
+	if run := b.state(StateWaiting); !strings.Contains(run.Said[0].Why, "an older one") {
+		t.Errorf("of the older list the status says %q", run.Said[0].Why)
+	}
+}
+
 // A stop holds until all who are needed have approved anew, whatever was approved in advance.
 func TestAStopOutweighsWhatWasApprovedInAdvance(t *testing.T) {
 	b := newBoard(t, 2)

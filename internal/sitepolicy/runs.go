@@ -255,7 +255,7 @@ func (e *Enforcer) Decide(run, spec string, by Decision) (*Run, error) {
 				return nil, e.refuse(refusal)
 			}
 			entries = e.opened(b, d)
-			on = &book{dataset: e.o.Dataset, site: e.o.Site, node: e.o.Node, newest: b.newest}
+			on = &book{dataset: e.o.Dataset, site: e.o.Site, node: e.o.Node, newest: b.newest, lists: b.lists}
 			key = runKey{run, by.Advance.sha256(run)}
 			if b.runs[key] == nil {
 				entries = append(entries, Entry{Type: EntryAdvance, Run: key.run, SpecSHA256: key.spec,

@@ -3,8 +3,10 @@ package relay
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -12,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 var source = Source{Dataset: "d", Holder: "hired", Process: "w"}
@@ -74,6 +77,54 @@ func TestAWorkerThatDoesNotRead(t *testing.T) {
 	refused(t, err, codes.Canceled, "canceled")
 	if len(r.transfers) != 0 {
 		t.Errorf("%d transfers are left", len(r.transfers))
+	}
+}
+
+// Who reads slower than at the least rate gives the worker's place back after some patience, and not when the whole
+// bundle would have been there.
+func TestASlowReaderHoldsAPlaceForAShortWhile(t *testing.T) {
+	const bundle = 64 * MaxChunk // two minutes at the least rate
+	for pause, want := range map[time.Duration]string{2 * time.Second: "", 20 * time.Second: "less than 1 Mbit/s"} {
+		synctest.Test(t, func(t *testing.T) {
+			r := New(Limits{MostBytes: bundle, MostAtOnce: 1, Patience: time.Minute})
+			o := testkit.Value(r.Offer(source))
+			go func() {
+				w := testkit.Value(r.Take((<-o.Wanted()).GetFetch(), source.Holder))
+				w.In() <- &conclavev1.SendRunRequest{Message: &conclavev1.SendRunRequest_Size{
+					Size: &conclavev1.BundleSize{Bytes: bundle}}}
+				chunk := &conclavev1.SendRunRequest{Message: &conclavev1.SendRunRequest_Chunk{
+					Chunk: make([]byte, MaxChunk)}}
+				for {
+					select {
+					case <-w.More():
+					case <-w.Over():
+						return
+					}
+					select {
+					case w.In() <- chunk:
+					case <-w.Over():
+						return
+					}
+				}
+			}()
+			x := testkit.Value(r.Open(t.Context(), submission()))
+			defer x.Close()
+			began := time.Now()
+			var err error
+			for err == nil {
+				if _, err = x.Next(t.Context()); err == nil {
+					time.Sleep(pause)
+					x.Passed()
+				}
+			}
+			took := time.Since(began)
+			if want == "" && (err != io.EOF || x.got != bundle) {
+				t.Errorf("with %v between chunks: %v", pause, err)
+			}
+			if want != "" && (!strings.Contains(err.Error(), want) || took > 2*time.Minute) {
+				t.Errorf("with %v between chunks: %v after %v, want %q", pause, err, took, want)
+			}
+		})
 	}
 }
 

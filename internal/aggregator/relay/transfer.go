@@ -20,7 +20,7 @@ const (
 	ahead    = 2
 	// Room is what a fetch may take of memory, in bytes: chunks on both sides, and the one that is passed on.
 	Room = (2*ahead + 1) * MaxChunk
-	// slowest bounds how long a whole bundle takes, in bytes a second: 1 Mbit/s.
+	// slowest bounds how long what was passed on took, in bytes a second: 1 Mbit/s, besides one patience.
 	slowest = 128 << 10
 	// mostTried bounds the streams of workers that are asked for one run.
 	mostTried = 4
@@ -28,10 +28,10 @@ const (
 
 // Transfer is a bundle on its way.
 type Transfer struct {
-	Bytes  int64 // of the bundle
-	Within time.Duration
+	Bytes int64 // of the bundle
 
 	id, run string
+	began   time.Time // to be passed on
 	from    *Offer
 	relay   *Relay
 	got     int64
@@ -118,7 +118,7 @@ func (t *Transfer) begin(ctx context.Context) (problem string, err error) {
 			t.run, m.GetSize().GetBytes(), most)
 	}
 	t.Bytes = int64(m.GetSize().GetBytes())
-	t.Within = t.relay.Patience + time.Duration(t.Bytes/slowest)*time.Second
+	t.began = time.Now()
 	for range ahead {
 		t.more <- struct{}{}
 	}
@@ -126,10 +126,14 @@ func (t *Transfer) begin(ctx context.Context) (problem string, err error) {
 }
 
 // Next waits for the next chunk; io.EOF is the end of the bundle. The error says where the worker broke off, or sent
-// what is no part of the bundle.
+// what is no part of the bundle, or that who fetches it is so slow that they hold a place of the worker for nothing.
 func (t *Transfer) Next(ctx context.Context) ([]byte, error) {
 	if t.got == t.Bytes {
 		return nil, io.EOF
+	}
+	if took := time.Since(t.began); took > t.relay.Patience+time.Duration(t.got/slowest)*time.Second {
+		return nil, fault.Refusedf("%d bytes of run %q were passed on in %v, less than 1 Mbit/s; fetch it again by a "+
+			"faster line", t.got, t.run, took.Round(time.Second))
 	}
 	m, err := t.receive(ctx)
 	if err != nil {

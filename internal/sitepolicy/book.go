@@ -25,6 +25,7 @@ type book struct {
 	runs                map[runKey]*runBook
 	order               []runKey // as they were seen
 	lists               map[string]string
+	accepted            *decision // newest, by which an older ledger of the dataset was accepted
 }
 
 // runKey names a run: what has another spec is another run, whatever it calls itself.
@@ -136,6 +137,7 @@ func (b *book) apply(e Entry) error {
 		b.limit = *e.Limit
 		return nil
 	case EntryAccept:
+		b.accepted = b.decision(e, b.newest)
 		// The dataset's ledger knows no more of what was used than before. What was approved and has
 		// ended stays so: a person approved it for a run that was over.
 		clear(b.charged)

@@ -32,6 +32,11 @@ type decision struct {
 
 // decided takes in an entry of type approve or deny, which came at a time.
 func (b *book) decided(r *runBook, e Entry, at time.Time) {
+	r.decisions = append(r.decisions, b.decision(e, at))
+}
+
+// decision reads an entry that a person makes.
+func (b *book) decision(e Entry, at time.Time) *decision {
 	d := &decision{seq: e.Seq, approve: e.Type == EntryApprove, by: e.By, made: at}
 	d.until, _ = time.Parse(time.RFC3339, e.Until) // empty is zero; others were checked
 	if e.Signed != nil {
@@ -41,12 +46,16 @@ func (b *book) decided(r *runBook, e Entry, at time.Time) {
 			d.made, _ = time.Parse(time.RFC3339, e.Signed.Made)
 		}
 	}
-	r.decisions = append(r.decisions, d)
+	return d
 }
 
 // statement is what a person signs of a decision, an entry that knows the one before.
 func (b *book) statement(e Entry, made string) attest.Statement {
-	return attest.Decision(b.dataset, b.site, b.node, e.Run, e.SpecSHA256, e.Type, made, e.Until, e.Previous)
+	about := e.SpecSHA256
+	if e.Accepted != nil {
+		about = e.Accepted.Hash
+	}
+	return attest.Decision(b.dataset, b.site, b.node, e.Run, about, e.Type, made, e.Until, e.Previous)
 }
 
 // people count decisions by a policy, at a moment.

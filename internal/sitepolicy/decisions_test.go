@@ -420,6 +420,47 @@ func TestAnOlderListRevivesNobody(t *testing.T) {
 	}
 }
 
+// Where the policy names approvers one of them signs that an older ledger of the dataset is taken.
+func TestAnApproverAcceptsALedger(t *testing.T) {
+	b := asked(t, 1)
+	_, err := b.decides("ann", true)
+	testkit.Must(t, err)
+	head := LedgerHead{Seq: 4, Hash: digest("restored")}
+	accepts := func(name string) error {
+		by := Decision{By: "user@host"}
+		if name != "" {
+			by.Sign = b.signer(name)
+		}
+		return b.enforcer().AcceptLedger(head, by)
+	}
+	for name, want := range map[string]string{"": "nobody signed it", "carl": "no approver with the key"} {
+		if err := accepts(name); !errors.Is(err, ErrSigned) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", name, err, want)
+		}
+	}
+	testkit.Must(t, b.enforcer().Accepted())
+	b.state(StateApproved)
+	for i := range 2 { // also where an accepted one came before
+		b.forge(Entry{Type: EntryAccept, Accepted: &head, entryDecision: entryDecision{By: "Dr. ann"}})
+		if r := refusedBy(t, b.enforcer().Ask(round("r", 0, 100)), RuleLedger); !strings.Contains(r.Private,
+			"accepts an older ledger") || strings.Contains(r.Leaving(), "Dr.") {
+			t.Errorf("it is refused with %v", r)
+		}
+		if b.enforcer().Accepted() == nil {
+			t.Error("what nobody signed counts")
+		}
+		testkit.Must(t, accepts([]string{"ben", "ann"}[i]))
+		testkit.Must(t, b.enforcer().Accepted())
+		b.state(StateApproved)
+	}
+	signed := b.signed()
+	b.forge(Entry{Type: EntryAccept, Accepted: &head, entryDecision: signed[len(signed)-1].entryDecision})
+	refusedBy(t, b.enforcer().Ask(round("r", 0, 100)), RuleLedger) // it was signed for another place
+	testkit.Must(t, accepts("ann"))
+	b.now = b.now.Add(25 * time.Hour) // the certificate ends, and what was accepted does not
+	testkit.Must(t, b.enforcer().Accepted())
+}
+
 // A stop holds until all who are needed have approved anew, whatever was approved in advance.
 func TestAStopOutweighsWhatWasApprovedInAdvance(t *testing.T) {
 	b := newBoard(t, 2)

@@ -302,6 +302,8 @@ func (e *Enforcer) fits(b *book, d *Dataset) *Refusal {
 	case b.last.Seq == 0:
 	case e.own(b) != nil:
 		return ledgerRefusal(e.own(b))
+	case e.people(b, d).accepted(b) != nil:
+		return ledgerRefusal(e.people(b, d).accepted(b))
 	case b.limit.Filter != d.Filter && len(b.spent) > 0:
 		return &Refusal{Rule: RuleFilter,
 			Public: "another one than charges were added up by; nothing is answered until it is fixed", Waiting: true,

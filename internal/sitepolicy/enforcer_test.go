@@ -39,7 +39,7 @@ func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
 		t.Fatalf("another question cost nothing: %+v", second)
 	}
 	// Once a ledger that was restored is accepted, an answer may be drawn anew, and is charged anew.
-	testkit.Must(t, g.AcceptLedger(LedgerHead{Seq: 4, Hash: digest("restored")}, "ann"))
+	testkit.Must(t, g.AcceptLedger(LedgerHead{Seq: 4, Hash: digest("restored")}, Decision{By: "ann"}))
 	for _, enforcer := range []*Enforcer{g, s.enforcer()} {
 		anew, err := enforcer.Charge(r)
 		testkit.Must(t, err)
@@ -256,7 +256,7 @@ func TestAcceptingALedgerRevivesNothing(t *testing.T) {
 	_, err := g.Charge(round("r", 0, 100))
 	testkit.Must(t, err)
 	testkit.Must(t, g.End("r"))
-	testkit.Must(t, g.AcceptLedger(LedgerHead{Seq: 4, Hash: digest("restored")}, "ann"))
+	testkit.Must(t, g.AcceptLedger(LedgerHead{Seq: 4, Hash: digest("restored")}, Decision{By: "ann"}))
 	_, err = g.Charge(round("r", 0, 100))
 	refusedBy(t, err, RuleEnded)
 }

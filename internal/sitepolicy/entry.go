@@ -47,7 +47,7 @@ const (
 //	         advance let the run begin
 //	end      run
 //	lists    lists
-//	accept   accepted, by
+//	accept   accepted, by, signed likewise
 //
 // Time belongs to all of them.
 type Entry struct {
@@ -206,7 +206,8 @@ func (e Entry) validate() error {
 		return errors.New("what was accepted is no entry of a ledger")
 	case e.Requester != "" && (e.Type != EntryRun || !runspec.IsName(e.Requester)):
 		return fmt.Errorf("requester of an entry of type %s", e.Type)
-	case e.Until != "" && e.Type != EntryApprove, e.Signed != nil && e.Type != EntryApprove && e.Type != EntryDeny:
+	case e.Until != "" && e.Type != EntryApprove, e.Signed != nil && e.Type != EntryApprove && e.Type != EntryDeny &&
+		e.Type != EntryAccept:
 		return fmt.Errorf("a decision in an entry of type %s", e.Type)
 	case e.Advance != nil && e.SpecSHA256 != e.Advance.sha256(e.Run):
 		return errors.New("what was approved in advance has another digest")

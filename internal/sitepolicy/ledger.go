@@ -198,16 +198,3 @@ func (l *siteLedger) append(f *os.File, entries []Entry) error {
 	l.known = &LedgerHead{last.Seq, last.Hash}
 	return nil
 }
-
-// AcceptLedger writes that a person takes a dataset's ledger that was restored from an older one.
-// What was charged stays charged; each question that is asked again is charged again.
-func (e *Enforcer) AcceptLedger(head LedgerHead, by string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.ledger.use(func(b *book) ([]Entry, error) {
-		if b.last.Seq == 0 { // nothing was charged
-			return nil, nil
-		}
-		return []Entry{{Type: EntryAccept, Accepted: &head, entryDecision: entryDecision{By: by}}}, nil
-	})
-}

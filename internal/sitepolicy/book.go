@@ -55,6 +55,7 @@ type runBook struct {
 	// reveals are the openings of the newest round of a masked run, as the dataset's ledger knows them.
 	reveals reveals
 	ended   bool
+	under   string // the digest of the approval in advance of its newest charge that had one
 }
 
 func newBook() *book {
@@ -181,7 +182,7 @@ func (b *book) apply(e Entry) error {
 		return fmt.Errorf("%q is no run, and is charged", e.Run)
 	}
 	if e.Under != "" {
-		if err := b.chargeAdvance(e); err != nil {
+		if err := b.chargeAdvance(run, e); err != nil {
 			return err
 		}
 	}

@@ -221,7 +221,8 @@ func (e Entry) validate() error {
 		return fmt.Errorf("epsilon_spent is %v", e.EpsilonSpent)
 	}
 	for issuer, number := range e.Lists {
-		if n, ok := new(big.Int).SetString(number, 10); !ok || n.Sign() < 0 || n.String() != number || !isSHA256(issuer) {
+		n, ok := new(big.Int).SetString(number, 10)
+		if !ok || n.Sign() < 0 || n.String() != number || !isSHA256(issuer) {
 			return errors.New("the number of a list is none")
 		}
 	}

@@ -37,8 +37,8 @@ type decider struct {
 func newDecider(c *cobra.Command) decider {
 	return decider{
 		signer: newSigner(c),
-		spec: c.Flags().String("spec", "", "start of the spec's SHA-256, as teacher runs shows it; needed where runs of "+
-			"several specs have one name"),
+		spec: c.Flags().String("spec", "", "start of the spec's SHA-256, as teacher runs shows it; needed where runs "+
+			"of several specs have one name"),
 		format: cli.Format(c),
 	}
 }

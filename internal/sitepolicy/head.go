@@ -131,7 +131,8 @@ func (p people) accepted(b *book) error {
 	}
 	if err != nil {
 		err = fmt.Errorf("entry %d accepts an older ledger of the dataset, and does not count: %w; have an approver "+
-			"sign by `teacher accept-ledger` with that entry once more, or restore the ledger from a backup", a.seq, err)
+			"sign by `teacher accept-ledger` with that entry once more, or restore the ledger from a backup", a.seq,
+			err)
 	}
 	return err
 }

@@ -44,8 +44,8 @@ func Release(run, manifest, certificate string, reports ...string) Statement {
 
 // Decision says that a person at a site lets a run begin at a node, or does not: run and spec are its name and the
 // SHA-256 of its spec in hex, what is a word, made and until (empty where it has no end) are times like RFC 3339.
-// Previous is the hash of the entry of the site's ledger after which the decision stands: so all that the ledger said of
-// the run is signed too, and a decision cannot be repeated elsewhere.
+// Previous is the hash of the entry of the site's ledger after which the decision stands: so all that the ledger said
+// of the run is signed too, and a decision cannot be repeated elsewhere.
 func Decision(dataset, site, node, run, spec, what, made, until, previous string) Statement {
 	return statement(decision, dataset, site, node, run, spec, what, made, until, previous)
 }

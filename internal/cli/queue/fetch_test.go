@@ -111,9 +111,10 @@ func TestWhatIsWritten(t *testing.T) {
 		meanwhile func(out string)
 		want      string // empty where it is written
 	}{
-		"a file":                               {bundle: b, out: "a.zip"},
-		"a folder":                             {bundle: b, out: "a"},
-		"unsigned":                             {bundle: unsigned, out: "b.zip", want: "NOT PROVEN: a signature is missing, and nothing was"},
+		"a file":   {bundle: b, out: "a.zip"},
+		"a folder": {bundle: b, out: "a"},
+		"unsigned": {bundle: unsigned, out: "b.zip",
+			want: "NOT PROVEN: a signature is missing, and nothing was"},
 		"unsigned, a folder":                   {bundle: unsigned, out: "b", force: true, want: "NOT PROVEN"},
 		"unsigned and taken":                   {bundle: unsigned, out: "c.zip", unproven: true},
 		"a file that came meanwhile":           {bundle: b, out: "d.zip", meanwhile: mine, want: "file exists"},

@@ -76,9 +76,15 @@ func TestRulesRefuseByName(t *testing.T) {
 		leaving string
 		waiting bool
 	}{
-		"no terms":         {RuleTerms, allowed, func(r *Request) { *r = Request{Run: "r"} }, "does not say", false},
-		"no price":         {RuleTerms, allowed, func(r *Request) { r.Charges = nil }, "does not say", false},
-		"a price below 0":  {RuleTerms, allowed, func(r *Request) { r.Charges[0].Count = -1 }, "does not say", false},
+		"no terms":        {RuleTerms, allowed, func(r *Request) { *r = Request{Run: "r"} }, "does not say", false},
+		"no price":        {RuleTerms, allowed, func(r *Request) { r.Charges = nil }, "does not say", false},
+		"a price below 0": {RuleTerms, allowed, func(r *Request) { r.Charges[0].Count = -1 }, "does not say", false},
+		"a word that moves the cursor": {RuleTerms, allowed, func(r *Request) {
+			r.Spec.Guarantee = "none\x1b[2K"
+		}, "does not say", false},
+		"a word that turns letters": {RuleTerms, allowed, func(r *Request) {
+			r.Spec.Pipeline = "pate\u202egan"
+		}, "does not say", false},
 		"a run's bad name": {RuleTerms, allowed, func(r *Request) { r.Run = "../r" }, "does not say", false},
 		"nobody asks":      {RuleTerms, allowed, func(r *Request) { r.Requester = "\x1b[2J" }, "does not say", false},
 		"a purpose of lines": {RuleTerms, allowed, func(r *Request) { r.Spec.Purpose = "a\nb" }, "does not say",

@@ -10,7 +10,6 @@ import (
 	"math"
 	"math/big"
 	"time"
-	"unicode/utf8"
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -197,11 +196,13 @@ func (e Entry) validate() error {
 		}
 	}
 	for _, word := range []string{e.Dataset, e.Site, e.Node, e.Run, e.By, string(e.Kind)} {
-		if !utf8.ValidString(word) || len(word) > maxWord {
+		if !isWord(word) {
 			return errors.New("a word is none")
 		}
 	}
 	switch {
+	case e.Run != "" && !runspec.IsName(e.Run):
+		return errors.New("the run's name is none")
 	case e.Accepted != nil && (e.Accepted.Seq == 0 || !isSHA256(e.Accepted.Hash)):
 		return errors.New("what was accepted is no entry of a ledger")
 	case e.Requester != "" && (e.Type != EntryRun || !runspec.IsName(e.Requester)):

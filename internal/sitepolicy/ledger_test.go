@@ -304,6 +304,25 @@ func FuzzTake(f *testing.F) {
 	})
 }
 
+// Whoever writes to the folder shows people no text that hides another one.
+func TestALedgerHasNoHiddenText(t *testing.T) {
+	for name, e := range map[string]Entry{
+		"an escape":        {Type: EntryDeny, Run: "r", SpecSHA256: digest("x"), entryDecision: entryDecision{By: "a\x1b[2K"}},
+		"a line":           {Type: EntryDeny, Run: "r", SpecSHA256: digest("x"), entryDecision: entryDecision{By: "a\nb"}},
+		"letters turned":   {Type: EntryDeny, Run: "r", SpecSHA256: digest("x"), entryDecision: entryDecision{By: "\u202eb"}},
+		"a run's bad name": {Type: EntryEnd, Run: "r\nq"},
+	} {
+		e.Seq, e.Previous, e.Time = 2, digest("before"), "2026-11-26T12:00:00.000Z"
+		hash, err := e.digest()
+		testkit.Must(t, err)
+		e.Hash = hash
+		line := testkit.Value(e.canonical())
+		if _, err := parseEntry(line); err == nil {
+			t.Errorf("%s: %s is read", name, line)
+		}
+	}
+}
+
 // A longer ledger that fits its .head is not taken by the process that knows another one.
 func TestAnotherHistoryIsNotTakenWhileTheNodeRuns(t *testing.T) {
 	s, other := charged(t, 4), charged(t, 9)

@@ -459,6 +459,11 @@ func TestAnApproverAcceptsALedger(t *testing.T) {
 	testkit.Must(t, accepts("ann"))
 	b.now = b.now.Add(25 * time.Hour) // the certificate ends, and what was accepted does not
 	testkit.Must(t, b.enforcer().Accepted())
+	_, err = authority.Revoke(b.certs, authority.Revocation{Name: "ann", Reason: certs.ReasonKeyCompromise})
+	testkit.Must(t, err)
+	if err := b.enforcer().Accepted(); !errors.Is(err, certs.ErrRevoked) {
+		t.Errorf("signed by a certificate that was revoked: %v", err)
+	}
 }
 
 // A stop holds until all who are needed have approved anew, whatever was approved in advance.

@@ -118,8 +118,8 @@ func (e *Enforcer) Accepted() error {
 	return why
 }
 
-// accepted says why the policy does not take it that an older ledger of the dataset was accepted. As a denial does,
-// it counts also once the certificate has ended.
+// accepted says why the policy does not take it that an older ledger of the dataset was accepted. It counts also once
+// the certificate has ended, and no longer once it was revoked.
 func (p people) accepted(b *book) error {
 	a := b.accepted
 	if a == nil || len(p.d.Approvers) == 0 {
@@ -128,6 +128,9 @@ func (p people) accepted(b *book) error {
 	err := errUnsigned
 	if a.signer != nil || a.forged != nil {
 		_, err = p.person(a)
+	}
+	if err == nil {
+		err = p.good(*a.signer, a.made)
 	}
 	if err != nil {
 		err = fmt.Errorf("entry %d accepts an older ledger of the dataset, and does not count: %w; have an approver "+

@@ -306,10 +306,11 @@ func FuzzTake(f *testing.F) {
 
 // Whoever writes to the folder shows people no text that hides another one.
 func TestALedgerHasNoHiddenText(t *testing.T) {
+	denied := func(by string) Entry {
+		return Entry{Type: EntryDeny, Run: "r", SpecSHA256: digest("x"), entryDecision: entryDecision{By: by}}
+	}
 	for name, e := range map[string]Entry{
-		"an escape":        {Type: EntryDeny, Run: "r", SpecSHA256: digest("x"), entryDecision: entryDecision{By: "a\x1b[2K"}},
-		"a line":           {Type: EntryDeny, Run: "r", SpecSHA256: digest("x"), entryDecision: entryDecision{By: "a\nb"}},
-		"letters turned":   {Type: EntryDeny, Run: "r", SpecSHA256: digest("x"), entryDecision: entryDecision{By: "\u202eb"}},
+		"an escape": denied("a\x1b[2K"), "a line": denied("a\nb"), "letters turned": denied("\u202eb"),
 		"a run's bad name": {Type: EntryEnd, Run: "r\nq"},
 	} {
 		e.Seq, e.Previous, e.Time = 2, digest("before"), "2026-11-26T12:00:00.000Z"

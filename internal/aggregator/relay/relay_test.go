@@ -84,7 +84,15 @@ func TestAWorkerThatDoesNotRead(t *testing.T) {
 // bundle would have been there.
 func TestASlowReaderHoldsAPlaceForAShortWhile(t *testing.T) {
 	const bundle = 64 * MaxChunk // two minutes at the least rate
-	for pause, want := range map[time.Duration]string{2 * time.Second: "", 20 * time.Second: "less than 1 Mbit/s"} {
+	for _, c := range []struct {
+		fast        int // chunks, after which each takes the pause
+		pause, most time.Duration
+		want        string
+	}{
+		{0, 1900 * time.Millisecond, 3 * time.Minute, ""},
+		{0, 20 * time.Second, 90 * time.Second, "less than 1 Mbit/s"},
+		{40, 20 * time.Second, 4 * time.Minute, "less than 1 Mbit/s"},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := New(Limits{MostBytes: bundle, MostAtOnce: 1, Patience: time.Minute})
 			o := testkit.Value(r.Offer(source))
@@ -113,16 +121,16 @@ func TestASlowReaderHoldsAPlaceForAShortWhile(t *testing.T) {
 			var err error
 			for err == nil {
 				if _, err = x.Next(t.Context()); err == nil {
-					time.Sleep(pause)
+					if x.got > int64(c.fast)*MaxChunk {
+						time.Sleep(c.pause)
+					}
 					x.Passed()
 				}
 			}
 			took := time.Since(began)
-			if want == "" && (err != io.EOF || x.got != bundle) {
-				t.Errorf("with %v between chunks: %v", pause, err)
-			}
-			if want != "" && (!strings.Contains(err.Error(), want) || took > 2*time.Minute) {
-				t.Errorf("with %v between chunks: %v after %v, want %q", pause, err, took, want)
+			if c.want == "" && (err != io.EOF || x.got != bundle) || !strings.Contains(err.Error(), c.want) ||
+				took > c.most {
+				t.Errorf("%+v: %v after %v", c, err, took)
 			}
 		})
 	}

@@ -20,7 +20,7 @@ const (
 	ahead    = 2
 	// Room is what a fetch may take of memory, in bytes: chunks on both sides, and the one that is passed on.
 	Room = (2*ahead + 1) * MaxChunk
-	// slowest bounds how long what was passed on took, in bytes a second: 1 Mbit/s, besides one patience.
+	// slowest is what is passed on at least, in bytes a second over each patience: 1 Mbit/s.
 	slowest = 128 << 10
 	// mostTried bounds the streams of workers that are asked for one run.
 	mostTried = 4
@@ -31,7 +31,8 @@ type Transfer struct {
 	Bytes int64 // of the bundle
 
 	id, run string
-	began   time.Time // to be passed on
+	mark    time.Time // when a patience began
+	marked  int64     // got, then
 	from    *Offer
 	relay   *Relay
 	got     int64
@@ -118,7 +119,7 @@ func (t *Transfer) begin(ctx context.Context) (problem string, err error) {
 			t.run, m.GetSize().GetBytes(), most)
 	}
 	t.Bytes = int64(m.GetSize().GetBytes())
-	t.began = time.Now()
+	t.mark = time.Now()
 	for range ahead {
 		t.more <- struct{}{}
 	}
@@ -131,9 +132,12 @@ func (t *Transfer) Next(ctx context.Context) ([]byte, error) {
 	if t.got == t.Bytes {
 		return nil, io.EOF
 	}
-	if took := time.Since(t.began); took > t.relay.Patience+time.Duration(t.got/slowest)*time.Second {
-		return nil, fault.Refusedf("%d bytes of run %q were passed on in %v, less than 1 Mbit/s; fetch it again by a "+
-			"faster line", t.got, t.run, took.Round(time.Second))
+	if took := time.Since(t.mark); took > t.relay.Patience {
+		if n := t.got - t.marked; n < int64(slowest*took.Seconds()) {
+			return nil, fault.Refusedf("%d bytes of run %q were passed on in %v, less than 1 Mbit/s; fetch it again "+
+				"by a faster line", n, t.run, took.Round(time.Second))
+		}
+		t.mark, t.marked = time.Now(), t.got
 	}
 	m, err := t.receive(ctx)
 	if err != nil {

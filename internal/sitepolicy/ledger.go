@@ -69,11 +69,11 @@ func (l *siteLedger) use(do func(b *book) ([]Entry, error)) (err error) {
 }
 
 func (l *siteLedger) open() (*os.File, error) {
-	flags := os.O_RDWR | os.O_CREATE
+	flags := os.O_RDWR | os.O_CREATE | noFollow
 	if l.readOnly {
-		flags = os.O_RDONLY
+		flags = os.O_RDONLY | noFollow
 	}
-	_, err := os.Stat(l.path)
+	_, err := os.Lstat(l.path)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	if fresh {
 		h, err := ReadLedgerHead(l.head)

@@ -304,6 +304,27 @@ func FuzzTake(f *testing.F) {
 	})
 }
 
+// A link in the place of the ledger is not followed: what it leads to stays as it is.
+func TestALedgerIsNoLink(t *testing.T) {
+	s := newSite(t)
+	s.write(allowing)
+	precious := filepath.Join(s.dir, "precious")
+	for _, there := range []bool{true, false} {
+		if there {
+			testkit.Must(t, os.WriteFile(precious, []byte("what no ledger says"), 0o600))
+		} else {
+			testkit.Must(t, os.Remove(precious))
+		}
+		_ = os.Remove(s.ledger)
+		testkit.Must(t, os.Symlink(precious, s.ledger))
+		_, err := s.enforcer().Charge(round("r", 0, 20))
+		refusedBy(t, err, RuleLedger)
+		if raw, err := os.ReadFile(precious); there && string(raw) != "what no ledger says" || !there && err == nil {
+			t.Errorf("behind the link is %q (%v)", raw, err)
+		}
+	}
+}
+
 // Whoever writes to the folder shows people no text that hides another one.
 func TestALedgerHasNoHiddenText(t *testing.T) {
 	denied := func(by string) Entry {

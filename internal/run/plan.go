@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/pipeline"
@@ -56,6 +57,16 @@ func checkMasked(s *runfile.Spec, schema *partition.Schema, p *plan.Plan) error 
 		return fmt.Errorf("aggregation.masked: %w", err)
 	}
 	return nil
+}
+
+// stagesOf names the stages that a plan pays for.
+func stagesOf(p *plan.Plan) (names []string) {
+	for _, planned := range p.Planned() {
+		if planned.Stage != "" && !slices.Contains(names, planned.Stage) {
+			names = append(names, planned.Stage)
+		}
+	}
+	return names
 }
 
 // prices are those of the spec's stages: each costs its share of epsilon by itself.
@@ -150,5 +161,6 @@ func RunSpec(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, dataset st
 		Teachers: uint32(s.Teachers), Quorum: quorum, DeadlineSeconds: deadline, CoinVotes: coin,
 		Overlap: uint32(s.Privacy.Budget("").Overlap),
 		Filter:  string(p.Filter()), Plan: runspec.Of(p.Planned()), Purpose: s.Purpose,
+		Study: s.StudyBlock().Wire(),
 	}
 }

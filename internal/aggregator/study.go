@@ -43,8 +43,8 @@ func (d DatasetConfig) fits(of *study.Study, at string) (errs config.Problems) {
 	}
 	need(d.Name == of.Dataset, "name", "study %s is on dataset %q, and this is %q", of.Name, of.Dataset, d.Name)
 	need(d.Unit == of.Unit, "unit", "study %s protects %q, and the dataset %q", of.Name, of.Unit, d.Unit)
-	need(max(1, d.Overlap) == of.Overlap, "overlap", "study %s says that a unit is at up to %d sites, and the dataset %d",
-		of.Name, of.Overlap, max(1, d.Overlap))
+	need(max(1, d.Overlap) == of.Overlap, "overlap", "study %s has %d, and the dataset %d", of.Name,
+		of.Overlap, max(1, d.Overlap))
 	need(d.Budget.Epsilon <= of.Budget.Epsilon && d.Budget.Delta <= of.Budget.Delta, "budget",
 		"(%v, %v) is more than that of study %s, (%v, %v)", d.Budget.Epsilon, d.Budget.Delta, of.Name,
 		of.Budget.Epsilon, of.Budget.Delta)

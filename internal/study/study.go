@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
@@ -68,6 +69,12 @@ type Aggregator struct {
 // maxBytes bounds a study.yaml.
 const maxBytes = 1 << 20
 
+// MaxSites bounds the sites of a study.
+const MaxSites = 256
+
+// Worker is the name of the student that trains the study's runs, which the operator has.
+const Worker = "worker"
+
 // Read returns the study of a file and the file's text.
 func Read(path string) (*Study, []byte, error) {
 	f, err := os.Open(path)
@@ -88,8 +95,8 @@ func Read(path string) (*Study, []byte, error) {
 
 // Parse reads a study.yaml. Unknown fields are errors, and so is everything that [Study.Validate] finds.
 func Parse(text []byte) (*Study, error) {
-	if len(text) > maxBytes {
-		return nil, fmt.Errorf("more than %d bytes; this is no study", maxBytes)
+	if err := config.CheckYAML(text, maxBytes); err != nil { // it comes in kits from outside
+		return nil, err
 	}
 	s := &Study{Unit: "record", Overlap: 1, Teachers: 100, Aggregator: Aggregator{Port: 7443}}
 	s.Budget.Filter = privacy.FilterGDP
@@ -140,11 +147,15 @@ func (s *Study) validateData(p *config.Problems) {
 		s.Overlap)
 	_, err := privacy.NewBudget(s.Budget.Epsilon, s.Budget.Delta)
 	p.Need(err == nil, "budget: %v", err)
+	p.Need(s.Budget.Filter == "" || s.Budget.Filter == privacy.FilterGDP || s.Budget.Filter == privacy.FilterRDP,
+		"budget.filter: %q; use gdp or rdp, by which each site can count too", s.Budget.Filter)
 	p.Need(len(s.Pipelines) > 0, "pipelines: none; name those that runs may use")
 }
 
 func (s *Study) validateParties(p *config.Problems) {
 	p.Need(len(s.Aggregator.Hosts) > 0, "aggregator.hosts: none; name the hosts that the aggregator is dialled by")
+	_, _, err := certs.SplitHosts(certs.RoleAggregator, s.Aggregator.Hosts)
+	p.Need(len(s.Aggregator.Hosts) == 0 || err == nil, "aggregator.hosts: %v", err)
 	p.Need(s.Aggregator.Port > 0 && s.Aggregator.Port < 1<<16, "aggregator.port: %d is no TCP port", s.Aggregator.Port)
 	p.Need(s.Teachers >= 1, "teachers: %d; use at least 1", s.Teachers)
 	for _, group := range []struct {
@@ -159,6 +170,9 @@ func (s *Study) validateParties(p *config.Problems) {
 				group.field, i, name)
 		}
 	}
+	p.Need(len(s.Sites) <= MaxSites, "sites: %d; %d are the most", len(s.Sites), MaxSites)
+	p.Need(!slices.Contains(s.Students, Worker), "students: %q is the name of the study's own worker; use another",
+		Worker)
 	p.Need(!s.Masked || len(s.Sites) >= 2, "masked: a sum of one site hides nobody; name at least two sites")
 }
 

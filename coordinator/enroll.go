@@ -40,7 +40,9 @@ func (s *Store) requestsPrefix(dataset string) string {
 	return s.config.Prefix + "enroll/" + dataset + "/requests/"
 }
 
-func (s *Store) rosterKey(dataset string) string { return s.config.Prefix + "enroll/" + dataset + "/roster" }
+func (s *Store) rosterKey(dataset string) string {
+	return s.config.Prefix + "enroll/" + dataset + "/roster"
+}
 
 // StoreRequest keeps a site's request, in place of the one before; it returns the latter's key where that was another
 // one. The error matches ErrEnroll where the site is admitted with another key, or too many sites asked.

@@ -69,6 +69,9 @@ type Aggregator struct {
 // maxBytes bounds a study.yaml.
 const maxBytes = 1 << 20
 
+// maxName bounds the names of sites and students, which are parts of other names.
+const maxName = 60
+
 // MaxSites bounds the sites of a study.
 const MaxSites = 256
 
@@ -164,8 +167,8 @@ func (s *Study) validateParties(p *config.Problems) {
 	}{{"sites", s.Sites}, {"students", s.Students}} {
 		p.Need(len(group.names) > 0, "%s: none; name at least one", group.field)
 		for i, name := range group.names {
-			p.Need(config.CheckName(name) == nil, "%s[%d]: %q is none; use small letters, digits, dots and hyphens",
-				group.field, i, name)
+			p.Need(config.CheckName(name) == nil && len(name) <= maxName,
+				"%s[%d]: %q is none; use 1 to %d small letters, digits, dots and hyphens", group.field, i, name, maxName)
 			p.Need(!slices.Contains(group.names[:i], name), "%s[%d]: %q stands there twice; keep one",
 				group.field, i, name)
 		}

@@ -32,8 +32,8 @@ type Config struct {
 	// every interface. "127.0.0.1:0" takes a free port of this machine.
 	Listen string `yaml:"listen"`
 	// Advertise is the host and port at which standbys reach this process. They
-	// look whether it listens, five times a second, and take over when it does not any
-	// more, instead of when the lease ends. Default: listen, where that names a
+	// look whether it listens, five times a second, and take over when it no longer
+	// does, instead of when the lease ends. Default: listen, where that names a
 	// host and a port; otherwise standbys wait for the lease.
 	Advertise string `yaml:"advertise"`
 	// Datasets lists what may be asked here, at least one.

@@ -268,7 +268,7 @@ func TestForgedApprovalsDoNotCount(t *testing.T) {
 			t.Errorf("an approval counts whose signature is %s", name)
 		}
 	}
-	// What Ann signed before she changed her mind is no later decision, whenever it is written.
+	// What Ann signed before changing the decision is no later decision, whenever it is written.
 	b = asked(t, 1)
 	for _, approve := range []bool{true, false} {
 		_, err := b.decides("ann", approve)

@@ -278,8 +278,8 @@ func TestConfirm(t *testing.T) {
 	}{
 		{&conclavev1.RunStatus{State: running, Worker: "w"}, ""},
 		{&conclavev1.RunStatus{State: running, Worker: "v"}, `worker "v" has it`},
-		{&conclavev1.RunStatus{State: waiting, Worker: "w", Reason: "not heard of"},
-			"no longer this worker's: not heard of"},
+		{&conclavev1.RunStatus{State: waiting, Worker: "w", Reason: "silent for too long"},
+			"no longer this worker's: silent for too long"},
 		{&conclavev1.RunStatus{State: conclavev1.RunState_RUN_STATE_CANCELLED, Reason: "by eve"}, "cancelled: by eve"},
 		{nil, "no such run"},
 	} {

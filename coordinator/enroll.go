@@ -67,8 +67,8 @@ func (s *Store) StoreRequest(ctx context.Context, lead *Leadership, q SiteReques
 				return false, err
 			}
 			if held, ok := roster.Keys[q.Site]; ok && held != q.Key {
-				return false, fmt.Errorf("%w: site %q is admitted with another key, %s; go on in the folder that has it, "+
-					"or ask the operator for a certificate (conclave site approve)", ErrEnroll, q.Site, held)
+				return false, fmt.Errorf("%w: site %q is admitted with another key, %s; go on in the folder that has "+
+					"it, or ask the operator for a certificate (conclave site approve)", ErrEnroll, q.Site, held)
 			}
 		}
 		q.Received, q.Replaced = ledger.FormatTime(s.now()), 0
@@ -98,7 +98,8 @@ func orTooMany(err error, dataset string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %d sites asked to be admitted to dataset %q, the most that may", ErrEnroll, MaxSites, dataset)
+	return fmt.Errorf("%w: %d sites asked to be admitted to dataset %q, the most that may", ErrEnroll, MaxSites,
+		dataset)
 }
 
 // asRead holds while a key is as it was read; nil: absent.

@@ -25,10 +25,10 @@ func joinCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "join KIT.zip --data FILE [--dir DIR] [--confirm-roster FINGERPRINT]",
 		Short: "join a study by the site's start kit: key, request, roster, policy, preflight",
-		Long: `Joins a study by the site's start kit. It shows the study, makes the site's key on this machine, sends a request
-to the aggregator, and prints the fingerprint to read out to the operator by telephone. It waits until the operator
-has admitted the sites, shows who takes part, and has a person confirm that the other sites see the same fingerprint.
-Then it writes certificate, policy and the node's file, and checks all that the node needs.
+		Long: `Joins a study by the site's start kit. It shows the study, makes the site's key on this machine, and sends
+a request to the aggregator. It prints the key's fingerprint, to be read out to the operator by telephone, and waits
+until the operator has admitted the sites. Then it shows who takes part, and has a person confirm that the other sites
+see the same fingerprint. It writes certificate, policy and the node's file, and checks all that the node needs.
 
 Stopped in between, the same command goes on.`,
 		Args: cli.OneArgument("the path of the site's kit"),
@@ -164,8 +164,8 @@ func finish(ctx context.Context, s *enroll.Site, r *enroll.Standing, before bool
 	fmt.Println()
 	showReport(report)
 	if !report.OK {
-		return &cli.ExitError{Code: 1, Err: fmt.Errorf("%s has joined, and its node cannot start yet: fix what is named "+
-			"above, and check again with teacher preflight --config %s", s.Site, s.NodeFile())}
+		return &cli.ExitError{Code: 1, Err: fmt.Errorf("%s has joined, and its node cannot start yet: fix what is "+
+			"named above, and check again with teacher preflight --config %s", s.Site, s.NodeFile())}
 	}
 	fmt.Printf("\n%s has joined study %s; its rules are in %s\nnext:\n  teacher --config %s\n", s.Site, s.Study.Name,
 		s.PolicyFile(), s.NodeFile())

@@ -168,7 +168,8 @@ func (s *Study) validateParties(p *config.Problems) {
 		p.Need(len(group.names) > 0, "%s: none; name at least one", group.field)
 		for i, name := range group.names {
 			p.Need(config.CheckName(name) == nil && len(name) <= maxName,
-				"%s[%d]: %q is none; use 1 to %d small letters, digits, dots and hyphens", group.field, i, name, maxName)
+				"%s[%d]: %q is none; use 1 to %d small letters, digits, dots and hyphens", group.field, i, name,
+				maxName)
 			p.Need(!slices.Contains(group.names[:i], name), "%s[%d]: %q stands there twice; keep one",
 				group.field, i, name)
 		}

@@ -1,5 +1,5 @@
-// Package service serves nodes, students, operators and sites that join over gRPC. What happens to a round, to a run of the
-// queue, or to a peer is decided in the packages round, queue and peer.
+// Package service serves nodes, students, operators and sites that join over gRPC. What happens to a round, to a run of
+// the queue, or to a peer is decided in the packages round, queue and peer.
 package service
 
 import (

@@ -28,15 +28,17 @@ func admitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "admit --config operator.yaml [--confirm SITE=FINGERPRINT]... [--partial] [--dir DIR]",
 		Short: "admit the sites whose fingerprints people read out, and publish the roster",
-		Long: `Waits for the sites' requests, shows the fingerprint of each key, and asks whether it is the one that the site
-reads out by telephone. When all sites of the study are confirmed it signs their certificates by the authority's key,
-which stays on this machine, and publishes the roster. Read its fingerprint out to the sites: all have to see the same.`,
+		Long: `Waits for the sites' requests, shows the fingerprint of each key, and asks whether it is the one that the
+site reads out by telephone. When all sites of the study are confirmed it signs their certificates by the authority's
+key, which stays on this machine, and publishes the roster. Read its fingerprint out to the sites: all have to see the
+same.`,
 	}
 	var a admission
 	f := c.Flags()
 	f.StringVar(&a.config, "config", "", "the operator's YAML `file`, operator/operator.yaml of the study's folder")
 	f.StringVar(&a.dir, "dir", "", "the study's `folder`; by default the one that the file's folder is in")
-	f.StringToStringVar(&a.told, "confirm", nil, "`SITE=FINGERPRINT` as the site read it out: 32 hex digits or more of it")
+	f.StringToStringVar(&a.told, "confirm", nil, "`SITE=FINGERPRINT` as the site read it out, 32 hex digits or "+
+		"more of it")
 	f.BoolVar(&a.partial, "partial", false, "admit the sites that ask now, and do not wait for the others")
 	a.format = cli.Format(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -193,8 +195,8 @@ func (a *admission) confirm(q enroll.Asking) error {
 	fmt.Fprintf(os.Stderr, "is this what %s reads out to you? yes or no: ", q.Site)
 	answer, _ := a.input.ReadString('\n')
 	if strings.TrimSpace(answer) != "yes" {
-		return fmt.Errorf("site %s is not admitted; have it join again and answer yes, or give --confirm %s=FINGERPRINT",
-			q.Site, q.Site)
+		return fmt.Errorf("site %s is not admitted; have it join again and answer yes, or give --confirm "+
+			"%s=FINGERPRINT", q.Site, q.Site)
 	}
 	return nil
 }
@@ -208,9 +210,8 @@ func (a *admission) published(r *enroll.Standing) error {
 	var without []string
 	if a.study.Masked && r.Generation == 1 {
 		for _, name := range a.study.Students {
-			folder := filepath.Join(a.dir, "students", name)
-			err := kit.Place(filepath.Join(folder, provision.RunName), provision.RunFile(a.study, name, r.Roster), 0o644)
-			if err != nil {
+			file := filepath.Join(a.dir, "students", name, provision.RunName)
+			if err := kit.Place(file, provision.RunFile(a.study, name, r.Roster), 0o644); err != nil {
 				without = append(without, name)
 			}
 		}
@@ -228,8 +229,8 @@ func (a *admission) published(r *enroll.Standing) error {
 	_ = w.Flush()
 	fmt.Printf("read its fingerprint out to every site:\n  %s\n", certs.SpellFingerprint(r.Fingerprint()))
 	for _, name := range without {
-		fmt.Fprintf(os.Stderr, "the run.yaml of %s was not written: its folder is gone, or has another one; its runs name "+
-			"the members that %s lists\n", name, path)
+		fmt.Fprintf(os.Stderr, "the run.yaml of %s was not written: its folder is gone, or has another one; its runs "+
+			"name the members that %s lists\n", name, path)
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "study COMMAND",
 		Short: "set up a study of several sites: its folder, their start kits, their admission",
-		Long: `Sets up a study of several sites, from one file that says what they agree on. docs/tutorial-study.md does all
-of it. Sites join by their kits: teacher join KIT.zip --data FILE.`,
+		Long: `Sets up a study of several sites, from one file that says what they agree on. docs/tutorial-study.md does
+all of it. Sites join by their kits: teacher join KIT.zip --data FILE.`,
 	}
 	c.AddCommand(initCommand(), makeCommand(), admitCommand())
 	return c
@@ -57,8 +57,8 @@ func makeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "make study.yaml --out DIR",
 		Short: "make the authority, the operator's and the students' folders, and a start kit for each site",
-		Long: `Makes the folder of a study: the authority, what aggregator, worker and operator need, a folder for each student
-and a start kit for each site. Nothing that is there is overwritten; a command that was stopped goes on.`,
+		Long: `Makes the folder of a study: the authority, what aggregator, worker and operator need, a folder for each
+student and a start kit for each site. Nothing that is there is overwritten; a command that was stopped goes on.`,
 		Args: cli.OneArgument("the path of a study.yaml"),
 	}
 	out := c.Flags().String("out", "", "`folder` to make; it holds the authority's key")

@@ -12,7 +12,8 @@ import (
 // nodeFile is a site's teacher.yaml. Its data has the path that the command was given, made absolute.
 func nodeFile(s *study.Study, site, data string) []byte {
 	files := certs.IssuedFiles("", certs.RoleNode, site)
-	return fmt.Appendf(nil, `# The node of %[1]s in study %[2]s, as teacher join wrote it. docs/cluster.md says what the fields are.
+	return fmt.Appendf(nil, `# The node of %[1]s in study %[2]s, as teacher join wrote it.
+# docs/cluster.md says what the fields are.
 aggregator: %[3]q
 dataset: %[4]q
 site: %[1]q
@@ -30,8 +31,8 @@ tls: {ca: %[8]s, cert: %[9]s, key: %[10]s}
 // policy is a site's first policy: no more than the study allows, and each run by hand.
 func policy(s *study.Study, text []byte, site string, r *roster.Roster) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, `# What %[1]s allows in study %[2]s, as teacher join wrote it. It is the site's: docs/sites-policy.md says
-# what the fields are, and the node reads the file again when it changes.
+	fmt.Fprintf(&b, `# What %[1]s allows in study %[2]s, as teacher join wrote it. It is the site's.
+# docs/sites-policy.md says what the fields are. The node reads the file again when it changes.
 datasets:
   - name: %[3]q
     # Of all runs together, ever, at this node.

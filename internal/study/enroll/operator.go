@@ -81,8 +81,8 @@ func (o *Operator) own(signed roster.Signed) (*Standing, error) {
 		return nil, err
 	}
 	if r.Study != o.hash || r.Schema != o.schema {
-		return nil, fmt.Errorf("%w: that at the aggregator is of another study; use the folder that the study was made in",
-			roster.ErrRoster)
+		return nil, fmt.Errorf("%w: that at the aggregator is of another study; use the folder that the study was "+
+			"made in", roster.ErrRoster)
 	}
 	return &Standing{r, signed}, nil
 }

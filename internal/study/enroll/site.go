@@ -98,8 +98,8 @@ func (s *Site) Wait(ctx context.Context) (*Standing, error) {
 			}
 		}
 		if r.GetRequestKey() != s.Fingerprint {
-			return nil, fmt.Errorf("%w: its request with the key %s took the place of this one; find out who else has the "+
-				"kit, tell the operator, and join again", ErrOther, certs.SpellFingerprint(r.GetRequestKey()))
+			return nil, fmt.Errorf("%w: its request with the key %s took the place of this one; find out who else has "+
+				"the kit, tell the operator, and join again", ErrOther, certs.SpellFingerprint(r.GetRequestKey()))
 		}
 		dial.Wait(ctx, lookEvery)
 	}
@@ -116,7 +116,8 @@ func (s *Site) check(signed roster.Signed, now time.Time) (*Standing, error) {
 		{"dataset", r.Dataset, s.Study.Dataset},
 	} {
 		if same.got != same.want {
-			return nil, fmt.Errorf("%w: it is of another %s than the kit; ask the operator", roster.ErrRoster, same.what)
+			return nil, fmt.Errorf("%w: it is of another %s than the kit; ask the operator", roster.ErrRoster,
+				same.what)
 		}
 	}
 	for _, site := range r.Sites {
@@ -130,8 +131,9 @@ func (s *Site) check(signed roster.Signed, now time.Time) (*Standing, error) {
 		return nil, nil
 	}
 	if own.Key != s.Fingerprint {
-		return nil, fmt.Errorf("%w: the operator admitted the key %s for %s, and the one here is %s; tell the operator, "+
-			"who revokes it", ErrOther, certs.SpellFingerprint(own.Key), s.Site, certs.SpellFingerprint(s.Fingerprint))
+		return nil, fmt.Errorf("%w: the operator admitted the key %s for %s, and the one here is %s; tell "+
+			"the operator, who revokes it", ErrOther,
+			certs.SpellFingerprint(own.Key), s.Site, certs.SpellFingerprint(s.Fingerprint))
 	}
 	return &Standing{r, signed}, nil
 }

@@ -142,7 +142,8 @@ func parse(raw []byte, now time.Time) (*Kit, error) {
 	names := []string{readmeName, caName, certName, keyName, schemaName, studyName}
 	for _, f := range z.File {
 		if !slices.Contains(names, f.Name) || found[f.Name] != nil || f.Method != zip.Store {
-			return nil, fmt.Errorf("%.80q is none of its files, or there twice, or was packed by another program", f.Name)
+			return nil, fmt.Errorf("%.80q is none of its files, or there twice, or was packed by another program",
+				f.Name)
 		}
 		if found[f.Name], err = content(f); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)

@@ -20,7 +20,8 @@ func (m *maker) operator() error {
 	if err := m.place("aggregator", "study.yaml", m.text); err != nil {
 		return err
 	}
-	err := m.role("aggregator", certs.RoleAggregator, "aggregator", s.Aggregator.Hosts, "aggregator.yaml", m.aggregator())
+	hosts := s.Aggregator.Hosts
+	err := m.role("aggregator", certs.RoleAggregator, "aggregator", hosts, "aggregator.yaml", m.aggregator())
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,8 @@ tls: {ca: %s, cert: %s, key: %s}
 // RunName is the file of a student's first run.
 const RunName = "run.yaml"
 
-// RunFile is a run.yaml that can be submitted as it is. A masked study's names the sites of the roster; others need none.
+// RunFile is a run.yaml that can be submitted as it is. A masked study's names the sites of the roster;
+// others need none.
 func RunFile(s *study.Study, student string, r *roster.Roster) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# A first run of study %[1]s, which can be submitted as it is. docs/run-yaml.md has all fields.

@@ -1,8 +1,8 @@
 package provision
 
 // Template is a study.yaml to be filled in. What it leaves empty the commands ask for.
-const Template = `# What the institutions of a study agree on, before any of them answers a question. Its text is the study: whoever
-# changes a letter has another one.
+const Template = `# What the institutions of a study agree on, before any of them answers a question.
+# Its text is the study: whoever changes a letter has another one.
 name: my-study
 # Lines for people, who read them before they take part.
 title: ""

@@ -79,8 +79,11 @@ func (s *typing) prints(want string) bool {
 	return regexp.MustCompile("(?m)^" + strings.Join(parts, ".*") + "$").MatchString(s.text())
 }
 
-func newPlaces(t *testing.T, names ...string) *places {
-	p := &places{t: t, dir: t.TempDir(), host: "127.0.0.1", last: map[string]*typing{}}
+// newPlaces makes places; prefix tells their namespaces from those of other tests.
+func newPlaces(t *testing.T, prefix string, names ...string) *places {
+	t.Helper()
+	p := &places{t: t, dir: t.TempDir(), host: "127.0.0.1", last: map[string]*typing{},
+		network: fmt.Sprintf("%s%d-", prefix, os.Getpid())}
 	for _, name := range names {
 		testkit.Must(t, os.Mkdir(filepath.Join(p.dir, name), 0o700))
 	}
@@ -93,7 +96,6 @@ func newPlaces(t *testing.T, names ...string) *places {
 
 // connect gives each place a network namespace; all are on one switch, in another one. The machine's own stays as it is.
 func (p *places) connect(names []string) error {
-	p.network = fmt.Sprintf("cs%d-", os.Getpid())
 	lan := p.network + "lan"
 	ip := func(args ...string) error {
 		if said, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
@@ -197,7 +199,7 @@ func (p *places) hand(from, to string) {
 func TestStudyTutorial(t *testing.T) {
 	t.Parallel()
 	sites := []string{"north", "south", "west"}
-	p := newPlaces(t, slices.Concat([]string{"operator"}, sites, []string{"lab"})...)
+	p := newPlaces(t, "ct", slices.Concat([]string{"operator"}, sites, []string{"lab"})...)
 	text := string(testkit.Read(t, filepath.Join("..", "..", "docs", "tutorial-study.md")))
 	shard := exec.Command(binary("conclave"), strings.Fields(setup.FindStringSubmatch(text)[1])[1:]...)
 	shard.Dir = filepath.Join("..", "..")

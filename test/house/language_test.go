@@ -45,7 +45,13 @@ var bannedWords = []struct{ pattern, instead string }{
 var bannedIdentifiers = []string{"mend", "heard", "owed", "forlorn", "disowned", "voices"}
 
 // plainPages are the pages that people read first: their sentences are counted.
-var plainPages = []string{"README.md", "CONTRIBUTING.md", "docs/tutorial-*.md", "docs/for-*.md", "docs/guarantee.md"}
+var plainPages = []string{
+	"README.md", "CONTRIBUTING.md", "docs/tutorial-*.md", "docs/for-*.md", "docs/guarantee.md",
+	"docs/audit.md", "docs/boosting.md", "docs/calculator.md", "docs/dpgan.md", "docs/embed.md", "docs/evaluate.md",
+	"docs/extending.md", "docs/faults.md", "docs/gpate.md", "docs/marginals.md", "docs/pategan.md",
+	"docs/pipelines.md", "docs/python.md", "docs/quality.md", "docs/report.md", "docs/schema.md",
+	"docs/variables.md", "docs/weights.md",
+}
 
 var wordPatterns = func() (list []*regexp.Regexp) {
 	for _, b := range bannedWords {

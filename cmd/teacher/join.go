@@ -26,9 +26,10 @@ func joinCommand() *cobra.Command {
 		Use:   "join KIT.zip --data FILE [--dir DIR] [--confirm-roster FINGERPRINT]",
 		Short: "join a study by the site's start kit: key, request, roster, policy, preflight",
 		Long: `Joins a study by the site's start kit. It shows the study, makes the site's key on this machine, and
-sends a request to the aggregator. It prints the key's fingerprint, to be read out to the operator by telephone, and waits
-until the operator has admitted the sites. Then it shows who takes part, and has a person confirm that the other sites
-see the same fingerprint. It writes certificate, policy and the node's file, and checks all that the node needs.
+sends a request to the aggregator. It prints the key's fingerprint, to be read out to the operator by telephone.
+It waits until the operator has admitted the sites. Then it shows who takes part, and has a person confirm that the
+other sites see the same fingerprint. It writes certificate, policy and the node's file, and checks all that the node
+needs.
 
 Stopped in between, the same command goes on.`,
 		Args: cli.OneArgument("the path of the site's kit"),

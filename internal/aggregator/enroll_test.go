@@ -149,7 +149,8 @@ func TestWhatAKitCannotDo(t *testing.T) {
 	}
 	kit := c.dialAs(t, certs.RoleJoiner, "north")
 	_, opened := conclavev1.NewStudentServiceClient(kit).OpenRun(ctx, &conclavev1.OpenRunRequest{})
-	_, checked := conclavev1.NewTeacherServiceClient(kit).Check(ctx, &conclavev1.CheckRequest{Hello: hello(d, "north", "a", 8)})
+	asNode := conclavev1.NewTeacherServiceClient(kit)
+	_, checked := asNode.Check(ctx, &conclavev1.CheckRequest{Hello: hello(d, "north", "a", 8)})
 	_, listed := conclavev1.NewAdmitServiceClient(kit).ListRequests(ctx, &conclavev1.ListRequestsRequest{Dataset: d})
 	_, shown := conclavev1.NewRunServiceClient(kit).ShowRun(ctx, &conclavev1.ShowRunRequest{Run: "a"})
 	lab := conclavev1.NewEnrollServiceClient(c.dialAs(t, certs.RoleStudent, "lab"))

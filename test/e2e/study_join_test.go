@@ -44,9 +44,9 @@ func TestASiteJoinsWhateverHappens(t *testing.T) {
 	t.Parallel()
 	p := newPlaces(t, "cj", "operator", "north", "south", "thief")
 	_, port, _ := strings.Cut(clustertest.FreeAddress(t, "127.0.0.1"), ":")
-	study := fmt.Sprintf(`{name: s, title: t, purpose: p, permit: "1", contact: c, expires: 2036-06-30, dataset: flchain,
-schema: schema.yaml, budget: {epsilon: 1, delta: 1e-6}, pipelines: [embed], sites: [north, south], students: [lab],
-aggregator: {hosts: ["%s"], port: %s}}
+	study := fmt.Sprintf(`{name: s, title: t, purpose: p, permit: "1", contact: c, expires: 2036-06-30,
+dataset: flchain, schema: schema.yaml, budget: {epsilon: 1, delta: 1e-6}, pipelines: [embed], sites: [north, south],
+students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 `, p.host, port)
 	testkit.Must(t, os.WriteFile(filepath.Join(p.dir, "operator", "study.yaml"), []byte(study), 0o600))
 	testkit.Must(t, os.WriteFile(filepath.Join(p.dir, "operator", "schema.yaml"), testkit.Read(t, built.schema), 0o600))
@@ -120,4 +120,11 @@ aggregator: {hosts: ["%s"], port: %s}}
 	if code := p.code(again); code != 0 || again.text() != said[strings.Index(said, `{"fingerprint"`):] {
 		t.Errorf("admitted again it says:\n%s", again.text())
 	}
+	// A kit is taken back by its certificate.
+	revoke := p.start("operator", "conclave site revoke --dir study/authority --role joiner north")
+	if code := p.code(revoke); code != 0 {
+		t.Errorf("%s ended with %d", revoke.line, code)
+	}
+	p.hand("operator/study/authority/revoked.crl", "operator/study/aggregator/revoked.crl")
+	p.fails(p.start("thief", join), "it was revoked")
 }

@@ -94,7 +94,8 @@ func newPlaces(t *testing.T, prefix string, names ...string) *places {
 	return p
 }
 
-// connect gives each place a network namespace; all are on one switch, in another one. The machine's own stays as it is.
+// connect gives each place a network namespace. All are on one switch, in another one: the machine's own stays as it
+// is.
 func (p *places) connect(names []string) error {
 	lan := p.network + "lan"
 	ip := func(args ...string) error {
@@ -233,7 +234,8 @@ func TestStudyTutorial(t *testing.T) {
 			}
 			for line := range strings.Lines(b[3]) {
 				line = strings.TrimSuffix(line, "\n")
-				testkit.Eventually(t, fmt.Sprintf("%q to print %q", s.line, line), func() bool { return s.prints(line) })
+				what := fmt.Sprintf("%q to print %q", s.line, line)
+				testkit.Eventually(t, what, func() bool { return s.prints(line) })
 			}
 		}
 	}

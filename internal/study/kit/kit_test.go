@@ -41,7 +41,8 @@ func made(t testing.TB, role certs.Role, name string) (*kit.Kit, []byte) {
 	testkit.Must(t, authority.Issue(dir, role, name, nil, time.Hour))
 	files := certs.IssuedFiles(dir, role, name)
 	k := &kit.Kit{
-		Site: name, Study: testkit.Value(study.Parse([]byte(text))), StudyText: []byte(text), Schema: []byte("name: s\n"),
+		Site: name, Study: testkit.Value(study.Parse([]byte(text))),
+		StudyText: []byte(text), Schema: []byte("name: s\n"),
 		Authority: testkit.Read(t, files.CA), Cert: testkit.Read(t, files.Cert), Key: testkit.Read(t, files.Key),
 	}
 	return k, packed(t, k)
@@ -135,7 +136,8 @@ func TestHostileKits(t *testing.T) {
 		"a site of another study": {packed(t, stranger), "wrong role"},
 		"altered":                 {bytes.Replace(raw, []byte("name: s"), []byte("name: t"), 1), "checksum"},
 	} {
-		if _, err := kit.Parse(c.raw, time.Now()); !errors.Is(err, kit.ErrKit) || !strings.Contains(err.Error(), c.says) {
+		_, err := kit.Parse(c.raw, time.Now())
+		if !errors.Is(err, kit.ErrKit) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want one that says %q", name, err, c.says)
 		}
 	}

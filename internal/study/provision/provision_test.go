@@ -74,7 +74,7 @@ func TestAFolderIsFinishedAndNotOverwritten(t *testing.T) {
 
 	for _, lost := range []string{
 		"aggregator/aggregator.yaml", "worker/student-worker.crt", "students/lab/run.yaml", "kits/south.zip",
-		"operator/operator.yaml", "students/dept/student-dept.crt",
+		"operator/operator.yaml", "aggregator/revoked.crl", "students/dept/student-dept.crt",
 	} {
 		testkit.Must(t, os.Remove(filepath.Join(dir, lost)))
 		_, _, err := provision.Make(path, dir)

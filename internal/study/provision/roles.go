@@ -1,13 +1,18 @@
 package provision
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/study"
+	"github.com/conclave-dp/conclave/internal/study/kit"
 	"github.com/conclave-dp/conclave/internal/study/roster"
 )
 
@@ -28,8 +33,25 @@ func (m *maker) operator() error {
 	if err := m.role("worker", certs.RoleStudent, study.Worker, nil, "worker.yaml", m.worker()); err != nil {
 		return err
 	}
+	if err := m.revoked(); err != nil {
+		return err
+	}
 	return m.role("operator", certs.RoleOperator, "operator", nil, "operator.yaml", m.connection(
 		"The operator's connection, for conclave study admit and conclave run", certs.RoleOperator, "operator"))
+}
+
+// revoked gives the aggregator the authority's list of revoked certificates, where it has none: a newer one is the
+// operator's to copy.
+func (m *maker) revoked() error {
+	at := path.Join(m.dir, "aggregator", "revoked.crl")
+	if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	list, err := pemfile.Read(certs.RevokedFile(Authority(m.dir)))
+	if err != nil {
+		return err
+	}
+	return kit.Place(at, list, 0o644)
 }
 
 // students makes a folder for each student, to be handed to them.
@@ -67,7 +89,8 @@ datasets:
     budget: {epsilon: %[5]v, delta: %[6]v, filter: %[7]s}
     students: [%[8]s]
     workers: [%[9]s]
-tls: {ca: %[10]s, cert: %[11]s, key: %[12]s}
+# revoked is a copy of authority/revoked.crl, to be made anew after conclave site revoke.
+tls: {ca: %[10]s, cert: %[11]s, key: %[12]s, revoked: revoked.crl}
 # Its folder is the only copy of the ledger: back it up.
 etcd: {embedded: true, dir: etcd}
 audit_log: audit.jsonl

@@ -115,7 +115,7 @@ func (j *joining) ask(ctx context.Context, s *enroll.Site) error {
 	}
 	if replaced != "" {
 		fmt.Printf("a request with the key %s was there before; if nobody here made it, tell the operator\n",
-			certs.SpellFingerprint(replaced))
+			replaced)
 	}
 	fmt.Printf("compare the kit's SHA-256 with the operator by telephone (%s), and read out the fingerprint of this "+
 		"site's key:\n  %s\n", s.Study.Contact, certs.SpellFingerprint(s.Fingerprint))

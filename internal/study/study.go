@@ -72,6 +72,9 @@ const maxBytes = 1 << 20
 // maxName bounds the names of sites and students, which are parts of other names.
 const maxName = 60
 
+// maxTeachers bounds the teachers of a site, whose node has no more.
+const maxTeachers = 1 << 16
+
 // MaxSites bounds the sites of a study.
 const MaxSites = 256
 
@@ -145,14 +148,20 @@ func (s *Study) validateData(p *config.Problems) {
 		s.Dataset)
 	p.Need(s.Schema != "", "schema: none; name the file of the public schema")
 	p.Need(s.Unit != "", `unit: none; use "record" or the schema's column of role unit`)
+	err := runspec.CheckPurpose(s.Unit)
+	p.Need(err == nil, "unit: %v", err)
 	p.Need(s.Overlap >= 1 && s.Overlap <= max(1, len(s.Sites)),
 		"overlap: %d; use a number from 1 to the number of sites, at so many of which one privacy unit may be",
 		s.Overlap)
-	_, err := privacy.NewBudget(s.Budget.Epsilon, s.Budget.Delta)
+	_, err = privacy.NewBudget(s.Budget.Epsilon, s.Budget.Delta)
 	p.Need(err == nil, "budget: %v", err)
 	p.Need(s.Budget.Filter == "" || s.Budget.Filter == privacy.FilterGDP || s.Budget.Filter == privacy.FilterRDP,
 		"budget.filter: %q; use gdp or rdp, by which each site can count too", s.Budget.Filter)
 	p.Need(len(s.Pipelines) > 0, "pipelines: none; name those that runs may use")
+	// They become lines of sites' policies.
+	for _, name := range slices.Concat(s.Pipelines, s.Stages) {
+		p.Need(config.CheckName(name) == nil, "pipelines, stages: %q is the name of none", name)
+	}
 }
 
 func (s *Study) validateParties(p *config.Problems) {
@@ -160,7 +169,11 @@ func (s *Study) validateParties(p *config.Problems) {
 	_, _, err := certs.SplitHosts(certs.RoleAggregator, s.Aggregator.Hosts)
 	p.Need(len(s.Aggregator.Hosts) == 0 || err == nil, "aggregator.hosts: %v", err)
 	p.Need(s.Aggregator.Port > 0 && s.Aggregator.Port < 1<<16, "aggregator.port: %d is no TCP port", s.Aggregator.Port)
-	p.Need(s.Teachers >= 1, "teachers: %d; use at least 1", s.Teachers)
+	p.Need(s.Teachers >= 1 && s.Teachers <= maxTeachers, "teachers: %d; use 1 to %d", s.Teachers, maxTeachers)
+	for i, host := range s.Aggregator.Hosts {
+		p.Need(!slices.Contains(s.Aggregator.Hosts[:i], host), "aggregator.hosts[%d]: %q stands there twice; keep one",
+			i, host)
+	}
 	for _, group := range []struct {
 		field string
 		names []string

@@ -120,6 +120,9 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 	if code := p.code(again); code != 0 || again.text() != said[strings.Index(said, `{"fingerprint"`):] {
 		t.Errorf("admitted again it says:\n%s", again.text())
 	}
+	newer := filepath.Join(p.dir, "operator", "study", "operator", "roster-2.json")
+	testkit.Must(t, os.WriteFile(newer, nil, 0o600))
+	p.fails(p.start("operator", admit), "the aggregator shows an older roster, or none")
 	// A kit is taken back by its certificate.
 	revoke := p.start("operator", "conclave site revoke --dir study/authority --role joiner north")
 	if code := p.code(revoke); code != 0 {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,6 +82,9 @@ func (a *admission) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.notOlder(stands); err != nil {
+		return err
+	}
 	if len(confirmed) > 0 {
 		life, err := provision.Life(a.study, time.Now())
 		if err != nil {
@@ -91,6 +95,25 @@ func (a *admission) run(ctx context.Context) error {
 		}
 	}
 	return a.published(stands)
+}
+
+// rosterFile is where the operator keeps the roster of a generation.
+func (a *admission) rosterFile(generation uint64) string {
+	return filepath.Join(a.dir, "operator", fmt.Sprintf("roster-%d.json", generation))
+}
+
+// notOlder refuses to go on from a roster that is older than the one that was published from here: two of a generation
+// would be signed.
+func (a *admission) notOlder(stands *enroll.Standing) error {
+	next := uint64(1)
+	if stands != nil {
+		next = stands.Generation + 1
+	}
+	if _, err := os.Stat(a.rosterFile(next)); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s was published, and the aggregator shows an older roster, or none; have its etcd "+
+			"restored from a newer backup", a.rosterFile(next))
+	}
+	return nil
 }
 
 // connect reads the study's folder, and prepares the connection.
@@ -113,97 +136,9 @@ func (a *admission) connect() (*enroll.Operator, error) {
 		func(reason string) { fmt.Fprintf(os.Stderr, "waiting for the aggregator (%s)\n", reason) })
 }
 
-// confirmed waits for requests, and returns those whose fingerprints are right, once all sites are in, or for the
-// roster that stands.
-func (a *admission) confirmed(ctx context.Context, o *enroll.Operator) ([]enroll.Asking, *enroll.Standing, error) {
-	right := map[string]enroll.Asking{}
-	shown := map[string]bool{}
-	waited := ""
-	for {
-		asking, stands, err := o.Look(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, q := range asking {
-			if q.Refused != nil {
-				if !shown[q.Site] {
-					fmt.Fprintf(os.Stderr, "site %s cannot be admitted: %v\n", q.Site, q.Refused)
-					shown[q.Site] = true
-				}
-				continue
-			}
-			if held, ok := right[q.Site]; ok && held.Fingerprint == q.Fingerprint {
-				continue
-			}
-			if err := a.confirm(q); err != nil {
-				return nil, nil, err
-			}
-			right[q.Site] = q
-		}
-		var missing []string
-		for _, site := range a.study.Sites {
-			_, ok := right[site]
-			if !ok && (stands == nil || stands.Site(site) == nil) {
-				missing = append(missing, site)
-			}
-		}
-		if len(missing) == 0 || a.partial {
-			return inOrder(right), stands, a.enough(right, stands)
-		}
-		if text := strings.Join(missing, ", "); text != waited {
-			fmt.Fprintf(os.Stderr, "waiting for %s\n", text)
-			waited = text
-		}
-		o.Wait(ctx)
-		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
-		}
-	}
-}
-
-// enough refuses a roster without sites.
-func (a *admission) enough(right map[string]enroll.Asking, stands *enroll.Standing) error {
-	if len(right) == 0 && stands == nil {
-		return errors.New("no site asks to be admitted; run it again when one has joined, or without --partial")
-	}
-	return nil
-}
-
-func inOrder(sites map[string]enroll.Asking) []enroll.Asking {
-	var all []enroll.Asking
-	for _, s := range sites {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(x, y enroll.Asking) int { return strings.Compare(x.Site, y.Site) })
-	return all
-}
-
-// confirm has a person, or a flag, say that a site reads out the fingerprint of its request.
-func (a *admission) confirm(q enroll.Asking) error {
-	fmt.Fprintf(os.Stderr, "site %s asks since %s with the key\n  %s\n", q.Site, q.Received,
-		certs.SpellFingerprint(q.Fingerprint))
-	if q.Replaced > 0 {
-		fmt.Fprintf(os.Stderr, "  it took the place of another key, %d times: ask the site how often it began anew\n",
-			q.Replaced)
-	}
-	if told, ok := a.told[q.Site]; ok {
-		if err := certs.CheckFingerprint(told, q.Fingerprint, certs.LeastFingerprint); err != nil {
-			return fmt.Errorf("site %s is not admitted: %w", q.Site, err)
-		}
-		return nil
-	}
-	fmt.Fprintf(os.Stderr, "is this what %s reads out to you? yes or no: ", q.Site)
-	answer, _ := a.input.ReadString('\n')
-	if strings.TrimSpace(answer) != "yes" {
-		return fmt.Errorf("site %s is not admitted; have it join again and answer yes, or give --confirm "+
-			"%s=FINGERPRINT", q.Site, q.Site)
-	}
-	return nil
-}
-
 // published keeps the roster, completes the students' folders, and says what to read out.
 func (a *admission) published(r *enroll.Standing) error {
-	path := filepath.Join(a.dir, "operator", fmt.Sprintf("roster-%d.json", r.Generation))
+	path := a.rosterFile(r.Generation)
 	if err := kit.Place(path, r.Text, 0o644); err != nil {
 		return err
 	}

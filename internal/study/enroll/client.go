@@ -5,6 +5,8 @@ package enroll
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -77,6 +79,14 @@ func (c *client) again(ctx context.Context, what string, call func() error) erro
 		}
 		dial.Wait(ctx, max(rest, pauses.NextBackOff()))
 	}
+}
+
+// spelled writes a fingerprint that the aggregator told, which may be anything.
+func spelled(fingerprint string) string {
+	if raw, err := hex.DecodeString(fingerprint); err != nil || len(raw) != sha256.Size {
+		return "that the aggregator does not tell"
+	}
+	return certs.SpellFingerprint(fingerprint)
 }
 
 func fromWire(m *conclavev1.SignedRoster) roster.Signed {

@@ -28,7 +28,8 @@ type Operator struct {
 
 // Asking is a site that asks to be admitted.
 type Asking struct {
-	Site, Received string
+	Site     string
+	Received time.Time
 	*request.Request
 	// Replaced is how often a request with another key took the place of one of the site.
 	Replaced uint32
@@ -89,7 +90,8 @@ func (o *Operator) own(signed roster.Signed) (*Standing, error) {
 
 // read reads a request, and says what is against it.
 func (o *Operator) read(m *conclavev1.SiteRequest) Asking {
-	a := Asking{Site: m.GetSite(), Received: m.GetReceived(), Replaced: m.GetReplaced()}
+	a := Asking{Site: m.GetSite(), Replaced: m.GetReplaced()}
+	a.Received, _ = time.Parse(time.RFC3339, m.GetReceived()) // the aggregator may say anything
 	a.Request, a.Refused = request.Parse(m.GetRequest())
 	switch {
 	case a.Refused != nil:
@@ -103,7 +105,7 @@ func (o *Operator) read(m *conclavev1.SiteRequest) Asking {
 	return a
 }
 
-// Wait is [Operator.Look] until something has changed since the last, or a while is over.
+// Wait waits for a while, before the next look.
 func (o *Operator) Wait(ctx context.Context) { dial.Wait(ctx, lookEvery) }
 
 // Admit signs the certificates of sites whose fingerprints people compared, and publishes the roster with them, on top

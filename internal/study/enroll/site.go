@@ -67,8 +67,8 @@ func Begin(k *kit.Kit, dir string, away func(reason string)) (*Site, error) {
 		api: conclavev1.NewEnrollServiceClient(c)}, nil
 }
 
-// Ask sends the site's request. It returns the fingerprint of the request whose place it took, of another key, empty
-// where there was none.
+// Ask sends the site's request. It returns the fingerprint of the request whose place it took, of another key, in
+// groups; empty where there was none.
 func (s *Site) Ask(ctx context.Context) (replaced string, err error) {
 	err = s.again(ctx, "ask for admission", func() error {
 		r, err := s.api.SendRequest(ctx, &conclavev1.SendRequestRequest{
@@ -77,6 +77,9 @@ func (s *Site) Ask(ctx context.Context) (replaced string, err error) {
 		replaced = r.GetReplaced()
 		return err
 	})
+	if replaced != "" {
+		replaced = spelled(replaced)
+	}
 	return replaced, err
 }
 
@@ -99,7 +102,7 @@ func (s *Site) Wait(ctx context.Context) (*Standing, error) {
 		}
 		if r.GetRequestKey() != s.Fingerprint {
 			return nil, fmt.Errorf("%w: its request with the key %s took the place of this one; find out who else has "+
-				"the kit, tell the operator, and join again", ErrOther, certs.SpellFingerprint(r.GetRequestKey()))
+				"the kit, tell the operator, and join again", ErrOther, spelled(r.GetRequestKey()))
 		}
 		dial.Wait(ctx, lookEvery)
 	}

@@ -173,7 +173,7 @@ func (m *maker) identity(folder string, role certs.Role, name string, hosts []st
 
 // role makes a folder with an identity for as long as certificates of the study last, and the role's file.
 func (m *maker) role(folder string, role certs.Role, name string, hosts []string, file string, text []byte) error {
-	life := m.end.Add(afterEnd).Sub(time.Now())
+	life := time.Until(m.end.Add(afterEnd))
 	if err := m.identity(filepath.Join(m.dir, folder), role, name, hosts, life); err != nil {
 		return err
 	}

@@ -131,3 +131,60 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 	p.hand("operator/study/authority/revoked.crl", "operator/study/aggregator/revoked.crl")
 	p.fails(p.start("thief", join), "it was revoked")
 }
+
+// A study may begin without a site, and the site come later: the others are shown the next roster, and their policy
+// stays theirs.
+func TestAStudyGrows(t *testing.T) {
+	t.Parallel()
+	p := newPlaces(t, "cg", "operator", "north", "south")
+	_, port, _ := strings.Cut(clustertest.FreeAddress(t, "127.0.0.1"), ":")
+	study := fmt.Sprintf(`{name: s, title: t, purpose: p, permit: "1", contact: c, expires: 2036-06-30, masked: true,
+dataset: flchain, schema: schema.yaml, budget: {epsilon: 1, delta: 1e-6}, pipelines: [embed], sites: [north, south],
+students: [lab], aggregator: {hosts: ["%s"], port: %s}}
+`, p.host, port)
+	testkit.Must(t, os.WriteFile(filepath.Join(p.dir, "operator", "study.yaml"), []byte(study), 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(p.dir, "operator", "schema.yaml"), testkit.Read(t, built.schema), 0o600))
+	joins := map[string]string{"north": built.north, "south": built.south}
+	if code := p.code(p.start("operator", "conclave study make study.yaml --out study")); code != 0 {
+		t.Fatalf("study make ended with %d", code)
+	}
+	for site, data := range joins {
+		p.hand("operator/study/kits/"+site+".zip", site+"/kit.zip")
+		raw := testkit.Read(t, data)
+		testkit.Must(t, os.WriteFile(filepath.Join(p.dir, site, filepath.Base(data)), raw, 0o600))
+		joins[site] = "teacher join kit.zip --data " + filepath.Base(data)
+	}
+	p.start("operator", "aggregator --config study/aggregator/aggregator.yaml")
+	admit := "conclave study admit --config study/operator/operator.yaml"
+	p.fails(p.start("operator", admit+" --partial"), "no site asks to be admitted")
+	north := p.start("north", joins["north"])
+	north.found(t, readOut)
+	ended := func(s *typing, says ...string) {
+		t.Helper()
+		code := p.code(s)
+		for _, want := range says {
+			if code != 0 || !strings.Contains(s.text(), want) {
+				t.Fatalf("%s ended with %d, want 0 and %q:\n%s", s.line, code, want, s.text())
+			}
+		}
+	}
+	ended(p.start("operator", admit+" --partial"), "the roster of generation 1 stands, with 1 of 2 sites",
+		"run.yaml is written when all sites are admitted")
+	ended(north, "north has joined study s")
+	policy := filepath.Join(p.dir, "north", "north", "policy.yaml")
+	was := string(testkit.Read(t, policy))
+
+	south := p.start("south", joins["south"])
+	key := south.found(t, readOut)
+	ended(p.start("operator", admit), "the roster of generation 2 stands, with 2 of 2 sites")
+	ended(south, "south has joined study s")
+	ended(p.start("north", joins["north"]), "the roster of generation 2 stands, with 2 of 2 sites",
+		`{site: "south", key: "`+strings.ReplaceAll(key, " ", "")+`"}`)
+	if got := string(testkit.Read(t, policy)); got != was {
+		t.Errorf("the policy was changed to\n%s", got)
+	}
+	run := string(testkit.Read(t, filepath.Join(p.dir, "operator", "study", "students", "lab", "run.yaml")))
+	if strings.Count(run, "site: ") != 2 {
+		t.Errorf("the first run is\n%s", run)
+	}
+}

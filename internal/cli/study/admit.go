@@ -143,7 +143,8 @@ func (a *admission) published(r *enroll.Standing) error {
 		return err
 	}
 	var without []string
-	if a.study.Masked && r.Generation == 1 {
+	whole := len(r.Sites) == len(a.study.Sites)
+	if a.study.Masked && whole {
 		for _, name := range a.study.Students {
 			file := filepath.Join(a.dir, "students", name, provision.RunName)
 			if err := kit.Place(file, provision.RunFile(a.study, name, r.Roster), 0o644); err != nil {
@@ -163,6 +164,9 @@ func (a *admission) published(r *enroll.Standing) error {
 	}
 	_ = w.Flush()
 	fmt.Printf("read its fingerprint out to every site:\n  %s\n", certs.SpellFingerprint(r.Fingerprint()))
+	if a.study.Masked && !whole {
+		fmt.Println("the students' run.yaml is written when all sites are admitted: it names their keys")
+	}
 	for _, name := range without {
 		fmt.Fprintf(os.Stderr, "the run.yaml of %s was not written: its folder is gone, or has another one; its runs "+
 			"name the members that %s lists\n", name, path)

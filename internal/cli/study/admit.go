@@ -126,7 +126,7 @@ func (a *admission) connect() (*enroll.Operator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; name the study's folder with --dir", err)
 	}
-	schema, err := os.ReadFile(filepath.Join(a.dir, "schema.yaml"))
+	schema, err := os.ReadFile(filepath.Join(a.dir, s.Schema))
 	if err != nil {
 		return nil, fmt.Errorf("read the study's schema: %w", err)
 	}

@@ -66,11 +66,11 @@ func Make(path, dir string) (*study.Study, []Kit, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	at := s.Schema
-	if !filepath.IsAbs(at) {
-		at = filepath.Join(filepath.Dir(path), at)
+	if filepath.Base(s.Schema) != s.Schema {
+		return nil, nil, fmt.Errorf("%s: schema: %q is in another folder; put it beside the study, and write its name "+
+			"alone, so that copies of the study find theirs", path, s.Schema)
 	}
-	schema, err := os.ReadFile(at)
+	schema, err := os.ReadFile(filepath.Join(filepath.Dir(path), s.Schema))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: schema: %w", path, err)
 	}
@@ -111,7 +111,7 @@ func (m *maker) begin() error {
 	if err != nil {
 		return err
 	}
-	return m.place(".", "schema.yaml", m.schema)
+	return m.place(".", m.study.Schema, m.schema)
 }
 
 // place writes a file of a folder of the study's, which is made where it is not there.

@@ -19,7 +19,7 @@ import (
 // operator makes the folders of those who run the study: aggregator, worker and operator.
 func (m *maker) operator() error {
 	s := m.study
-	if err := m.place("aggregator", "schema.yaml", m.schema); err != nil {
+	if err := m.place("aggregator", s.Schema, m.schema); err != nil {
 		return err
 	}
 	if err := m.place("aggregator", "study.yaml", m.text); err != nil {
@@ -58,7 +58,7 @@ func (m *maker) revoked() error {
 func (m *maker) students() error {
 	for _, name := range m.study.Students {
 		folder := path.Join("students", name)
-		for file, text := range map[string][]byte{"schema.yaml": m.schema, "study.yaml": m.text} {
+		for file, text := range map[string][]byte{m.study.Schema: m.schema, "study.yaml": m.text} {
 			if err := m.place(folder, file, text); err != nil {
 				return err
 			}
@@ -84,7 +84,7 @@ func (m *maker) aggregator() []byte {
 listen: ":%[2]d"
 datasets:
   - name: %[3]q
-    schema: schema.yaml
+    schema: %[13]q
     unit: %[4]q
     budget: {epsilon: %[5]v, delta: %[6]v, filter: %[7]s}
     students: [%[8]s]
@@ -95,7 +95,7 @@ tls: {ca: %[10]s, cert: %[11]s, key: %[12]s, revoked: revoked.crl}
 etcd: {embedded: true, dir: etcd}
 audit_log: audit.jsonl
 `, s.Name, s.Aggregator.Port, s.Dataset, s.Unit, s.Budget.Epsilon, s.Budget.Delta, s.Budget.Filter,
-		quoted(s.Students), study.Worker, files.CA, files.Cert, files.Key)
+		quoted(s.Students), study.Worker, files.CA, files.Cert, files.Key, s.Schema)
 }
 
 func (m *maker) worker() []byte {
@@ -132,14 +132,15 @@ func RunFile(s *study.Study, student string, r *roster.Roster) []byte {
 # A name is used once.
 name: %[2]s-1
 purpose: %[3]q
-schema: schema.yaml
+schema: %[9]q
 # Half of what all runs of the study may spend together.
 privacy: {epsilon: %[4]v, delta: %[5]v, unit: %[6]q}
 pipeline: %[7]s
 # Those of all sites together.
 teachers: %[8]d
 release: {rows: 1000}
-`, s.Name, student, s.Purpose, s.Budget.Epsilon/2, s.Budget.Delta, s.Unit, s.Pipelines[0], s.Teachers*len(s.Sites))
+`, s.Name, student, s.Purpose, s.Budget.Epsilon/2, s.Budget.Delta, s.Unit, s.Pipelines[0], s.Teachers*len(s.Sites),
+		s.Schema)
 	if s.Masked && r != nil {
 		b.WriteString("aggregation:\n  masked: true\n  members:\n")
 		for _, site := range r.Sites {

@@ -68,6 +68,8 @@ func Work(ctx context.Context, config student.Config, log *zap.Logger, finished 
 	var beside sync.WaitGroup // they end with the slots
 	beside.Go(func() { handOut(own, config, log) })
 	if config.KeepResults > 0 {
+		log.Info("results are removed when they are older (keep_results)", zap.Duration("keep", config.KeepResults),
+			zap.String("out", config.Out))
 		beside.Go(func() { forgetOld(own, config.Out, config.KeepResults, log) })
 	}
 	err := slots.Wait()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -85,7 +84,7 @@ func (j *joining) run(ctx context.Context, path string) error {
 		return err
 	}
 	before := s.Joined()
-	if err := j.confirm(s, r); err != nil {
+	if err := j.confirm(ctx, s, r); err != nil {
 		return err
 	}
 	if err := s.Install(r, data); err != nil {
@@ -124,7 +123,7 @@ func (j *joining) ask(ctx context.Context, s *enroll.Site) error {
 }
 
 // confirm has a person, or the flag, say that all see the same roster.
-func (j *joining) confirm(s *enroll.Site, r *enroll.Standing) error {
+func (j *joining) confirm(ctx context.Context, s *enroll.Site, r *enroll.Standing) error {
 	if s.Confirmed(r) {
 		return nil
 	}
@@ -147,9 +146,7 @@ func (j *joining) confirm(s *enroll.Site, r *enroll.Standing) error {
 		}
 		return nil
 	}
-	fmt.Fprint(os.Stderr, "do they see the same? yes or no: ")
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-	if strings.TrimSpace(answer) != "yes" {
+	if !cli.Confirm(ctx, "do they see the same?") {
 		return errors.New("not joined; run the command again and answer yes, or give --confirm-roster FINGERPRINT")
 	}
 	return nil

@@ -1,7 +1,6 @@
 package study
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -62,7 +61,6 @@ type admission struct {
 	format      *string
 
 	study *study.Study
-	input *bufio.Reader
 }
 
 func (a *admission) run(ctx context.Context) error {
@@ -77,7 +75,6 @@ func (a *admission) run(ctx context.Context) error {
 				strings.Join(a.study.Sites, ", "))
 		}
 	}
-	a.input = bufio.NewReader(os.Stdin)
 	confirmed, stands, err := a.confirmed(ctx, o)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/study/enroll"
 )
 
@@ -35,7 +36,7 @@ func (a *admission) confirmed(ctx context.Context, o *enroll.Operator) ([]enroll
 			if held, ok := right[q.Site]; ok && held.Fingerprint == q.Fingerprint {
 				continue
 			}
-			if err := a.confirm(q); err != nil {
+			if err := a.confirm(ctx, q); err != nil {
 				return nil, nil, err
 			}
 			right[q.Site] = q
@@ -79,7 +80,7 @@ func inOrder(sites map[string]enroll.Asking) []enroll.Asking {
 }
 
 // confirm has a person, or a flag, say that a site reads out the fingerprint of its request.
-func (a *admission) confirm(q enroll.Asking) error {
+func (a *admission) confirm(ctx context.Context, q enroll.Asking) error {
 	fmt.Fprintf(os.Stderr, "site %s asks since %s UTC with the key\n  %s\n", q.Site,
 		q.Received.Format(time.DateTime), certs.SpellFingerprint(q.Fingerprint))
 	if q.Replaced > 0 {
@@ -92,9 +93,7 @@ func (a *admission) confirm(q enroll.Asking) error {
 		}
 		return nil
 	}
-	fmt.Fprintf(os.Stderr, "is this what %s reads out to you? yes or no: ", q.Site)
-	answer, _ := a.input.ReadString('\n')
-	if strings.TrimSpace(answer) != "yes" {
+	if !cli.Confirm(ctx, fmt.Sprintf("is this what %s reads out to you?", q.Site)) {
 		return fmt.Errorf("site %s is not admitted; have it join again and answer yes, or give --confirm "+
 			"%s=FINGERPRINT", q.Site, q.Site)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 // showBrief shows what a person should know who decides about a run.
@@ -26,12 +27,15 @@ func showBrief(b *sitepolicy.Brief) {
 	showDecisions(b.Run)
 	fmt.Printf("who asks: %s, in the aggregator's word\n", cli.Dash(b.Requester))
 	fmt.Printf("what for: %s\n", purposeText(s.Purpose))
+	showStudy(s.Study)
 	fmt.Printf("pipeline %s, budget epsilon %g at delta %g, by %s of all sites\n", s.Pipeline, s.Epsilon,
 		s.Delta, text.Several(int(s.Teachers), "teacher"))
 	fmt.Println("\nwhat leaves this node:")
 	for _, l := range b.Leaves {
 		showLeaving(l, s.Unit)
 	}
+	fmt.Println("  compare these counts with the smallest cell that you publish (nfilter.tab of DataSHIELD, " +
+		"minCellCount of OHDSI)")
 	showCost(b)
 	fmt.Printf("\nwhat it can tell about one person, if all of its plan is released:\n  %s %s %s\n",
 		meaning.Percent(b.Telling.Chance),
@@ -46,6 +50,18 @@ func showBrief(b *sitepolicy.Brief) {
 	}
 	_ = w.Flush()
 	showMasked(b.Run)
+}
+
+// showStudy shows what the run says of its study, for people to compare with the document that they have.
+func showStudy(of *study.Block) {
+	if of == nil {
+		fmt.Println("study: none")
+		return
+	}
+	fmt.Printf("study: %s (%s), to the end of %s (UTC)\n  its purpose: %s\n  data permit: %s\n  contact: %s\n",
+		of.Title, of.Name, of.Expires, of.Purpose, of.Permit, of.Contact)
+	fmt.Printf("  SHA-256 of its protocol, study.yaml: %s\n  (the student's words, but for this hash where the policy "+
+		"wants it; compare: sha256sum study.yaml)\n", of.SHA256)
 }
 
 func purposeText(purpose string) string {
@@ -122,6 +138,9 @@ func showAdvance(r sitepolicy.Run) {
 	a := r.Advance
 	fmt.Printf("in advance, %s (spec %s) is %s: runs of %s, pipelines %s, purpose %s, ", r.Run, r.SpecSHA256[:12],
 		stateText(r), a.Student, strings.Join(a.Pipelines, ","), cli.Dash(a.Purpose))
+	if a.Study != "" {
+		fmt.Printf("of the study with SHA-256 %s, ", a.Study)
+	}
 	fmt.Printf("all of them together epsilon %g at most; %d answers cost %.4g so far\n", a.Epsilon, r.Charges,
 		r.EpsilonCharged)
 	showDecisions(r)

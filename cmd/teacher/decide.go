@@ -82,7 +82,8 @@ func (f decider) decide(config, run string, by sitepolicy.Decision) error {
 func approveCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "approve --config FILE RUN [--until DAY | --for TIME] [--as CERT --key KEY] [--spec HASH] " +
-			"[--student NAME --pipelines NAME,... --epsilon E [--purpose TEXT]] [--format json]",
+			"[--student NAME --pipelines NAME,... --epsilon E [--purpose TEXT] [--study HASH]] " +
+			"[--format json]",
 		Short: "let a run that waits begin, or runs of a student in advance",
 		Long: `Lets a run that waits begin. Read what ` + "`teacher runs RUN`" + ` says of it first.
 
@@ -106,6 +107,8 @@ says. Where the policy names approvers each of them signs by a certificate and k
 	f.Float64Var(&advance.Epsilon, "epsilon", 0, "in advance: the most that all of them together cost this node")
 	f.StringVar(&advance.Purpose, "purpose", "", "in advance: `text` that must be the runs' purpose; anything "+
 		"without it")
+	f.StringVar(&advance.Study, "study", "", "in advance: SHA-256 of the study.yaml that the runs must be of; any "+
+		"without it")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if len(args) == 0 {
 			return cli.Misuse("name a run; `teacher runs` lists those that asked")
@@ -120,7 +123,7 @@ says. Where the policy names approvers each of them signs by a certificate and k
 		if advance.Student != "" {
 			d.Advance = &advance
 		}
-		for _, flag := range []string{"pipelines", "epsilon", "purpose"} {
+		for _, flag := range []string{"pipelines", "epsilon", "purpose", "study"} {
 			if c.Flags().Changed(flag) && d.Advance == nil {
 				return cli.Misuse("--%s is of an approval in advance; say with --student whose runs it is for", flag)
 			}

@@ -103,6 +103,9 @@ type DatasetConfig struct {
 	// holds it. Default "record". A column protects all records of one
 	// person at once and costs quality where persons have many.
 	Unit string `yaml:"unit"`
+	// Study is the path of the study.yaml that all runs must be of, until it ends. The dataset's schema, unit,
+	// budget and students must fit it. Default: none.
+	Study string `yaml:"study"`
 	// Budget is what all runs over the dataset may spend together. No
 	// default: it is the promise made to the people in the data. Its filter, by
 	// default gdp, is rdp where runs take samples, and pld for one run with a plan.
@@ -151,6 +154,7 @@ func LoadConfig(path string, overrides ...func(*Config)) (Config, error) {
 			c.Datasets[i].Unit = "record"
 		}
 		c.Datasets[i].Schema = config.Resolve(path, c.Datasets[i].Schema)
+		c.Datasets[i].Study = config.Resolve(path, c.Datasets[i].Study)
 	}
 	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.Etcd.Dir, &c.Etcd.CA,
 		&c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog, &c.Traces.CA,

@@ -23,6 +23,8 @@ type Advance struct {
 	Pipelines []string `json:"pipelines"`
 	// Purpose is what the runs must say that they are for; empty for anything.
 	Purpose string `json:"purpose,omitempty"`
+	// Study is the SHA-256 of the study that the runs must be of, in hex; empty for any, and none.
+	Study string `json:"study,omitempty"`
 	// Epsilon bounds what all of them cost at this node, at the limit's delta, as its filter counts.
 	Epsilon float64 `json:"epsilon"`
 }
@@ -41,6 +43,10 @@ func (a Advance) validate() error {
 	}
 	if err := runspec.CheckPurpose(a.Purpose); err != nil {
 		return err
+	}
+	if a.Study != "" && !isSHA256(a.Study) {
+		return fmt.Errorf("study: %q is no SHA-256; write 64 lower-case hex digits, as `sha256sum study.yaml` shows "+
+			"them", a.Study)
 	}
 	if _, err := privacy.NewBudget(a.Epsilon, 0.5); err != nil {
 		return fmt.Errorf("epsilon: %v is no bound; use a finite number above 0", a.Epsilon)
@@ -63,6 +69,9 @@ func (a Advance) sha256(name string) string {
 // admits says whether a round of a run is one that was approved in advance, by what the run says of itself.
 func (a Advance) admits(t Request, d *Dataset) bool {
 	masked := t.Spec.Masked == nil || len(d.Peers) > 0 // nobody looks at the members of this one
+	if a.Study != "" && (t.Spec.Study == nil || t.Spec.Study.SHA256 != a.Study) {
+		return false
+	}
 	return a.Student == t.Requester && slices.Contains(a.Pipelines, t.Spec.Pipeline) &&
 		(a.Purpose == "" || a.Purpose == t.Spec.Purpose) && masked
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/certs/certstest"
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/certs/request"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -153,6 +154,38 @@ func TestTwoPersonsLetARunBegin(t *testing.T) {
 	b.state(StateWaiting)
 	decide("ann", true)
 	b.state(StateApproved)
+}
+
+// Two certificates for one key are one person's, and a policy has no second name for a key.
+func TestTwoCertificatesOfOneKeyAreOnePerson(t *testing.T) {
+	b := asked(t, 2)
+	folder := t.TempDir()
+	for i, name := range []string{"carla", "carla-again"} {
+		choice := request.FirstKey
+		if i > 0 {
+			choice = request.SameKey
+		}
+		q := testkit.Value(request.New(folder, certs.RoleApprover, "carla", nil, choice))
+		issued := testkit.Value(authority.Approve(b.certs, q, time.Hour))
+		at := certs.IssuedFiles(b.certs, certs.RoleApprover, name)
+		testkit.Must(t, issued.SaveAs(at.Cert))
+		key := testkit.Read(t, certs.FilesAtSite(folder, certs.RoleApprover, "carla").Key)
+		testkit.Must(t, os.WriteFile(at.Key, key, 0o600))
+	}
+	b.approvers(2, "ann", "carla")
+	for _, name := range []string{"carla", "carla-again"} {
+		testkit.Value(b.decides(name, true))
+	}
+	if run := b.state(StateWaiting); run.Approvals != 1 || run.By != "Dr. carla" {
+		t.Errorf("after one person approved with two certificates: %+v", run)
+	}
+	testkit.Value(b.decides("ann", true))
+	b.state(StateApproved)
+	b.approvers(2, "carla", "carla-again")
+	refusal := refusedBy(t, b.enforcer().Ask(round("r", 0, 100)), RulePolicy)
+	if !strings.Contains(refusal.Private, "each person has a key of their own") {
+		t.Errorf("a policy with one key for two: %q", refusal.Private)
+	}
 }
 
 // Decisions that the policy does not count are not taken.

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 // Spec is what a run may ask and at what price, as its aggregator holds it.
@@ -29,6 +30,8 @@ type Spec struct {
 	Teachers  uint32         `json:"teachers"`
 	// Purpose is what the run is for, in its student's words; perhaps none.
 	Purpose string `json:"purpose,omitempty"`
+	// Study is the study that the run says it is of, nil for none.
+	Study *study.Block `json:"study,omitempty"`
 	// Plan is all that the run may ask, and what each costs.
 	Plan privacy.Plan `json:"plan,omitempty"`
 	// Masked is among whom the run's sums are masked, nil where they are not.
@@ -115,6 +118,9 @@ func (s Spec) validate() error {
 		return err
 	}
 	if err := runspec.CheckPurpose(s.Purpose); err != nil {
+		return err
+	}
+	if err := s.Study.Validate(); err != nil {
 		return err
 	}
 	if err := s.Plan.Validate(); err != nil {

@@ -147,7 +147,8 @@ func (e *Enforcer) status(b *book, key runKey, d *Dataset, limit privacy.Budget)
 	if by == nil { // without a policy whoever may run the command decides
 		by = &Dataset{}
 	}
-	v := e.people(b, by).verdict(r)
+	p := e.people(b, by)
+	v := p.verdict(r)
 	run.Decisions = Decisions{By: strings.Join(v.by, ", "), Until: formatMoment(v.until), Approvals: v.have,
 		ApprovalsNeeded: by.ApprovalsNeeded, Said: v.said}
 	if n := len(r.decisions); n > 0 {
@@ -168,7 +169,7 @@ func (e *Enforcer) status(b *book, key runKey, d *Dataset, limit privacy.Budget)
 		if run.Spec == nil {
 			break
 		}
-		if r := d.permits(*run.Spec, e.o.Site); r != nil {
+		if r := d.permits(*run.Spec, e.o.Site, p.now); r != nil {
 			run.State, run.Reason = StateRefused, e.refuse(r).Error()
 		}
 	}

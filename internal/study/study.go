@@ -18,7 +18,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
 // Study is a study.yaml.
@@ -66,8 +65,8 @@ type Aggregator struct {
 	Port int `yaml:"port"`
 }
 
-// maxBytes bounds a study.yaml.
-const maxBytes = 1 << 20
+// MaxBytes bounds a study.yaml: the aggregator keeps one with each run that waits.
+const MaxBytes = 32 << 10
 
 // maxName bounds the names of sites and students, which are parts of other names.
 const maxName = 60
@@ -88,7 +87,7 @@ func Read(path string) (*Study, []byte, error) {
 		return nil, nil, fmt.Errorf("read the study: %w", err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	text, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the study: %w", err)
 	}
@@ -101,7 +100,7 @@ func Read(path string) (*Study, []byte, error) {
 
 // Parse reads a study.yaml. Unknown fields are errors, and so is everything that [Study.Validate] finds.
 func Parse(text []byte) (*Study, error) {
-	if err := config.CheckYAML(text, maxBytes); err != nil { // it comes in kits from outside
+	if err := config.CheckYAML(text, MaxBytes); err != nil { // it comes in kits from outside
 		return nil, err
 	}
 	s := &Study{Unit: "record", Overlap: 1, Teachers: 100, Aggregator: Aggregator{Port: 7443}}
@@ -135,8 +134,7 @@ func (s *Study) validatePeople(p *config.Problems) {
 	for _, f := range []struct{ field, line string }{
 		{"title", s.Title}, {"purpose", s.Purpose}, {"permit", s.Permit}, {"contact", s.Contact},
 	} {
-		p.Need(f.line != "", "%s: none; people at the sites read it before they take part", f.field)
-		err := runspec.CheckPurpose(f.line)
+		err := checkLine(f.line)
 		p.Need(err == nil, "%s: %v", f.field, err)
 	}
 	_, err := s.End()
@@ -147,8 +145,7 @@ func (s *Study) validateData(p *config.Problems) {
 	p.Need(config.CheckName(s.Dataset) == nil, "dataset: %q is none; use small letters, digits, dots and hyphens",
 		s.Dataset)
 	p.Need(s.Schema != "", "schema: none; name the file of the public schema")
-	p.Need(s.Unit != "", `unit: none; use "record" or the schema's column of role unit`)
-	err := runspec.CheckPurpose(s.Unit)
+	err := checkLine(s.Unit)
 	p.Need(err == nil, "unit: %v", err)
 	p.Need(s.Overlap >= 1 && s.Overlap <= max(1, len(s.Sites)),
 		"overlap: %d; use a number from 1 to the number of sites, at so many of which one privacy unit may be",
@@ -194,10 +191,13 @@ func (s *Study) validateParties(p *config.Problems) {
 }
 
 // End is the moment at which the study is over: the end of its last day, in UTC.
-func (s *Study) End() (time.Time, error) {
-	day, err := time.Parse(time.DateOnly, strings.TrimSpace(s.Expires))
+func (s *Study) End() (time.Time, error) { return endOf(strings.TrimSpace(s.Expires)) }
+
+// endOf is the end of a day in UTC.
+func endOf(day string) (time.Time, error) {
+	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is no day; write it like 2027-06-30", s.Expires)
+		return time.Time{}, fmt.Errorf("%q is no day; write it like 2027-06-30", day)
 	}
-	return day.AddDate(0, 0, 1), nil
+	return at.AddDate(0, 0, 1), nil
 }

@@ -141,7 +141,8 @@ func (s *slot) execute(ctx context.Context, held *student.Held) error {
 
 // run executes a run to its files.
 func (s *slot) run(ctx context.Context, held *student.Held) (*results.Result, error) {
-	submitted, err := run.ParseSubmission(held.Run.GetName(), held.Run.GetRunYaml(), held.Run.GetSchemaYaml())
+	submitted, err := run.ParseSubmission(held.Run.GetName(), held.Run.GetRunYaml(), held.Run.GetSchemaYaml(),
+		held.Run.GetStudyYaml())
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -57,7 +58,16 @@ func budgetText(b *conclavev1.DatasetBudget) string {
 	return fmt.Sprintf("dataset %s: epsilon %g at delta %g (%s); spent %.4g, computed afterwards; "+
 		"%.4g with all that %d open and %d waiting runs may still spend; left for one more run: %.6g",
 		b.GetDataset(), b.GetEpsilon(), b.GetDelta(), b.GetFilter(), b.GetEpsilonSpent(),
-		b.GetEpsilonReserved(), b.GetOpen(), b.GetWaiting(), b.GetEpsilonLeft())
+		b.GetEpsilonReserved(), b.GetOpen(), b.GetWaiting(), b.GetEpsilonLeft()) + studyText(b)
+}
+
+// studyText is the study of a dataset on a line of its own, nothing where it wants none.
+func studyText(b *conclavev1.DatasetBudget) string {
+	of := study.FromWire(b.GetStudy())
+	if of == nil {
+		return ""
+	}
+	return fmt.Sprintf("\nits runs must be of this study: %s; to the end of %s", of.Line(), of.Expires)
 }
 
 func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) error {
@@ -70,6 +80,9 @@ func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) error {
 	line("state", "%s", standing(r))
 	if r.GetPurpose() != "" {
 		line("purpose", "%s", r.GetPurpose())
+	}
+	if of := study.FromWire(r.GetStudy()); of != nil {
+		line("study", "%s; to the end of %s", of.Line(), of.Expires)
 	}
 	line("pipeline", "%s, %d teachers", r.GetPipeline(), r.GetTeachers())
 	line("budget", "epsilon %g, delta %g", r.GetEpsilon(), r.GetDelta())

@@ -31,9 +31,13 @@ func submit(ctx context.Context, q *client, path string, overcommit bool) error 
 	if err != nil {
 		return err
 	}
+	if err := job.Spec.CheckDataset(q.dataset); err != nil {
+		return err
+	}
 	r, err := q.Submit(ctx, &conclavev1.SubmitRunRequest{
 		Spec:    run.RunSpec(job.Plan, job.Spec, job.Schema, q.dataset, false),
-		RunYaml: submission.RunFile, SchemaYaml: submission.Schema, Overcommit: overcommit,
+		RunYaml: submission.RunFile, SchemaYaml: submission.Schema, StudyYaml: submission.Study,
+		Overcommit: overcommit,
 	})
 	if errors.Is(err, student.ErrOverBudget) {
 		return &cli.ExitError{Code: codeOutOfBudget, Err: err}

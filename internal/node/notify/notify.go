@@ -18,6 +18,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 // Waiting is what is told of a run.
@@ -30,7 +32,9 @@ type Waiting struct {
 	SpecSHA256 string `json:"spec_sha256"`
 	Student    string `json:"student,omitempty"` // as the aggregator names them
 	Purpose    string `json:"purpose,omitempty"` // in the student's words
-	Since      string `json:"since"`             // when the node was asked first, RFC 3339
+	// Study is what the run says of its study, nil for none.
+	Study *study.Block `json:"study,omitempty"`
+	Since string       `json:"since"` // when the node was asked first, RFC 3339
 }
 
 // What bounds the work: runs that are remembered as told, of which each may wait to be posted; how long one POST may

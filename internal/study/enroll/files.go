@@ -41,9 +41,11 @@ datasets:
     filter: %[6]s
     pipelines: [%[7]s]
     stages: [%[8]s]
+    # The study's document, by its SHA-256: runs of another one, or after its last day, are refused.
+    study: {sha256: %[9]q, expires: %[10]s}
     approval: by-hand
 `, site, s.Name, s.Dataset, s.Budget.Epsilon, s.Budget.Delta, s.Budget.Filter, strings.Join(s.Pipelines, ", "),
-		strings.Join(s.Stages, ", "))
+		strings.Join(s.Stages, ", "), study.Hash(text), strings.TrimSpace(s.Expires))
 	if s.Masked {
 		b.WriteString("    masked: true\n")
 		fmt.Fprintf(&b, "    # As people compared them, in the roster of generation %d.\n    peers:\n", r.Generation)

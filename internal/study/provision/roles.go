@@ -86,6 +86,8 @@ datasets:
   - name: %[3]q
     schema: %[13]q
     unit: %[4]q
+    # Runs of this study alone are taken, until it ends.
+    study: study.yaml
     budget: {epsilon: %[5]v, delta: %[6]v, filter: %[7]s}
     students: [%[8]s]
     workers: [%[9]s]
@@ -131,6 +133,7 @@ func RunFile(s *study.Study, student string, r *roster.Roster) []byte {
 	fmt.Fprintf(&b, `# A first run of study %[1]s, which can be submitted as it is. docs/run-yaml.md has all fields.
 # A name is used once.
 name: %[2]s-1
+study: study.yaml
 purpose: %[3]q
 schema: %[9]q
 # Half of what all runs of the study may spend together.

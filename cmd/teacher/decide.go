@@ -16,25 +16,35 @@ import (
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
+// signer is how somebody signs, by the flags of a command.
+type signer struct{ as, key *string }
+
+func newSigner(c *cobra.Command) signer {
+	f := c.Flags()
+	return signer{
+		as: f.String("as", "", "`certificate` of role approver of the person who decides, where the policy names "+
+			"approvers"),
+		key: f.String("key", "", "`file` of its key"),
+	}
+}
+
 // decider is how somebody decides, by the flags of both commands.
 type decider struct {
-	spec, as, key, format *string
+	signer
+	spec, format *string
 }
 
 func newDecider(c *cobra.Command) decider {
-	f := c.Flags()
 	return decider{
-		spec: f.String("spec", "", "start of the spec's SHA-256, as teacher runs shows it; needed where runs of "+
-			"several specs have one name"),
-		as: f.String("as", "", "`certificate` of role approver of the person who decides, where the policy names "+
-			"approvers"),
-		key:    f.String("key", "", "`file` of its key"),
+		signer: newSigner(c),
+		spec: c.Flags().String("spec", "", "start of the spec's SHA-256, as teacher runs shows it; needed where runs "+
+			"of several specs have one name"),
 		format: cli.Format(c),
 	}
 }
 
 // signs checks the flags, and returns how the decision is signed; nil where it is not.
-func (f decider) signs() (func(attest.Statement) (attest.Signature, error), error) {
+func (f signer) signs() (func(attest.Statement) (attest.Signature, error), error) {
 	if (*f.as == "") != (*f.key == "") {
 		return nil, cli.Misuse("--as, --key: give both, or neither")
 	}

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/node/notify"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
@@ -70,6 +73,9 @@ func TestAnApprovalThatExpiresLetsTheRunWaitAgain(t *testing.T) {
 	waits(1)
 	waits(2)
 	said()
+	j.leave <- status.Error(codes.Unavailable, "it goes") // people are not told again by the next stream
+	j = f.next()
+	waits(1)
 	approve(time.Time{})
 	if m := j.reply(); m.GetReady().GetRun() != "r" {
 		t.Fatalf("the node says %v", m)

@@ -211,7 +211,7 @@ func (p *policy) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 					SpecSHA256: r.SpecSHA256, Student: r.Requester, Purpose: r.Spec.Purpose,
 					Study: r.Spec.Study,
 					Since: time.Now().UTC().Format(time.RFC3339),
-				})
+				}, func() bool { return p.waits(r) })
 			}
 		}
 		return out
@@ -222,6 +222,12 @@ func (p *policy) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 		}
 	}
 	return out
+}
+
+// waits says whether a run still waits for its site.
+func (p *policy) waits(r sitepolicy.Request) bool {
+	var refusal *sitepolicy.Refusal
+	return errors.As(p.enforcer.Ask(r), &refusal) && refusal.Waiting
 }
 
 // waitingRun is a run that waits for its site, with what it asked for last and why it waits.

@@ -155,15 +155,7 @@ func (b *Brief) judge(book *book, d *Dataset, key runKey, own string, now time.T
 			"the run's plan bounds no cost; whether its whole budget fits"})
 		return
 	}
-	var rest []privacy.Event
-	used := book.runs[key].used
-	for i, p := range s.Plan {
-		uses := p.Count
-		if i < len(used) {
-			uses -= used[i]
-		}
-		rest = append(rest, times(p.Worst(uses), s.RevealsAtMost())...)
-	}
+	rest := book.runs[key].rest(s)
 	_, err := d.Limit().Admit(book.spent, rest)
 	met := RuleMet{RuleEpsilon, err == nil, "all that is left of the run's plan fits"}
 	if err != nil {

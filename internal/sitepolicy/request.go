@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/conclave-dp/conclave/internal/masking"
@@ -89,7 +90,7 @@ func (t Request) validate() error {
 		return errors.New("they name no entry of the plan")
 	case len(t.Charges) == 0:
 		return errors.New("they name no price")
-	case len(t.Kind) > maxWord || !utf8.ValidString(string(t.Kind)):
+	case !isWord(string(t.Kind)):
 		return errors.New("the kind of the question is no word")
 	}
 	for i, e := range t.Charges {
@@ -103,6 +104,14 @@ func (t Request) validate() error {
 // maxWord bounds the words of a spec, which its student chooses.
 const maxWord = 256
 
+// isWord says whether a text, perhaps an empty one, is one that people read as it is: on one line, and without what
+// moves a terminal's cursor or turns the order of letters.
+func isWord(s string) bool {
+	return len(s) <= maxWord && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+	})
+}
+
 // budget is the run's.
 func (s Spec) budget() privacy.Budget {
 	return privacy.Budget{Epsilon: s.Epsilon, Delta: s.Delta, Filter: s.Filter}
@@ -110,7 +119,7 @@ func (s Spec) budget() privacy.Budget {
 
 func (s Spec) validate() error {
 	for _, word := range []string{s.Dataset, s.SchemaSHA256, s.Unit, s.Pipeline, s.Guarantee} {
-		if len(word) > maxWord || !utf8.ValidString(word) {
+		if !isWord(word) {
 			return errors.New("a word of the run's spec is none")
 		}
 	}

@@ -173,10 +173,11 @@ func judge(b *book, p people, t Request, o Options) (is judgement, refusal *Refu
 	if run == nil || run.advance != nil {
 		run = &runBook{}
 	}
-	if run.seen != "" && !run.spec.same(t.Spec) {
-		return is, &Refusal{Rule: RuleTerms, Public: "run " + t.Run + " has other terms than the site wrote down",
-			Private: "people read the terms in the site's ledger, and the node did not write these; restore it from " +
-				"a backup, or find out who writes to it"}
+	if run.seen != "" && (!run.spec.same(t.Spec) || run.requester != t.Requester) {
+		return is, &Refusal{Rule: RuleTerms, Public: "run " + t.Run + " has other terms, or another requester, than " +
+			"the site wrote down",
+			Private: "people read both in the site's ledger, and the node did not write these, or the aggregator " +
+				"named another one then; restore the ledger from a backup, or find out who writes to it"}
 	}
 	v, paid := p.verdict(run), b.paid(t) > 0
 	switch {

@@ -256,7 +256,7 @@ func (e *Enforcer) Decide(run, spec string, by Decision) (*Run, error) {
 				return nil, e.refuse(refusal)
 			}
 			entries = e.opened(b, d)
-			on = &book{dataset: e.o.Dataset, site: e.o.Site, node: e.o.Node, newest: b.newest}
+			on = &book{dataset: e.o.Dataset, site: e.o.Site, node: e.o.Node, newest: b.newest, lists: b.lists}
 			key = runKey{run, by.Advance.sha256(run)}
 			if b.runs[key] == nil {
 				entries = append(entries, Entry{Type: EntryAdvance, Run: key.run, SpecSHA256: key.spec,
@@ -265,7 +265,11 @@ func (e *Enforcer) Decide(run, spec string, by Decision) (*Run, error) {
 		} else if key, err = b.named(run, spec); err != nil {
 			return nil, err
 		}
-		entry, err := e.decision(on, d, key, by)
+		before, err := b.seal(entries, e.ledger.now()) // a person signs that the decision follows it
+		if err != nil {
+			return nil, err
+		}
+		entry, err := e.decision(on, d, key, before.Hash, by)
 		return append(entries, entry), err
 	})
 	if err != nil {
@@ -301,9 +305,10 @@ func (b *book) named(run, spec string) (runKey, error) {
 	return found[0], nil
 }
 
-// decision makes the entry of one, signed if it is, which the policy counts; d may be nil.
-func (e *Enforcer) decision(b *book, d *Dataset, key runKey, by Decision) (Entry, error) {
-	entry := Entry{Type: EntryDeny, Run: key.run, SpecSHA256: key.spec, entryDecision: entryDecision{By: by.By}}
+// decision makes the entry of one that follows another, signed if it is, which the policy counts; d may be nil.
+func (e *Enforcer) decision(b *book, d *Dataset, key runKey, previous string, by Decision) (Entry, error) {
+	entry := Entry{Type: EntryDeny, Run: key.run, SpecSHA256: key.spec, Previous: previous,
+		entryDecision: entryDecision{By: by.By}}
 	if d == nil {
 		d = &Dataset{}
 	}

@@ -83,7 +83,8 @@ func TestAStudyThatHasEndedStaysEnded(t *testing.T) {
 	r.Round, r.Question = 1, digest("next")
 	testkit.Must(t, s.at("2027-06-30 13:00:00").Ask(r))
 	// Whatever is written into the ledger counts as a moment that has passed.
-	testkit.Must(t, s.at("2027-07-02 00:00:00").AcceptLedger(LedgerHead{Seq: 9, Hash: digest("restored")}, "ann"))
+	testkit.Must(t, s.at("2027-07-02 00:00:00").AcceptLedger(LedgerHead{Seq: 9, Hash: digest("restored")},
+		Decision{By: "ann"}))
 	_, err = s.at("2027-06-30 14:00:00").Charge(r)
 	refusedBy(t, err, RuleStudy)
 	if brief := testkit.Value(s.at("2027-06-30 14:00:00").Brief("r", "")); brief.State != StateRefused ||

@@ -30,6 +30,9 @@ type queueService struct {
 	claim func(call int, stream conclavev1.RunService_ClaimRunServer) error
 	// watch answers the calls of a watch.
 	watch func(call int, stream conclavev1.RunService_WatchRunServer) error
+	// fetched is what comes of a run, the last of it again and again if it is endless.
+	fetched []*conclavev1.FetchRunResponse
+	endless bool
 	// shown is how the run stands; nil where there is none.
 	shown *conclavev1.RunStatus
 

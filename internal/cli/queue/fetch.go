@@ -111,14 +111,30 @@ func (f *fetching) fetch(ctx context.Context, q *client) error {
 			"take it all the same with --unproven", f.run)
 	}
 	if f.packed() {
-		err = file.CloseAtomicallyReplace()
+		err = f.place(file)
 	} else {
-		err = unpack(bundle, f.out)
+		err = unpack(bundle, f.out, f.force)
 	}
 	if err != nil {
 		return fmt.Errorf("write what came: %w", err)
 	}
 	return f.tell(q, len(bundle), size, worst)
+}
+
+// place puts the file where it belongs. Without force an empty one takes the place first: what somebody else put
+// there since the check stays.
+func (f *fetching) place(file *renameio.PendingFile) error {
+	if f.force {
+		return file.CloseAtomicallyReplace()
+	}
+	free, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(free.Close(), file.CloseAtomicallyReplace()); err != nil {
+		return errors.Join(err, os.Remove(f.out))
+	}
+	return nil
 }
 
 // genuine is the bundle that came, if it is that of a run whose last entry in the ledger has a hash.

@@ -209,3 +209,24 @@ func TestJoiningHasARate(t *testing.T) {
 	}
 	roundtest.WantStatus(t, err, codes.ResourceExhausted, "too many calls that change something")
 }
+
+// A dataset that wants a study takes neither requests nor rosters of another one.
+func TestADatasetsSitesAreOfItsStudy(t *testing.T) {
+	t.Parallel()
+	c, of, _ := studied(t)
+	north := c.joining(t, "study", "north")
+	q, _, err := north.send(t, certs.RoleNode, "north")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, `site "north" asks for another study`, "study heart")
+	other, _ := c.admit(t, c.certs, "study", 1, nil, q)
+	desk := conclavev1.NewAdmitServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))
+	_, err = desk.PublishRoster(testkit.Within(t), other)
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "the roster is of another study", "study heart")
+
+	dir := t.TempDir()
+	_, err = request.New(dir, certs.RoleNode, "north", nil, request.FirstKey)
+	testkit.Must(t, err)
+	raw := testkit.Read(t, certs.FilesAtSite(dir, certs.RoleNode, "north").Request)
+	_, err = north.SendRequest(testkit.Within(t), &conclavev1.SendRequestRequest{
+		Dataset: "study", StudySha256: of.GetSha256(), Request: raw})
+	testkit.Must(t, err)
+}

@@ -70,6 +70,10 @@ func (s *enrolling) sendRequest(ctx context.Context, q *conclavev1.SendRequestRe
 		return "", fault.Deniedf("the kit is that of site %q, and the request is for %s; use the site's own kit", site,
 			asks.Identity)
 	}
+	if of := d.Study; of != nil && q.GetStudySha256() != of.SHA256 {
+		return "", fault.Refusedf("site %q asks for another study than dataset %q has, which is %s; use the kit of that "+
+			"one", site, d.Record.Name, of)
+	}
 	if sum, err := hex.DecodeString(q.GetStudySha256()); err != nil || len(sum) != sha256.Size {
 		return "", fault.Invalidf("study_sha256 is not 64 hex digits")
 	}
@@ -176,6 +180,9 @@ func (s *admitting) publishRoster(ctx context.Context, q *conclavev1.PublishRost
 	read, err := s.genuine(r)
 	if err != nil {
 		return fault.Invalidf("%w", err)
+	}
+	if of := d.Study; of != nil && read.Study != of.SHA256 {
+		return fault.Refusedf("the roster is of another study than dataset %q has, which is %s", d.Record.Name, of)
 	}
 	if read.Dataset != d.Record.Name || read.Schema != d.Record.SchemaSHA256 {
 		return fault.Refusedf("the roster is of dataset %q with schema %s; here %q has %s", read.Dataset,

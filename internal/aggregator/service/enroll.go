@@ -71,8 +71,8 @@ func (s *enrolling) sendRequest(ctx context.Context, q *conclavev1.SendRequestRe
 			asks.Identity)
 	}
 	if of := d.Study; of != nil && q.GetStudySha256() != of.SHA256 {
-		return "", fault.Refusedf("site %q asks for another study than dataset %q has, which is %s; use the kit of that "+
-			"one", site, d.Record.Name, of)
+		return "", fault.Refusedf("site %q asks for another study than dataset %q has, which is %s; use the kit of "+
+			"that one", site, d.Record.Name, of)
 	}
 	if sum, err := hex.DecodeString(q.GetStudySha256()); err != nil || len(sum) != sha256.Size {
 		return "", fault.Invalidf("study_sha256 is not 64 hex digits")

@@ -38,6 +38,8 @@ var (
 	// ErrForeignManifest: a node came back with other data; see
 	// [ManifestMismatchError].
 	ErrForeignManifest = errors.New("not the node that was admitted first")
+	// ErrEnroll: a site asks for what it may not, or a roster is not the next one. Nothing was written.
+	ErrEnroll = errors.New("not possible as the roster stands")
 	// ErrBadName: a name cannot be part of a key.
 	ErrBadName = errors.New("unusable name")
 	// ErrTooLarge: a value is over what every etcd accepts. Nothing was written.

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/cli/queue"
 	"github.com/conclave-dp/conclave/internal/cli/rows"
 	"github.com/conclave-dp/conclave/internal/cli/schema"
+	"github.com/conclave-dp/conclave/internal/cli/study"
 	"github.com/conclave-dp/conclave/internal/cli/training"
 	"github.com/conclave-dp/conclave/internal/version"
 )
@@ -37,6 +38,7 @@ Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage; some commands have m
 	c.AddCommand(proving.Commands()...)
 	c.AddCommand(accounting.Commands()...)
 	c.AddCommand(auditing.Command())
+	c.AddCommand(study.Command())
 	c.AddCommand(queue.Command())
 	c.AddCommand(authority.Commands()...)
 	c.AddCommand(versionCommand())

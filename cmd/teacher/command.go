@@ -26,6 +26,7 @@ Exit codes: 0 done or stopped by a signal, 1 failed or problems found, 2 wrong u
 		c.RunE = configured(config, c.RunE)
 		root.AddCommand(c)
 	}
+	root.AddCommand(joinCommand())
 	return root
 }
 

@@ -71,7 +71,7 @@ func fill(t testing.TB, s *coordinator.Store) {
 	for _, name := range []string{"zebra", "ant", "mole"} {
 		_, _, err := s.Submit(ctx, l, coordinator.Submission{Name: name, Dataset: "d", Pipeline: "embed",
 			Budget: privacy.Budget{Epsilon: .1, Delta: 1e-6}, Plan: plan, By: "lab", RunFile: "hash"},
-			[]byte("run"), bytes.Repeat([]byte("schema"), 170<<10))
+			coordinator.Files{Run: []byte("run"), Schema: bytes.Repeat([]byte("schema"), 170<<10)})
 		testkit.Must(t, err)
 	}
 }

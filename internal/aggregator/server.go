@@ -173,6 +173,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		Name: s.config.Name, Store: s.store, Lead: s.lead, Rounds: s.rounds, Queue: s.queue,
 		Relay: relay.New(s.config.Fetch.limits()), Lifetime: s.life,
 		Metrics: s.metrics, Audit: s.audit, Log: s.log, AllowCoin: s.options.AllowCoin,
+		Authorities: s.credentials.Authorities,
 	})
 	s.phase.reach(leads)
 	s.life.Streams.Go(s.queue.Keep)

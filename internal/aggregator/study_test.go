@@ -209,7 +209,7 @@ func TestADatasetFitsItsStudy(t *testing.T) {
 	}
 	wrong := good
 	wrong.Name, wrong.Unit, wrong.Budget.Epsilon, wrong.Students = "d", "patient", 31, []string{"lab", "eve"}
-	wrong.Schema = filepath.Join(dir, "other.yaml")
+	wrong.Schema, wrong.Overlap = filepath.Join(dir, "other.yaml"), 2
 	missing := good
 	missing.Study = filepath.Join(dir, "none.yaml")
 	anybody := good
@@ -218,6 +218,7 @@ func TestADatasetFitsItsStudy(t *testing.T) {
 	for _, want := range []string{
 		`datasets[1].name: study heart is on dataset "study", and this is "d"; correct it`,
 		`datasets[1].unit: study heart protects "record", and the dataset "patient"`,
+		`datasets[1].overlap: study heart has 1, and the dataset 2`,
 		`datasets[1].budget: (31, 0.0001) is more than that of study heart, (30, 0.0001)`,
 		`datasets[1].students: "lab, eve" may submit runs, and study heart names student, lab`,
 		`datasets[1].schema: the dataset's has SHA-256 `, `datasets[2].study: read the study: `,

@@ -24,6 +24,9 @@ const (
 	RunCancelled = "run-cancelled"
 	RunRemoved   = "run-removed"
 	RunFetched   = "run-fetched" // the files of one that is done began to go to who submitted it
+	// Of a study: a site asks to be admitted, and the operator publishes who is.
+	SiteAsked       = "site-request"
+	RosterPublished = "roster-published"
 	// LedgerAccepted: a site takes a dataset's ledger that was restored from an older one.
 	LedgerAccepted = "ledger-accepted"
 	// Of a site's people: one lets a run begin or denies it, and an approval was asked for after its end.
@@ -103,6 +106,7 @@ type Charge struct {
 func (e Entry) lasting() bool {
 	switch e.Event {
 	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, RunFetched,
+		SiteAsked, RosterPublished,
 		LedgerAccepted, Approved, Denied, Released, Repeated, Answered, Opened:
 		return true
 	}

@@ -25,11 +25,13 @@ const (
 	RoleOperator Role = "operator"
 	// RoleApprover signs decisions on runs for the people of a site. It may call nothing of an aggregator's.
 	RoleApprover Role = "approver"
+	// RoleJoiner travels in a site's start kit, and may only ask for the site's admission to a study.
+	RoleJoiner Role = "joiner"
 )
 
 // Roles are all of them.
 func Roles() []Role {
-	return []Role{RoleAggregator, RoleNode, RoleStudent, RoleOperator, RoleApprover}
+	return []Role{RoleAggregator, RoleNode, RoleStudent, RoleOperator, RoleApprover, RoleJoiner}
 }
 
 // Scheme of the URI that holds an identity.
@@ -101,13 +103,13 @@ func IdentityOf(cert *x509.Certificate) (Identity, error) {
 	return id, nil
 }
 
-// CheckSite holds a node's name to what sites are called. It is not part of Validate: the
+// CheckSite holds a node's and a joiner's name to what sites are called. It is not part of Validate: the
 // name of a certificate that another authority issued is compared with the site's when it
 // is used.
 func (i Identity) CheckSite() error {
-	if i.Role == RoleNode && !sitePattern.MatchString(i.Name) {
-		return fmt.Errorf("name %q is no name of a site; a node's is that of its site: 1 to 64 small letters,"+
-			" digits, dots and hyphens, with a letter or digit at both ends", i.Name)
+	if (i.Role == RoleNode || i.Role == RoleJoiner) && !sitePattern.MatchString(i.Name) {
+		return fmt.Errorf("name %q is no name of a site; a %s's is that of its site: 1 to 64 small letters,"+
+			" digits, dots and hyphens, with a letter or digit at both ends", i.Name, i.Role)
 	}
 	return nil
 }

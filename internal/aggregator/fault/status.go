@@ -66,6 +66,7 @@ func Code(err error) codes.Code {
 		errors.Is(err, coordinator.ErrRunOpen),
 		errors.Is(err, coordinator.ErrForgotten),
 		errors.Is(err, coordinator.ErrQueue),
+		errors.Is(err, coordinator.ErrEnroll),
 		errors.Is(err, privacy.ErrPlan),
 		errors.Is(err, coordinator.ErrForeignManifest),
 		errors.Is(err, coordinator.ErrRollback),

@@ -22,6 +22,8 @@ var allowed = map[string]certs.Role{
 	conclavev1.TeacherService_ServiceDesc.ServiceName: certs.RoleNode,
 	conclavev1.StudentService_ServiceDesc.ServiceName: certs.RoleStudent,
 	conclavev1.RunService_ServiceDesc.ServiceName:     certs.RoleStudent,
+	conclavev1.EnrollService_ServiceDesc.ServiceName:  certs.RoleJoiner,
+	conclavev1.AdmitService_ServiceDesc.ServiceName:   certs.RoleOperator,
 }
 
 // operators are the methods that operators may call besides.

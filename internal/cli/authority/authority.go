@@ -31,7 +31,7 @@ func duration(days int) time.Duration { return time.Duration(days) * 24 * time.H
 func roleFlag(c *cobra.Command, value certs.Role, usage string) *string {
 	return cli.Choice(c, "role", string(value), usage,
 		string(certs.RoleNode), string(certs.RoleStudent), string(certs.RoleAggregator), string(certs.RoleOperator),
-		string(certs.RoleApprover))
+		string(certs.RoleApprover), string(certs.RoleJoiner))
 }
 
 func hostsFlag(c *cobra.Command) *[]string {

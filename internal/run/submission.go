@@ -68,6 +68,16 @@ func NewSubmission(path string) (*Submission, *Job, error) {
 	return s, job, nil
 }
 
+// WriteUpload writes a run.yaml and its schema, which came without their paths, into a folder, and returns the path of
+// the run.yaml. It names the schema schema.yaml, whatever it was called before.
+func WriteUpload(dir string, runFile, schema []byte) (path string, err error) {
+	beside, err := withSchemaBeside(string(runFile))
+	if err != nil {
+		return "", fmt.Errorf("run.yaml: %w", err)
+	}
+	return filepath.Join(dir, submittedRun), (&Submission{RunFile: beside, Schema: schema}).Write(dir)
+}
+
 // ParseSubmission reads a submission that came from another machine. It trusts none of it,
 // and touches no file.
 func ParseSubmission(name string, runFile, schema []byte) (*Submission, error) {

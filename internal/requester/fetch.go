@@ -94,8 +94,8 @@ func (f Fetching) Fetch(ctx context.Context, q *student.Queue) (Fetched, error) 
 			"at its worker looked at", f.Run, err)
 	}
 	if worst != proof.Proven && !f.Unproven {
-		return none, fmt.Errorf("run %q is NOT PROVEN: a signature is missing, and nothing was written; ask its sites, "+
-			"or take it all the same with --unproven", f.Run)
+		return none, fmt.Errorf("run %q is NOT PROVEN: a signature is missing, and nothing was written; ask its "+
+			"sites, or take it all the same with --unproven", f.Run)
 	}
 	if f.packed() {
 		err = file.CloseAtomicallyReplace()

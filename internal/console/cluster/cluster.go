@@ -99,7 +99,8 @@ func New(o Options, who certs.Identity, from Aggregator, folder string) (*Cluste
 	nav := []console.Link{{Path: "/", Text: "Overview"}, {Path: "/runs", Text: "Runs"},
 		{Path: "/submit", Text: "Submit a run"}, {Path: "/ledger", Text: "Ledger"}}
 	if operator {
-		nav = []console.Link{{Path: "/", Text: "Overview"}, {Path: "/runs", Text: "Runs"}, {Path: "/queue", Text: "Queue"},
+		nav = []console.Link{{Path: "/", Text: "Overview"}, {Path: "/runs", Text: "Runs"},
+			{Path: "/queue", Text: "Queue"},
 			{Path: "/nodes", Text: "Sites and nodes"}, {Path: "/budgets", Text: "Budgets"},
 			{Path: "/ledger", Text: "Ledger"}, {Path: "/certificates", Text: "Certificates"}}
 	}

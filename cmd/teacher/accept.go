@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/node/review"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
@@ -42,12 +43,12 @@ spent on top of the dataset's budget. The audit log gets a line.`,
 		}
 		var enforcer *sitepolicy.Enforcer
 		if settings.Policy != "" {
-			if enforcer, _, err = enforcerOf(*config, false); err != nil {
+			if enforcer, _, err = review.Open(*config, false); err != nil {
 				return err
 			}
 		}
 		head := sitepolicy.LedgerHead{Seq: *seq, Hash: hex.EncodeToString(raw)}
-		known, err := node.AcceptLedger(settings, enforcer, head, whoami())
+		known, err := node.AcceptLedger(settings, enforcer, head, review.Whoami())
 		if err != nil {
 			return err
 		}

@@ -56,6 +56,8 @@ type Entry struct {
 	Round    *uint64 `json:"round,omitempty"`
 	Purpose  string  `json:"purpose,omitempty"`
 	Charge
+	// Bytes is the size of what is about to leave, which depends on what was asked and on no record.
+	Bytes int `json:"bytes,omitempty"`
 	// Remote is the address of a connection that was refused before anybody was known, and
 	// Suppressed how many came before that have no line, being too many.
 	Remote     string `json:"remote,omitempty"`

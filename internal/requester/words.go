@@ -21,7 +21,7 @@ func StateText(s conclavev1.RunState) string { return strings.ReplaceAll(StateNa
 func Standing(r *conclavev1.RunStatus) string {
 	parts := []string{StateText(r.GetState())}
 	switch {
-	case r.GetState() == conclavev1.RunState_RUN_STATE_WAITING:
+	case r.GetState() == conclavev1.RunState_RUN_STATE_WAITING && r.GetPlace() > 0:
 		parts = append(parts, fmt.Sprintf("number %d in line", r.GetPlace()))
 	case r.GetState() == conclavev1.RunState_RUN_STATE_RUNNING && r.GetWorker() != "":
 		parts = append(parts, "at worker "+r.GetWorker())

@@ -210,3 +210,27 @@ func (e *Enforcer) AcceptLedger(head LedgerHead, by string) error {
 		return []Entry{{Type: EntryAccept, Accepted: &head, entryDecision: entryDecision{By: by}}}, nil
 	})
 }
+
+// Entries returns the entries of the ledger, oldest first, which it verifies.
+func (e *Enforcer) Entries() (entries []Entry, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	err = e.ledger.use(func(b *book) ([]Entry, error) {
+		if b.last.Seq == 0 {
+			return nil, nil
+		}
+		raw, err := os.ReadFile(e.o.Ledger)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrLedger, err)
+		}
+		for line := range bytes.Lines(raw[:e.ledger.size]) {
+			entry, err := parseEntry(bytes.TrimSuffix(line, []byte("\n")))
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrLedger, err)
+			}
+			entries = append(entries, entry)
+		}
+		return nil, nil
+	})
+	return entries, err
+}

@@ -2,11 +2,10 @@
 package consoles
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/console"
 	"github.com/conclave-dp/conclave/internal/console/cluster"
 	"github.com/conclave-dp/conclave/internal/logging"
 	"github.com/conclave-dp/conclave/internal/student"
@@ -25,7 +24,7 @@ watches and fetches runs.`,
 	path := c.Flags().String("config", "", "a student's YAML `file`: where the aggregator is, and the certificate")
 	authority := c.Flags().String("authority", "",
 		"`folder` of the authority, to list its certificates and revoke them")
-	listen := Listen(c)
+	listen := console.ListenFlag(c.Flags())
 	level := cli.LogLevel(c, "is logged")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *path == "" {
@@ -41,18 +40,7 @@ watches and fetches runs.`,
 		}
 		return cluster.Run(c.Context(), cluster.Options{
 			Listen: *listen, Config: config, Authority: *authority, Log: log,
-		}, Opened)
+		}, console.Print)
 	}
 	return c
-}
-
-// Listen adds the flag of where a console listens.
-func Listen(c *cobra.Command) *string {
-	return c.Flags().String("listen", "127.0.0.1:0", "loopback `address` of the console; port 0 takes a free one")
-}
-
-// Opened tells the person how to open a console.
-func Opened(address string) error {
-	_, err := fmt.Println(address)
-	return err
 }

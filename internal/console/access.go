@@ -105,5 +105,6 @@ func (a *access) open(w http.ResponseWriter, r *http.Request) {
 	})
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><meta charset="utf-8"><title>Conclave console</title>`+
+		`<link rel="icon" href="/static/icon.svg">`+
 		`<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Open the console</a></p></html>`)
 }

@@ -87,12 +87,16 @@ func (c *Console) Get(path string, page func(*http.Request) (View, error)) {
 	})
 }
 
-// Post adds what a form does. It returns where the person goes on, and a sentence about what was done.
+// Post adds what a form does, which is read when do is called. It returns where the person goes on, and a sentence about what was done.
 func (c *Console) Post(path string, do func(*http.Request) (to, say string, err error)) {
 	c.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		// What is asked of others may take longer than a page.
 		if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		if err := r.ParseMultipartForm(maxBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
+			http.Error(w, sentence(fmt.Errorf("the form cannot be read: %w", err)), http.StatusBadRequest)
 			return
 		}
 		to, say, err := do(r)

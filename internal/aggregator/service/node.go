@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
@@ -250,8 +251,11 @@ func (w *worker) depart(why error) {
 		w.log.Info("node stream replaced")
 		return
 	}
-	gone := "it ended its stream"
-	if why != nil {
+	gone := "it ended its stream: its process was stopped, or dials again"
+	switch {
+	case fault.Code(why) == codes.Canceled:
+		gone = "its connection broke, or its process ended"
+	case why != nil:
 		gone = why.Error()
 	}
 	w.dataset.Depart(n.ID, gone)

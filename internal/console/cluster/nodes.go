@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/console"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -28,7 +29,7 @@ func nodeName(n *conclavev1.NodeStatus) string {
 	return n.GetName().GetSite() + "/" + n.GetName().GetNode()
 }
 
-func sitePath(site string) string { return "/sites/" + url.PathEscape(site) }
+func sitePath(site string) string { return "/nodes/" + url.PathEscape(site) }
 
 func nodeState(s conclavev1.NodeState) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(s.String(), "NODE_STATE_")), "_", " ")
@@ -48,8 +49,8 @@ func nodeStates() (names []string) {
 
 func (c *Cluster) nodePages() {
 	c.Get("/nodes", c.nodes)
-	c.Get("/sites/{site}", c.site)
-	c.Post("/sites/{site}/revoke", c.revoke)
+	c.Get("/nodes/{site}", c.site)
+	c.Post("/nodes/{site}/revoke", c.revoke)
 }
 
 func (c *Cluster) nodes(r *http.Request) (console.View, error) {
@@ -82,6 +83,7 @@ func (c *Cluster) site(r *http.Request) (console.View, error) {
 		Nodes        []node
 		Certificates []certificate
 		Authority    bool
+		Revocable    bool
 		Reasons      []string
 	}{Site: site, Authority: c.authority != "", Reasons: certs.Reasons()}
 	for _, n := range s.nodes {
@@ -96,6 +98,7 @@ func (c *Cluster) site(r *http.Request) (console.View, error) {
 	for _, e := range all {
 		if e.Role == string(certs.RoleNode) && e.Name == site {
 			data.Certificates = append(data.Certificates, e)
+			data.Revocable = data.Revocable || e.State == authority.StateValid || e.State == authority.StateSoon
 		}
 	}
 	if len(data.Nodes) == 0 && len(data.Certificates) == 0 {
@@ -124,6 +127,7 @@ func (c *Cluster) revoke(r *http.Request) (to, say string, err error) {
 		return to, "", err
 	}
 	c.cache.expire()
-	return to, fmt.Sprintf("Revoked %d certificates of %s. Copy %s to where tls.revoked of the aggregators says, then "+
-		"to nodes and students; until then nothing changes.", len(revoked), site, certs.RevokedFile(c.authority)), nil
+	return to, fmt.Sprintf("Revoked %s of %s. Copy %s to where tls.revoked of the aggregators says, then "+
+		"to nodes and students; until then nothing changes.", text.Several(len(revoked), "certificate"), site,
+		certs.RevokedFile(c.authority)), nil
 }

@@ -15,9 +15,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/run"
 )
 
-// maxMemory is how much of a form is kept in memory, in bytes; the console bounds all of it.
-const maxMemory = 2 << 20
-
 func (c *Cluster) submitPages() {
 	c.Get("/submit", func(*http.Request) (console.View, error) {
 		return console.View{Page: "submit", Title: "Submit a run", Data: c.dataset}, nil
@@ -27,10 +24,6 @@ func (c *Cluster) submitPages() {
 
 // submit queues a run, as `conclave run submit` does.
 func (c *Cluster) submit(r *http.Request) (to, say string, err error) {
-	if err := r.ParseMultipartForm(maxMemory); err != nil {
-		return "/submit", "", fmt.Errorf("the form cannot be read: %w; choose two files, of 1 MiB at most", err)
-	}
-	defer r.MultipartForm.RemoveAll() //nolint:errcheck // all of it is in memory
 	runFile, err := fileOf(r, "run", "run.yaml")
 	if err != nil {
 		return "/submit", "", err

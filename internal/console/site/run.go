@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,14 +16,31 @@ import (
 )
 
 // section is a part of the text that a person reads before they decide.
-type section struct{ Head, Text string }
+type section struct {
+	Head  string
+	Lines []line
+}
+
+// line is one of its lines, and how far it is indented.
+type line struct {
+	Indent int
+	Text   string
+}
+
+// gaps are what aligns columns in a terminal.
+var gaps = regexp.MustCompile(` {2,}`)
 
 // sectionsOf divides the text of `teacher runs RUN` at its empty lines. A first line that ends with a colon is a head.
 func sectionsOf(text string) (all []section) {
-	for _, part := range strings.Split(strings.TrimSpace(text), "\n\n") {
-		s := section{Text: part}
-		if head, rest, ok := strings.Cut(part, ":\n"); ok && !strings.Contains(head, "\n") {
-			s = section{strings.ToUpper(head[:1]) + head[1:], rest}
+	for part := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		s := section{}
+		for text := range strings.SplitSeq(part, "\n") {
+			trimmed := strings.TrimLeft(text, " ")
+			if head, ok := strings.CutSuffix(text, ":"); ok && s.Head == "" && len(s.Lines) == 0 {
+				s.Head = strings.ToUpper(head[:1]) + head[1:]
+				continue
+			}
+			s.Lines = append(s.Lines, line{min(2, (len(text)-len(trimmed))/2), gaps.ReplaceAllString(trimmed, " · ")})
 		}
 		all = append(all, s)
 	}

@@ -95,7 +95,7 @@ func (c *Console) Post(path string, do func(*http.Request) (to, say string, err 
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		if err := r.ParseMultipartForm(maxBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
+		if err := parseForm(r); err != nil {
 			http.Error(w, sentence(fmt.Errorf("the form cannot be read: %w", err)), http.StatusBadRequest)
 			return
 		}
@@ -109,6 +109,17 @@ func (c *Console) Post(path string, do func(*http.Request) (to, say string, err 
 		c.mu.Unlock()
 		http.Redirect(w, r, to, http.StatusSeeOther)
 	})
+}
+
+// parseForm reads a form, with its files.
+func parseForm(r *http.Request) error {
+	if err := r.ParseForm(); err != nil {
+		return err
+	}
+	if err := r.ParseMultipartForm(maxBody); !errors.Is(err, http.ErrNotMultipart) {
+		return err
+	}
+	return nil
 }
 
 // Handle adds what is neither a page nor a form.

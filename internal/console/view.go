@@ -63,11 +63,13 @@ func problem(err error) View {
 	return View{Page: "problem", Title: "This page cannot be shown", Data: sentence(err), status: status}
 }
 
-// sentence is an error as a sentence.
+// sentence is an error as a sentence. What begins with the name of a field or a file stays as it is.
 func sentence(err error) string {
 	text := strings.TrimSpace(err.Error())
-	first, size := utf8.DecodeRuneInString(text)
-	text = string(unicode.ToUpper(first)) + text[size:]
+	if word, _, _ := strings.Cut(text, " "); !strings.ContainsAny(word, ":._-/") {
+		first, size := utf8.DecodeRuneInString(text)
+		text = string(unicode.ToUpper(first)) + text[size:]
+	}
 	if !strings.HasSuffix(text, ".") {
 		text += "."
 	}

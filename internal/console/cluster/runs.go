@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/console"
 	"github.com/conclave-dp/conclave/internal/requester"
+	"github.com/conclave-dp/conclave/internal/student"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -107,6 +109,9 @@ func (c *Cluster) run(r *http.Request) (console.View, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	shown, err := c.from.Show(ctx, name)
+	if errors.Is(err, student.ErrNotHeld) {
+		return console.View{}, console.NotFound("%w", err)
+	}
 	if err != nil {
 		return console.View{}, away(ctx, err)
 	}

@@ -6,12 +6,17 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/console"
+	"github.com/conclave-dp/conclave/internal/node/review"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
-// ledger shows the site's own ledger, which it verifies.
+// ledger shows the site's own ledger. All of it is verified each time, from its first line on.
 func (s *Site) ledger(r *http.Request) (console.View, error) {
-	entries, err := s.enforcer.Entries()
+	anew, _, err := review.Open(s.path, true)
+	if err != nil {
+		return console.View{}, err
+	}
+	entries, err := anew.Entries()
 	if err != nil {
 		return console.View{}, err
 	}

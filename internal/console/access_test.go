@@ -40,7 +40,8 @@ func TestTheTokenWorksOnce(t *testing.T) {
 	if c := a.Cookies()[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || len(c.Value) < 26 {
 		t.Errorf("the cookie is %v", c)
 	}
-	if a := s.ask(t, http.MethodGet, "/", ""); a.StatusCode != http.StatusOK || !strings.Contains(a.text, "&lt;b&gt;text") {
+	if a := s.ask(t, http.MethodGet, "/", ""); a.StatusCode != http.StatusOK || !strings.Contains(a.text,
+		"&lt;b&gt;text") {
 		t.Errorf("with the cookie: %s %s", a.Status, a.text)
 	}
 	if a := s.ask(t, http.MethodGet, address, ""); a.StatusCode != http.StatusUnauthorized || len(a.Cookies()) > 0 {
@@ -90,10 +91,12 @@ func TestRebindingIsRefused(t *testing.T) {
 	s := serve(t)
 	address := s.Address()
 	port := s.base[strings.LastIndex(s.base, ":"):]
-	for _, host := range []string{"evil.example" + port, "localhost" + port, "127.0.0.1", "127.0.0.1:1", "127.0.0.1.:" + port,
+	for _, host := range []string{"evil.example" + port, "localhost" + port, "127.0.0.1", "127.0.0.1:1",
+		"127.0.0.1.:" + port,
 		"[::1]" + port} {
 		as := func(r *http.Request) { r.Host = host }
-		if a := s.ask(t, http.MethodGet, address, "", as); a.StatusCode != http.StatusMisdirectedRequest || len(a.Cookies()) > 0 {
+		if a := s.ask(t, http.MethodGet, address, "", as); a.StatusCode != http.StatusMisdirectedRequest ||
+			len(a.Cookies()) > 0 {
 			t.Errorf("host %s: %s", host, a.Status)
 		}
 	}
@@ -128,7 +131,8 @@ func TestHeadersOfAllAnswers(t *testing.T) {
 		t.Helper()
 		h := s.ask(t, http.MethodGet, path, "").Header
 		csp := h.Get("Content-Security-Policy")
-		for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "form-action 'self'",
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'",
+			"form-action 'self'",
 			"frame-ancestors 'none'", "base-uri 'none'"} {
 			if !slices.Contains(strings.Split(csp, "; "), want) {
 				t.Errorf("%s: the policy has no %s: %s", path, want, csp)
@@ -176,7 +180,8 @@ func TestMethodsAndStates(t *testing.T) {
 	if a := s.ask(t, http.MethodPost, "/do", large); s.posted != 0 || a.StatusCode != http.StatusBadRequest {
 		t.Errorf("a form of %d bytes: %s %s", len(large), a.Status, a.text)
 	}
-	if a := s.ask(t, http.MethodPost, "/do", "fail=it"); !strings.Contains(a.text, "<strong>Not done.</strong> It is wrong.") {
+	if a := s.ask(t, http.MethodPost, "/do", "fail=it"); !strings.Contains(a.text,
+		"<strong>Not done.</strong> It is wrong.") {
 		t.Errorf("a form that fails: %s", a.text)
 	}
 	if a := s.ask(t, http.MethodGet, "/", ""); strings.Contains(a.text, "It is wrong") {
@@ -186,7 +191,8 @@ func TestMethodsAndStates(t *testing.T) {
 
 // The console listens where nobody else can reach it.
 func TestOnlyALoopbackIsListenedOn(t *testing.T) {
-	for _, listen := range []string{"", ":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "localhost:0", "example.org:80", "127.0.0.1",
+	for _, listen := range []string{"", ":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "localhost:0", "example.org:80",
+		"127.0.0.1",
 		"[fe80::1%lo]:0"} {
 		if c, err := New(listen, "x", nil, fstest.MapFS{}); err == nil {
 			t.Errorf("%q is listened on", listen)

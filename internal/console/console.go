@@ -87,7 +87,8 @@ func (c *Console) Get(path string, page func(*http.Request) (View, error)) {
 	})
 }
 
-// Post adds what a form does, which is read when do is called. It returns where the person goes on, and a sentence about what was done.
+// Post adds what a form does, which is read when do is called. It returns where the person goes on, and a sentence
+// about what was done.
 func (c *Console) Post(path string, do func(*http.Request) (to, say string, err error)) {
 	c.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		// What is asked of others may take longer than a page.

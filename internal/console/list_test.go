@@ -23,7 +23,8 @@ func numbers(query string) List[int] {
 // Of ten thousand lines a page has fifty, and its addresses keep what was asked for.
 func TestListOf(t *testing.T) {
 	l := numbers("")
-	testkit.Same(t, "the first page", []int{50, 1, 50, 200, 10_000}, []int{len(l.Rows), l.From(), l.To(), l.Pages, l.Found})
+	testkit.Same(t, "the first page", []int{50, 1, 50, 200, 10_000}, []int{len(l.Rows), l.From(), l.To(), l.Pages,
+		l.Found})
 	l = numbers("q=99&filter=even&page=2")
 	testkit.Same(t, "the second page", []int{len(l.Rows), l.From(), l.To(), 10_000},
 		[]int{len(l.Rows), 51, 50 + len(l.Rows), l.All})
@@ -40,7 +41,8 @@ func TestListOf(t *testing.T) {
 
 // Whatever is asked for, a page of the list comes, and its own address asks for the same.
 func FuzzListOf(f *testing.F) {
-	for _, query := range []string{"", "q=1&page=2", "page=-1", "page=99999999999999999999", "q=%ff%00&filter=even", "q=a;b",
+	for _, query := range []string{"", "q=1&page=2", "page=-1", "page=99999999999999999999", "q=%ff%00&filter=even",
+		"q=a;b",
 		"page=200&page=3"} {
 		f.Add(query)
 	}

@@ -142,7 +142,8 @@ func TestEachRoleGoesItsWay(t *testing.T) {
 	operator.goes(operators + "/nodes/north")
 	operator.says("Certificates")
 	operator.fine("site")
-	operator.do(chromedp.SetValue(chromedp.CSS("#reason"), "cessation-of-operation"), chromedp.SendKeys(chromedp.CSS("#confirm"), "north"),
+	operator.do(chromedp.SetValue(chromedp.CSS("#reason"), "cessation-of-operation"),
+		chromedp.SendKeys(chromedp.CSS("#confirm"), "north"),
 		chromedp.Click(chromedp.CSS("form[action$=revoke] button")), chromedp.WaitVisible(chromedp.CSS(".notice")))
 	operator.says("Revoked 1 certificate of north", "revoked", "not connected", "no longer good")
 	operator.fine("revoked")

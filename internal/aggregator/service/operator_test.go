@@ -27,7 +27,8 @@ func TestHowANodeStands(t *testing.T) {
 		says  string
 	}{
 		{nil, peer.Unanswered{}, conclavev1.NodeState_NODE_STATE_READY, "", ""},
-		{nil, peer.Unanswered{Run: "r", Since: short}, conclavev1.NodeState_NODE_STATE_ANSWERING, "2026-11-26T18:30:00Z",
+		{nil, peer.Unanswered{Run: "r", Since: short}, conclavev1.NodeState_NODE_STATE_ANSWERING,
+			"2026-11-26T18:30:00Z",
 			"a round of run r"},
 		{nil, peer.Unanswered{Run: "r", Since: long}, conclavev1.NodeState_NODE_STATE_STALLED, "2026-11-26T18:20:00Z",
 			"a round of run r and has not answered"},
@@ -36,7 +37,8 @@ func TestHowANodeStands(t *testing.T) {
 		{[]peer.Unpermitted{denied}, peer.Unanswered{}, conclavev1.NodeState_NODE_STATE_REFUSES, "2026-11-26T18:20:00Z",
 			"run d: denied by the site"},
 		{[]peer.Unpermitted{{Run: "a", Is: peer.Asked, Since: long}}, peer.Unanswered{},
-			conclavev1.NodeState_NODE_STATE_STALLED, "2026-11-26T18:20:00Z", "whether it permits run a and has not answered"},
+			conclavev1.NodeState_NODE_STATE_STALLED, "2026-11-26T18:20:00Z",
+			"whether it permits run a and has not answered"},
 	} {
 		st := &conclavev1.NodeStatus{State: conclavev1.NodeState_NODE_STATE_READY}
 		judge(st, c.runs, c.owes, now)

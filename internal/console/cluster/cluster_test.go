@@ -24,7 +24,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-func open(t *testing.T, role certs.Role, name string, from *consoletest.Aggregator, authority string) *consoletest.Browser {
+func open(t *testing.T, role certs.Role, name string, from *consoletest.Aggregator,
+	authority string) *consoletest.Browser {
 	t.Helper()
 	o := Options{Listen: "127.0.0.1:0", Config: student.Config{Dataset: consoletest.Dataset}, Authority: authority,
 		Log: zap.NewNop()}
@@ -38,7 +39,8 @@ func TestALargeCluster(t *testing.T) {
 	from := consoletest.New(1000, 10_000)
 	b := open(t, certs.RoleOperator, "olga", from, "")
 	for path, texts := range map[string][]string{
-		"/":                     {"960 of 1000", "500 sites", "node site-0003/1", "And 30 more", "run-09999", "Epsilon 7.5 of 20"},
+		"/": {"960 of 1000", "500 sites", "node site-0003/1", "And 30 more", "run-09999",
+			"Epsilon 7.5 of 20"},
 		"/runs":                 {"1 to 50 of 10000", "run-09950", `href="/runs?page=200"`},
 		"/runs?page=200":        {"9951 to 10000 of 10000", "run-00000"},
 		"/runs?q=00123&page=1":  {"1 to 1 of 1 found among 10000", "run-00123"},
@@ -207,7 +209,8 @@ func TestLedger(t *testing.T) {
 		"read and verified at", "release")
 	consoletest.Says(t, b.Get("/ledger?dataset=cohort&filter=close"), `value="cohort"`, "1 to 1 of 1")
 	from.Lines = append(lines[:2:2], bytes.Replace(lines[2], []byte(`"seq":3`), []byte(`"seq":4`), 1))
-	consoletest.Says(t, b.Post("/ledger/verify", "dataset="+consoletest.Dataset), "Not done.", "does not hold", "line 3")
+	consoletest.Says(t, b.Post("/ledger/verify", "dataset="+consoletest.Dataset), "Not done.", "does not hold",
+		"line 3")
 	consoletest.Says(t, b.Post("/ledger/verify", "dataset=other"), "Not done.", "No run of yours")
 }
 

@@ -40,7 +40,8 @@ func New(nodes, runs int) *Aggregator {
 	a := &Aggregator{changed: make(chan struct{})}
 	for i := range nodes {
 		n := &conclavev1.NodeStatus{
-			Name:     &conclavev1.NodeName{Dataset: Dataset, Site: fmt.Sprintf("site-%04d", i/2), Node: fmt.Sprint(i % 2)},
+			Name: &conclavev1.NodeName{Dataset: Dataset, Site: fmt.Sprintf("site-%04d", i/2),
+				Node: fmt.Sprint(i % 2)},
 			Teachers: 10, Software: "conclave 0.1.0", CertificateEnds: "2099-01-31T12:00:00Z",
 			State: conclavev1.NodeState_NODE_STATE_READY,
 		}
@@ -58,9 +59,11 @@ func New(nodes, runs int) *Aggregator {
 	for i := range runs {
 		at := began.Add(time.Duration(i) * time.Minute).Format(time.RFC3339)
 		r := &conclavev1.RunStatus{
-			Name: fmt.Sprintf("run-%05d", i), Dataset: Dataset, State: conclavev1.RunState_RUN_STATE_DONE, Pipeline: "pategan",
-			Epsilon: 1, Delta: 1e-6, EpsilonSpent: 0.875, Rounds: 30, Teachers: 100, Queued: true,
-			By: fmt.Sprintf("lab-%d", i%10), Submitted: at, Worker: "w", Holder: "worker", Claims: 1, Claimed: at, Ended: at,
+			Name: fmt.Sprintf("run-%05d", i), Dataset: Dataset, State: conclavev1.RunState_RUN_STATE_DONE,
+			Pipeline: "pategan",
+			Epsilon:  1, Delta: 1e-6, EpsilonSpent: 0.875, Rounds: 30, Teachers: 100, Queued: true,
+			By: fmt.Sprintf("lab-%d", i%10), Submitted: at, Worker: "w", Holder: "worker", Claims: 1, Claimed: at,
+			Ended:  at,
 			Opened: true, Closed: true, LedgerHead: fmt.Sprintf("%064d", i), Purpose: "how age and outcome go together",
 		}
 		switch left := runs - i; {
@@ -110,8 +113,9 @@ func (a *Aggregator) List(ctx context.Context, _ string) ([]*conclavev1.RunStatu
 	defer a.mu.Unlock()
 	a.asked++
 	return slices.Clone(a.runs), []*conclavev1.DatasetBudget{{
-		Dataset: Dataset, Epsilon: 20, Delta: 1e-5, Filter: "gdp", EpsilonSpent: 7.5, EpsilonReserved: 8.25, EpsilonLeft: 11.5,
-		Open: 1, Waiting: 2, Workers: 3,
+		Dataset: Dataset, Epsilon: 20, Delta: 1e-5, Filter: "gdp", EpsilonSpent: 7.5, EpsilonReserved: 8.25,
+		EpsilonLeft: 11.5,
+		Open:        1, Waiting: 2, Workers: 3,
 	}}, nil
 }
 
@@ -220,5 +224,6 @@ func (a *Aggregator) FetchBundle(_ context.Context, f requester.Fetching) (reque
 	if a.Bundle == nil {
 		return requester.Fetched{}, fmt.Errorf("run %q was submitted by another student", f.Run)
 	}
-	return requester.Fetched{Files: 1, Bytes: int64(len(a.Bundle)), Verdict: "proven"}, os.WriteFile(f.Out, a.Bundle, 0o600)
+	return requester.Fetched{Files: 1, Bytes: int64(len(a.Bundle)), Verdict: "proven"}, os.WriteFile(f.Out, a.Bundle,
+		0o600)
 }

@@ -31,8 +31,9 @@ func atSite(t *testing.T, ca, policy, monitor string) (path string, enforcer *si
 	dir := t.TempDir()
 	path = filepath.Join(dir, "teacher.yaml")
 	for name, text := range map[string]string{
-		"teacher.yaml": "aggregator: 127.0.0.1:1\ndataset: d\nsite: north\nschema: schema.yaml\ndata: data.csv\nteachers: 4\n" +
-			"policy: policy.yaml\naudit_log: audit.jsonl\ntls: {ca: " + ca + ", cert: north.crt, key: north.key}\n" +
+		"teacher.yaml": "aggregator: 127.0.0.1:1\ndataset: d\nsite: north\nschema: schema.yaml\n" +
+			"data: data.csv\nteachers: 4\npolicy: policy.yaml\naudit_log: audit.jsonl\n" +
+			"tls: {ca: " + ca + ", cert: north.crt, key: north.key}\n" +
 			"http: {listen: '" + monitor + "'}\n",
 		"schema.yaml": "columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n",
 		"policy.yaml": "datasets:\n  - {name: d, epsilon: 3, delta: 1e-5, pipelines: [embed]" + policy + "}\n",
@@ -81,8 +82,10 @@ func TestTheSitesWay(t *testing.T) {
 	defer monitor.Close()
 	path, enforcer, config := atSite(t, "ca.crt", "", strings.TrimPrefix(monitor.URL, "http://"))
 	b := open(t, Options{Config: path})
-	consoletest.Says(t, b.Get("/"), "site north, node 0", "connected /readyz", "Nothing now.", "north.crt cannot be read")
-	if err := enforcer.Ask(asks(t, config, "asked")); err == nil || !strings.Contains(err.Error(), "waits for approval") {
+	consoletest.Says(t, b.Get("/"), "site north, node 0", "connected /readyz", "Nothing now.",
+		"north.crt cannot be read")
+	if err := enforcer.Ask(asks(t, config, "asked")); err == nil || !strings.Contains(err.Error(),
+		"waits for approval") {
 		t.Fatalf("error %v", err)
 	}
 	consoletest.Says(t, b.Get("/"), "lab asks, for “study 12 of &lt;age&gt;”", "/runs/asked?spec="+hash("asked"))
@@ -184,7 +187,8 @@ func TestWhatLeft(t *testing.T) {
 	consoletest.Says(t, b.Get("/sent"), "0 answers with 0 bytes left")
 	lines := `{"time":"2026-11-26T18:00:00.000Z","event":"started"}` + "\n"
 	for i := range 3 {
-		lines += fmt.Sprintf(`{"time":"2026-11-26T18:0%d:00.000Z","event":"answer","run":"r%d","bytes":1024}`, i, i%2) + "\n"
+		lines += fmt.Sprintf(`{"time":"2026-11-26T18:0%d:00.000Z","event":"answer","run":"r%d","bytes":1024}`, i,
+			i%2) + "\n"
 	}
 	lines += `{"time":"2026-11-26T18:05:00.000Z","event":"refusal","run":"r1"}` + "\n\n" + `{"time":"20`
 	testkit.Must(t, os.WriteFile(config.AuditLog, []byte(lines), 0o600))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,14 +14,17 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/student"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 const (
-	// lookEvery is how often lists are asked for while a page shows them: more rarely where that takes long, so that
-	// a large cluster is not busy with it.
+	// lookEvery is how often the aggregator is asked while a page shows lists.
 	lookEvery = time.Second
-	restFor   = 4 // times as long as the answer took
+	// The whole list of runs is asked for at most as often as leaves restFor times as long in between as it takes, so
+	// that a large cluster is not busy with it. Meanwhile runs that have not ended are looked at, mostLooked of them.
+	restFor    = 4
+	mostLooked = 50
 	// tooOld is how old a list may be that a page shows at once.
 	tooOld = 10 * time.Second
 )
@@ -31,8 +35,9 @@ type state struct {
 	budgets []*conclavev1.DatasetBudget
 	nodes   []*conclavev1.NodeStatus // of operators
 	number  uint64                   // another one when something is different
-	at      time.Time
-	took    time.Duration
+	at      time.Time                // when it was looked at last
+	listed  time.Time                // when the whole list came
+	took    time.Duration            // that it took
 }
 
 // cache keeps what lists show: with ten thousand runs a page must not wait for all of them.
@@ -42,13 +47,14 @@ type cache struct {
 	turn     chan struct{} // held by who asks
 
 	mu     sync.Mutex
-	last   *state // nil before the first answer
-	behind bool   // something was changed since, by this person
+	last   *state          // nil before the first answer
+	behind map[string]bool // runs that this person changed since, "" for anything else
 	kick   chan struct{}
 }
 
 func newCache(from Aggregator, operator bool) *cache {
-	return &cache{from: from, operator: operator, turn: make(chan struct{}, 1), kick: make(chan struct{}, 1)}
+	return &cache{from: from, operator: operator, turn: make(chan struct{}, 1), kick: make(chan struct{}, 1),
+		behind: map[string]bool{}}
 }
 
 // keep asks when a page found its list old, until the context ends.
@@ -69,7 +75,7 @@ func (c *cache) keep(ctx context.Context) {
 // get returns the lists, not older than tooOld, and with all that this person did.
 func (c *cache) get(ctx context.Context) (*state, error) {
 	c.mu.Lock()
-	s, behind := c.last, c.behind
+	s, behind := c.last, len(c.behind) > 0
 	c.mu.Unlock()
 	if s == nil || behind || time.Since(s.at) > tooOld {
 		return c.newer(ctx, 0)
@@ -83,10 +89,10 @@ func (c *cache) get(ctx context.Context) (*state, error) {
 	return s, nil
 }
 
-// expire has the next page ask anew.
-func (c *cache) expire() {
+// expire has the next page ask anew about a run that this person changed, or about the nodes where it is empty.
+func (c *cache) expire(run string) {
 	c.mu.Lock()
-	c.behind = true
+	c.behind[run] = true
 	c.mu.Unlock()
 }
 
@@ -103,16 +109,22 @@ func (c *cache) newer(ctx context.Context, age time.Duration) (*state, error) {
 	}
 	c.mu.Lock()
 	s, behind := c.last, c.behind
-	c.behind = false
+	c.behind = map[string]bool{}
 	c.mu.Unlock()
-	if s != nil && !behind && called.Sub(s.at) <= age {
+	if s != nil && len(behind) == 0 && called.Sub(s.at) <= age {
 		return s, nil
 	}
-	next, err := c.ask(ctx)
+	var next *state
+	var err error
+	if s == nil || time.Since(s.listed) > max(lookEvery, restFor*s.took) {
+		next, err = c.list(ctx)
+	} else {
+		next, err = c.look(ctx, s, behind)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err != nil {
-		c.mu.Lock()
-		c.behind = c.behind || behind
-		c.mu.Unlock()
+		maps.Copy(c.behind, behind)
 		return nil, away(ctx, err)
 	}
 	next.number = 1
@@ -122,27 +134,69 @@ func (c *cache) newer(ctx context.Context, age time.Duration) (*state, error) {
 			next.number++
 		}
 	}
-	c.mu.Lock()
 	c.last = next
-	c.mu.Unlock()
 	return next, nil
 }
 
-func (c *cache) ask(ctx context.Context) (s *state, err error) {
-	s = &state{at: time.Now()}
+// list asks for all runs.
+func (c *cache) list(ctx context.Context) (s *state, err error) {
+	began := time.Now()
+	s = &state{at: began, listed: began}
 	if s.runs, s.budgets, err = c.from.List(ctx, ""); err != nil {
 		return nil, err
 	}
+	s.took = time.Since(began)
+	s.order()
+	return s, c.readNodes(ctx, s)
+}
+
+func (s *state) order() {
 	slices.SortStableFunc(s.runs, func(a, b *conclavev1.RunStatus) int {
 		return cmp.Compare(b.GetSubmitted(), a.GetSubmitted())
 	})
+}
+
+func (c *cache) readNodes(ctx context.Context, s *state) (err error) {
 	if c.operator {
-		if s.nodes, err = c.from.Nodes(ctx); err != nil {
-			return nil, err
+		s.nodes, err = c.from.Nodes(ctx)
+	}
+	return err
+}
+
+// look asks about runs that have not ended, and those that this person changed.
+func (c *cache) look(ctx context.Context, last *state, changed map[string]bool) (*state, error) {
+	s := *last
+	s.at, s.runs = time.Now(), slices.Clone(last.runs)
+	names := slices.Collect(maps.Keys(changed))
+	for _, state := range []conclavev1.RunState{
+		conclavev1.RunState_RUN_STATE_RUNNING, conclavev1.RunState_RUN_STATE_WAITING,
+	} {
+		for _, r := range s.runs {
+			if r.GetState() == state && !changed[r.GetName()] && len(names) < mostLooked+len(changed) {
+				names = append(names, r.GetName())
+			}
 		}
 	}
-	s.took = time.Since(s.at)
-	return s, nil
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		i := slices.IndexFunc(s.runs, func(r *conclavev1.RunStatus) bool { return r.GetName() == name })
+		now, err := c.from.Show(ctx, name)
+		switch {
+		case errors.Is(err, student.ErrNotHeld) && i >= 0:
+			s.runs = slices.Delete(s.runs, i, i+1)
+		case errors.Is(err, student.ErrNotHeld):
+		case err != nil: // it is no longer this person's to see, or the aggregator is away
+			return c.list(ctx)
+		case i >= 0:
+			s.runs[i] = now.GetRun()
+		default:
+			s.runs = append(s.runs, now.GetRun())
+			s.order()
+		}
+	}
+	return &s, c.readNodes(ctx, &s)
 }
 
 // away is the error of a call, in words where the aggregator did not answer in time.
@@ -164,23 +218,19 @@ func same[M proto.Message](a, b []M) bool {
 // follow tells a page when the lists are others than those that it shows, by their number.
 func (c *cache) follow(ctx context.Context, r *http.Request, changed func()) error {
 	seen, _ := strconv.ParseUint(r.URL.Query().Get("at"), 10, 64) // none is told at once
-	pause := time.Duration(0)
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
 	for {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		s, err := c.newer(ctx, lookEvery/2)
-		switch {
-		case err != nil:
-			pause = lookEvery
-			continue
-		case s.number != seen:
+		// What cannot be had now may be a second later.
+		if s, err := c.newer(ctx, lookEvery/2); err == nil && s.number != seen {
 			seen = s.number
 			changed()
 		}
-		pause = max(lookEvery, restFor*s.took)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 

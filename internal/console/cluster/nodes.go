@@ -126,7 +126,7 @@ func (c *Cluster) revoke(r *http.Request) (to, say string, err error) {
 	if err != nil {
 		return to, "", err
 	}
-	c.cache.expire()
+	c.cache.expire("")
 	return to, fmt.Sprintf("Revoked %s of %s. Copy %s to where tls.revoked of the aggregators says, then "+
 		"to nodes and students; until then nothing changes.", text.Several(len(revoked), "certificate"), site,
 		certs.RevokedFile(c.authority)), nil

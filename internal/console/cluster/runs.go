@@ -137,7 +137,7 @@ func (c *Cluster) run(r *http.Request) (console.View, error) {
 // watch tells the page of a run how it goes on, as `conclave run watch` does.
 func (c *Cluster) watch(ctx context.Context, r *http.Request, changed func()) error {
 	_, err := c.from.Watch(ctx, r.PathValue("name"), func(*conclavev1.WatchRunResponse) { changed() })
-	c.cache.expire()
+	c.cache.expire(r.PathValue("name"))
 	return err
 }
 
@@ -146,7 +146,7 @@ func (c *Cluster) cancel(r *http.Request) (to, say string, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	run, err := c.from.Cancel(ctx, name, r.PostFormValue("force") == "yes")
-	c.cache.expire()
+	c.cache.expire(name)
 	if err != nil {
 		return "/runs/" + name, "", away(ctx, err)
 	}
@@ -164,7 +164,7 @@ func (c *Cluster) remove(r *http.Request) (to, say string, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	err = c.from.Remove(ctx, name)
-	c.cache.expire()
+	c.cache.expire(name)
 	if err != nil {
 		return "/runs/" + name, "", away(ctx, err)
 	}

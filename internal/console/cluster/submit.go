@@ -42,12 +42,12 @@ func (c *Cluster) submit(r *http.Request) (to, say string, err error) {
 		return "/submit", "", err
 	}
 	answer, err := c.from.SubmitFile(r.Context(), path, r.PostFormValue("overcommit") == "yes")
-	c.cache.expire()
 	if err != nil {
 		// The path is that of a copy, which is gone.
 		return "/submit", "", errors.New(strings.ReplaceAll(err.Error(), folder+string(filepath.Separator), ""))
 	}
 	name := answer.GetRun().GetName()
+	c.cache.expire(name)
 	sentences := []string{fmt.Sprintf("Run %s is submitted: %s", name, requester.Standing(answer.GetRun()))}
 	if answer.GetExisting() {
 		sentences[0] = fmt.Sprintf("Run %s was submitted before: %s", name, requester.Standing(answer.GetRun()))

@@ -20,7 +20,7 @@ import (
 
 const (
 	// lookEvery is how often the aggregator is asked while a page shows lists.
-	lookEvery = time.Second
+	lookEvery = 500 * time.Millisecond
 	// The whole list of runs is asked for at most as often as leaves restFor times as long in between as it takes, so
 	// that a large cluster is not busy with it. Meanwhile runs that have not ended are looked at, mostLooked of them.
 	restFor    = 4

@@ -114,7 +114,7 @@ func (s *Store) newEntry(lead *Leadership, kind, dataset string) ledger.Entry {
 		entry.Day = ledger.FormatDay(s.now())
 	}
 	if lead != nil { // commit refuses it
-		entry.Fence = lead.fence
+		entry.Fence = lead.Fence()
 	}
 	return entry
 }

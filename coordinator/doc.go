@@ -33,6 +33,7 @@
 //	runs/<run>                        spec, budget, plan and total of a run
 //	releases/<run>/<round>            the stored answer; round in 16 hex digits
 //	nodes/<dataset>/<site>/<node>     a node as first admitted
+//	fence-base                        of a restored etcd: added to the revisions of leaders
 //
 // # What it does not promise
 //

@@ -126,6 +126,10 @@ func (s *Store) wrap(ctx context.Context, op string, err error) error {
 	if errors.Is(err, rpctypes.ErrNoSpace) {
 		return fmt.Errorf("%s: etcd's database is full: %w; compact and defragment it, or raise its quota", op, err)
 	}
+	if errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty) {
+		return fmt.Errorf("%s: etcd does not allow it: %w; give the user that the certificate names a role for the "+
+			"keys under %s", op, err, s.config.Prefix)
+	}
 	if errors.Is(err, rpctypes.ErrRequestTooLarge) {
 		return fmt.Errorf("%s: %w: %w", op, ErrTooLarge, err)
 	}

@@ -123,6 +123,17 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // without giving the leader's key back; see [Leadership.Resign].
 func (s *Store) Close() error { return s.client.Close() }
 
+// KnowsUsers says whether etcd keeps to what its users may do. Where it does not, whoever it lets connect may do all.
+func (s *Store) KnowsUsers(ctx context.Context) (bool, error) {
+	bounded, cancel := s.request(ctx)
+	defer cancel()
+	status, err := s.client.AuthStatus(bounded)
+	if err != nil {
+		return false, s.wrap(ctx, "ask whether etcd knows users", err)
+	}
+	return status.Enabled, nil
+}
+
 func (s *Store) request(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.config.RequestTimeout)
 }
@@ -138,7 +149,20 @@ func checkName(what, name string) error {
 	return nil
 }
 
-func (s *Store) leaderKey() string                { return s.config.Prefix + "leader" }
+// Keys that a backup treats apart, under the prefix.
+const (
+	// LeaderKey says who leads. It is not backed up; while a backup is restored it keeps aggregators from leading.
+	LeaderKey = "leader"
+	// FenceBaseKey is what a restored ledger adds to the revision at which a leader begins, a number: an etcd that
+	// begins anew counts from one, and the fences in a ledger never fall.
+	FenceBaseKey = "fence-base"
+)
+
+// Keys gives what backups read and restore: the keys of etcd, and what all those of the store begin with.
+func (s *Store) Keys() (kv clientv3.KV, prefix string) { return s.client, s.config.Prefix }
+
+func (s *Store) leaderKey() string                { return s.config.Prefix + LeaderKey }
+func (s *Store) fenceBaseKey() string             { return s.config.Prefix + FenceBaseKey }
 func (s *Store) datasetKey(dataset string) string { return s.config.Prefix + "datasets/" + dataset }
 func (s *Store) runKey(run string) string         { return s.config.Prefix + "runs/" + run }
 

@@ -17,7 +17,7 @@ import (
 // acceptCommand takes a dataset's ledger that was restored from an older one.
 func acceptCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "accept-ledger --config FILE --seq N --hash HASH",
+		Use:   "accept-ledger --config FILE --seq N --hash HASH [--as CERT --key KEY]",
 		Short: "accept a dataset's ledger that was restored on purpose from an older one",
 		Long: `Accepts a dataset's ledger that was restored on purpose from an older one. A node refuses such a ledger
 ("the ledger went back"): what was spent since would be spent again. Stop the node, ask the aggregator's operator
@@ -26,16 +26,22 @@ one of the restored ledger, no newer than the newest that the node was told of: 
 the last one of the backup.
 
 With a policy the site's own ledger keeps all that it was charged, and charges each question that is asked again
-once more. Without one there is no such ledger: what was released since the backup is counted by nobody, and is
-spent on top of the dataset's budget. The audit log gets a line.`,
+once more. Where the policy names approvers one of them signs (--as, --key). Without a policy there is no such
+ledger: what was released since the backup is counted by nobody, and is spent on top of the dataset's budget. The
+audit log gets a line.`,
 		Args: cobra.NoArgs,
 	}
 	seq := c.Flags().Uint64("seq", 0, "number of the entry that the restored ledger ends with, as the refusal shows it")
 	hash := c.Flags().String("hash", "", "its hash, 64 hex digits")
+	by := newSigner(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		raw, err := hex.DecodeString(*hash)
 		if *seq == 0 || err != nil || len(raw) != sha256.Size {
 			return cli.Misuse("--seq, --hash: name the last entry of the restored ledger, as the refusal shows it")
+		}
+		sign, err := by.signs()
+		if err != nil {
+			return err
 		}
 		settings, err := node.LoadConfig(*config)
 		if err != nil {
@@ -48,7 +54,8 @@ spent on top of the dataset's budget. The audit log gets a line.`,
 			}
 		}
 		head := sitepolicy.LedgerHead{Seq: *seq, Hash: hex.EncodeToString(raw)}
-		known, err := node.AcceptLedger(settings, enforcer, head, review.Whoami())
+		known, err := node.AcceptLedger(settings, enforcer, head,
+			sitepolicy.Decision{By: review.Whoami(), Sign: sign})
 		if err != nil {
 			return err
 		}

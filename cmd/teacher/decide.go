@@ -11,25 +11,35 @@ import (
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
+// signer is how somebody signs, by the flags of a command.
+type signer struct{ as, key *string }
+
+func newSigner(c *cobra.Command) signer {
+	f := c.Flags()
+	return signer{
+		as: f.String("as", "", "`certificate` of role approver of the person who decides, where the policy names "+
+			"approvers"),
+		key: f.String("key", "", "`file` of its key"),
+	}
+}
+
 // decider is how somebody decides, by the flags of both commands.
 type decider struct {
-	spec, as, key, format *string
+	signer
+	spec, format *string
 }
 
 func newDecider(c *cobra.Command) decider {
-	f := c.Flags()
 	return decider{
-		spec: f.String("spec", "", "start of the spec's SHA-256, as teacher runs shows it; needed where runs of "+
-			"several specs have one name"),
-		as: f.String("as", "", "`certificate` of role approver of the person who decides, where the policy names "+
-			"approvers"),
-		key:    f.String("key", "", "`file` of its key"),
+		signer: newSigner(c),
+		spec: c.Flags().String("spec", "", "start of the spec's SHA-256, as teacher runs shows it; needed where runs "+
+			"of several specs have one name"),
 		format: cli.Format(c),
 	}
 }
 
 // signs checks the flags, and returns how the decision is signed; nil where it is not.
-func (f decider) signs() (func(attest.Statement) (attest.Signature, error), error) {
+func (f signer) signs() (func(attest.Statement) (attest.Signature, error), error) {
 	sign, err := review.Signer(*f.as, *f.key)
 	if err != nil {
 		return nil, cli.Misuse("%v", err)
@@ -61,7 +71,8 @@ func (f decider) decide(config, run string, by sitepolicy.Decision) error {
 func approveCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "approve --config FILE RUN [--until DAY | --for TIME] [--as CERT --key KEY] [--spec HASH] " +
-			"[--student NAME --pipelines NAME,... --epsilon E [--purpose TEXT]] [--format json]",
+			"[--student NAME --pipelines NAME,... --epsilon E [--purpose TEXT] [--study HASH]] " +
+			"[--format json]",
 		Short: "let a run that waits begin, or runs of a student in advance",
 		Long: `Lets a run that waits begin. Read what ` + "`teacher runs RUN`" + ` says of it first.
 
@@ -85,6 +96,8 @@ says. Where the policy names approvers each of them signs by a certificate and k
 	f.Float64Var(&advance.Epsilon, "epsilon", 0, "in advance: the most that all of them together cost this node")
 	f.StringVar(&advance.Purpose, "purpose", "", "in advance: `text` that must be the runs' purpose; anything "+
 		"without it")
+	f.StringVar(&advance.Study, "study", "", "in advance: SHA-256 of the study.yaml that the runs must be of; any "+
+		"without it")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if len(args) == 0 {
 			return cli.Misuse("name a run; `teacher runs` lists those that asked")
@@ -99,7 +112,7 @@ says. Where the policy names approvers each of them signs by a certificate and k
 		if advance.Student != "" {
 			d.Advance = &advance
 		}
-		for _, flag := range []string{"pipelines", "epsilon", "purpose"} {
+		for _, flag := range []string{"pipelines", "epsilon", "purpose", "study"} {
 			if c.Flags().Changed(flag) && d.Advance == nil {
 				return cli.Misuse("--%s is of an approval in advance; say with --student whose runs it is for", flag)
 			}

@@ -93,6 +93,9 @@ func showDryRun(r *dryrun.Report) error {
 	if t.Purpose != "" {
 		fmt.Printf("purpose: %s\n", t.Purpose)
 	}
+	if t.Study != nil {
+		fmt.Printf("study: %s; to the end of %s\n", t.Study.Line(), t.Study.Expires)
+	}
 	fmt.Printf("\nwhat the node says of itself, once for each connection (%d bytes):\n", r.HelloBytes)
 	w := cli.Columns()
 	for _, h := range r.Hello {

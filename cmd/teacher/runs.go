@@ -73,12 +73,13 @@ func showStatus(s *sitepolicy.Status) {
 	}
 	w := cli.Columns()
 	fmt.Fprintln(w, "run\tspec\tstate\trequester\tpipeline\tepsilon\tdelta\tcharges\tepsilon charged\t"+
-		"at most\tseen\tpurpose")
+		"at most\tseen\tpurpose\tstudy")
 	for _, r := range s.Runs {
 		t := r.Spec
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%g\t%g\t%d\t%.4g\t%s\t%s\t%s\n",
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%g\t%g\t%d\t%.4g\t%s\t%s\t%s\t%s\n",
 			r.Run, r.SpecSHA256[:12], review.StateText(r), cli.Dash(r.Requester), t.Pipeline,
-			t.Epsilon, t.Delta, r.Charges, r.EpsilonCharged, review.MostText(r), r.Seen, cli.Dash(t.Purpose))
+			t.Epsilon, t.Delta, r.Charges, r.EpsilonCharged, review.MostText(r), r.Seen, cli.Dash(t.Purpose),
+			cli.Dash(t.Study.String()))
 	}
 	_ = w.Flush()
 	for _, r := range s.Runs {

@@ -21,6 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/node/review"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -63,6 +64,8 @@ func asks(t *testing.T, c node.Config, masked *masking.Group) sitepolicy.Request
 		Spec: sitepolicy.Spec{
 			Dataset: "d", SchemaSHA256: schemaHash(t, c.Schema), Unit: c.Unit,
 			Pipeline: "embed", Epsilon: 1, Delta: 1e-5, Guarantee: "data-independent", Teachers: 8, Purpose: "study 12",
+			Study: &study.Block{Name: "heart", Title: "Heart failure", Purpose: "Teaching", Permit: "IRB 7",
+				Contact: "Dr. Berg", Expires: "2199-06-30", SHA256: hash("study").Hex()},
 			Plan:   privacy.Plan{{Kind: string(sitepolicy.EmbeddingSum), Mechanism: event, Count: 1}},
 			Masked: masked,
 		},
@@ -115,6 +118,13 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 		"  the site's limit is epsilon 3: room for a run of 3 now, of ",
 		"about whether one record was in the data", "  pipelines  met  allowed: embed\n",
 	}, "runs", "asked")
+	says([]string{
+		"study: Heart failure (heart), to the end of 2199-06-30 (UTC)\n  its purpose: Teaching\n" +
+			"  data permit: IRB 7\n  contact: Dr. Berg\n" +
+			"  SHA-256 of its protocol, study.yaml: " + hash("study").Hex() + "\n",
+		"  study      met  allowed: runs of any study that goes on, and of none\n", "(nfilter.tab of DataSHIELD",
+	}, "runs", "asked")
+	says([]string{"study 12  study heart (" + hash("study").Hex()[:12] + ")\n"}, "runs")
 	says([]string{"is waiting (1 of 2)\n", "  approve by Dr. ann at "}, signed("ann")...)
 	says([]string{"is waiting (1 of 2)\n", "which does not count: a later decision took its place\n"}, signed("ann")...)
 	says([]string{"is approved by Dr. ann, Dr. ben until "}, signed("ben")...)
@@ -133,6 +143,9 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 		var e auditlog.Entry
 		testkit.Must(t, json.Unmarshal([]byte(line), &e))
 		events = append(events, fmt.Sprintf("%s %s %s", e.Event, e.Run, strings.Split(e.Reason, "@")[0]))
+		if e.Run == "asked" && (e.Study == nil || e.Study.Permit != "IRB 7" || e.Study.SHA256 != hash("study").Hex()) {
+			t.Errorf("a line of the audit log has the study %+v", e.Study)
+		}
 	}
 	want := []string{"approval asked by Dr. ann", "approval asked by Dr. ann", "approval asked by Dr. ben",
 		"denial asked " + events[3][len("denial asked "):], "approval lab-2027 by Dr. ann"}

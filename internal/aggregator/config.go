@@ -32,8 +32,8 @@ type Config struct {
 	// every interface. "127.0.0.1:0" takes a free port of this machine.
 	Listen string `yaml:"listen"`
 	// Advertise is the host and port at which standbys reach this process. They
-	// look whether it listens, five times a second, and take over when it does not any
-	// more, instead of when the lease ends. Default: listen, where that names a
+	// look whether it listens, five times a second, and take over when it no longer
+	// does, instead of when the lease ends. Default: listen, where that names a
 	// host and a port; otherwise standbys wait for the lease.
 	Advertise string `yaml:"advertise"`
 	// Datasets lists what may be asked here, at least one.
@@ -103,6 +103,9 @@ type DatasetConfig struct {
 	// holds it. Default "record". A column protects all records of one
 	// person at once and costs quality where persons have many.
 	Unit string `yaml:"unit"`
+	// Study is the path of the study.yaml that all runs must be of, until it ends. The dataset's schema, unit,
+	// budget and students must fit it. Default: none.
+	Study string `yaml:"study"`
 	// Budget is what all runs over the dataset may spend together. No
 	// default: it is the promise made to the people in the data. Its filter, by
 	// default gdp, is rdp where runs take samples, and pld for one run with a plan.
@@ -151,6 +154,7 @@ func LoadConfig(path string, overrides ...func(*Config)) (Config, error) {
 			c.Datasets[i].Unit = "record"
 		}
 		c.Datasets[i].Schema = config.Resolve(path, c.Datasets[i].Schema)
+		c.Datasets[i].Study = config.Resolve(path, c.Datasets[i].Study)
 	}
 	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.Etcd.Dir, &c.Etcd.CA,
 		&c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog, &c.Traces.CA,

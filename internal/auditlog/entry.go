@@ -55,6 +55,8 @@ type Entry struct {
 	Run      string  `json:"run,omitempty"`
 	Round    *uint64 `json:"round,omitempty"`
 	Purpose  string  `json:"purpose,omitempty"`
+	// Study is the study that the run is of, as its spec says.
+	Study *Study `json:"study,omitempty"`
 	Charge
 	// Bytes is the size of what is about to leave, which depends on what was asked and on no record.
 	Bytes int `json:"bytes,omitempty"`
@@ -67,6 +69,13 @@ type Entry struct {
 	Method string `json:"method,omitempty"`
 	Code   string `json:"code,omitempty"`
 	Reason string `json:"reason,omitempty"`
+}
+
+// Study is what names a study to people.
+type Study struct {
+	Title  string `json:"title"`
+	Permit string `json:"permit"`
+	SHA256 string `json:"sha256"` // of its document, in hex
 }
 
 // writer says when and by whom a line was written. Only the log sets it.

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 // The two kinds of guarantee.
@@ -57,6 +58,8 @@ type Certificate struct {
 type Asked struct {
 	Student string `json:"student"` // who wanted the run
 	Purpose string `json:"purpose,omitempty"`
+	// Study is the study that the run was of, nil for none.
+	Study *study.Block `json:"study,omitempty"`
 	// Roster are the sites that were asked first. There are none where nothing was asked.
 	Roster   []ledger.Site `json:"roster"`
 	Teachers int           `json:"teachers"` // that the run was planned with
@@ -162,7 +165,8 @@ func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 // askedOf is what the ledger says of who asked whom.
 func askedOf(total ledger.RunTotal) Asked {
 	f := total.Facts
-	a := Asked{Student: f.Student, Purpose: f.Purpose, Roster: total.Roster, Teachers: int(f.Teachers)}
+	a := Asked{Student: f.Student, Purpose: f.Purpose, Study: f.Study, Roster: total.Roster,
+		Teachers: int(f.Teachers)}
 	if f.Coin {
 		a.Votes = VotesCoin
 	}
@@ -218,6 +222,9 @@ func (c Certificate) Validate() error {
 		if f.value == "" {
 			return fail("%s is missing", f.name)
 		}
+	}
+	if err := c.Study.Validate(); err != nil {
+		return fail("%w", err)
 	}
 	for i, earlier := range c.Earlier {
 		if earlier == "" || earlier == c.Run || slices.Contains(c.Earlier[:i], earlier) {

@@ -130,6 +130,10 @@ func (c Certificate) checkFacts(total ledger.RunTotal) error {
 				f.certificate)
 		}
 	}
+	if !c.Study.Is(of.Study) {
+		return fmt.Errorf("%w: study is %v in the ledger and %v in the certificate", ErrFacts, of.Study.Texts(),
+			c.Study.Texts())
+	}
 	if !slices.Equal(c.Roster, total.Roster) {
 		return fmt.Errorf("%w: ledger %v, certificate %v", ErrRoster, total.Roster, c.Roster)
 	}

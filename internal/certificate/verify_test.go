@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -77,6 +78,11 @@ func TestVerifyFindsAlteredCertificates(t *testing.T) {
 		{"another pipeline", func(c *Certificate) { c.Pipeline = "embed" }, ErrFacts},
 		{"another schema", func(c *Certificate) { c.SchemaSHA256 = sha }, ErrFacts},
 		{"another student", func(c *Certificate) { c.Student = "eve" }, ErrFacts},
+		{"a study", func(c *Certificate) {
+			c.Study = &study.Block{Name: "s", Title: "t", Purpose: "p", Permit: "n", Contact: "c",
+				Expires: "2099-01-31", SHA256: sha}
+		}, ErrFacts},
+		{"a study that is none", func(c *Certificate) { c.Study = &study.Block{Name: "s"} }, ErrCertificate},
 		{"a purpose", func(c *Certificate) { c.Purpose = "research" }, ErrFacts},
 		{"fewer teachers", func(c *Certificate) { c.Teachers, c.TeachersLeast = 199, 0 }, ErrFacts},
 		{"coin flips", func(c *Certificate) { c.Votes = VotesCoin }, ErrFacts},

@@ -157,7 +157,7 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 	return &Node{
 		cfg: cfg, log: log, kinds: s.kinds, site: site, ledger: s.ledger,
 		manifest: storedManifest{Manifest: s.manifest, path: s.manifestPath()},
-		policy:   newPolicy(cfg, site, w, log), watch: w, masks: newMasks(cfg),
+		policy:   newPolicy(cfg, site, s.table, w, log), watch: w, masks: newMasks(cfg),
 	}, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/internal/report/text"
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 // Page is everything that a report shows, as HTML, Markdown or JSON. Only
@@ -50,9 +51,11 @@ type Page struct {
 
 // About says who made a run, and for what, as far as that is known.
 type About struct {
-	Purpose  string   `json:"purpose,omitempty"`
-	Operator string   `json:"operator,omitempty"` // of the aggregator, by the name of its certificate
-	Sites    []string `json:"sites,omitempty"`
+	Purpose string `json:"purpose,omitempty"`
+	// Study is the study that the run was of, nil for none.
+	Study    *study.Block `json:"study,omitempty"`
+	Operator string       `json:"operator,omitempty"` // of the aggregator, by the name of its certificate
+	Sites    []string     `json:"sites,omitempty"`
 	// Records is the public number of privacy units, 0 where none was given.
 	Records int `json:"records,omitempty"`
 }
@@ -61,6 +64,12 @@ type About struct {
 func (a About) lines() (list []finding) {
 	if a.Purpose != "" {
 		list = append(list, finding{Name: "Purpose", Value: a.Purpose})
+	}
+	if of := a.Study; of != nil {
+		list = append(list, finding{Name: "Study", Value: fmt.Sprintf("%s (%s), to the end of %s", of.Title, of.Name,
+			of.Expires)},
+			finding{Name: "Data permit", Value: of.Permit},
+			finding{Name: "Study protocol (SHA-256)", Value: of.SHA256})
 	}
 	if len(a.Sites) > 0 {
 		list = append(list, finding{Name: "Sites", Value: strings.Join(a.Sites, ", ")})

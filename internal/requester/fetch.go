@@ -98,14 +98,30 @@ func (f Fetching) Fetch(ctx context.Context, q *student.Queue) (Fetched, error) 
 			"sites, or take it all the same with --unproven", f.Run)
 	}
 	if f.packed() {
-		err = file.CloseAtomicallyReplace()
+		err = f.place(file)
 	} else {
-		err = unpack(bundle, f.Out)
+		err = unpack(bundle, f.Out, f.Force)
 	}
 	if err != nil {
 		return none, fmt.Errorf("write what came: %w", err)
 	}
 	return Fetched{len(bundle), size, worst}, nil
+}
+
+// place puts the file where it belongs. Without force an empty one takes the place first: what somebody else put
+// there since the check stays.
+func (f Fetching) place(file *renameio.PendingFile) error {
+	if f.Force {
+		return file.CloseAtomicallyReplace()
+	}
+	free, err := os.OpenFile(f.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(free.Close(), file.CloseAtomicallyReplace()); err != nil {
+		return errors.Join(err, os.Remove(f.Out))
+	}
+	return nil
 }
 
 // genuine is the bundle that came, if it is that of a run whose last entry in the ledger has a hash.

@@ -16,8 +16,12 @@ func Submit(ctx context.Context, q *student.Queue, dataset, path string, overcom
 	if err != nil {
 		return nil, err
 	}
+	if err := job.Spec.CheckDataset(dataset); err != nil {
+		return nil, err
+	}
 	return q.Submit(ctx, &conclavev1.SubmitRunRequest{
 		Spec:    run.RunSpec(job.Plan, job.Spec, job.Schema, dataset, false),
-		RunYaml: submission.RunFile, SchemaYaml: submission.Schema, Overcommit: overcommit,
+		RunYaml: submission.RunFile, SchemaYaml: submission.Schema, StudyYaml: submission.Study,
+		Overcommit: overcommit,
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -49,7 +50,16 @@ func BudgetText(b *conclavev1.DatasetBudget) string {
 	return fmt.Sprintf("dataset %s: epsilon %g at delta %g (%s); spent %.4g, computed afterwards; "+
 		"%.4g with all that %d open and %d waiting runs may still spend; left for one more run: %.6g",
 		b.GetDataset(), b.GetEpsilon(), b.GetDelta(), b.GetFilter(), b.GetEpsilonSpent(),
-		b.GetEpsilonReserved(), b.GetOpen(), b.GetWaiting(), b.GetEpsilonLeft())
+		b.GetEpsilonReserved(), b.GetOpen(), b.GetWaiting(), b.GetEpsilonLeft()) + StudyText(b)
+}
+
+// StudyText is the study of a dataset on a line of its own, nothing where it wants none.
+func StudyText(b *conclavev1.DatasetBudget) string {
+	of := study.FromWire(b.GetStudy())
+	if of == nil {
+		return ""
+	}
+	return fmt.Sprintf("\nits runs must be of this study: %s; to the end of %s", of.Line(), of.Expires)
 }
 
 // Notes say what keeps a run that was submitted from its turn, in lines; none where nothing does.

@@ -64,7 +64,7 @@ func (j *Job) rows(ctx context.Context, l learned, session *pipeline.Session) (*
 	}
 	drawn := &drawing{Source: sources[len(sources)-1], s: session}
 	m, err := weigh(ctx, s, drawn, session)
-	if errors.Is(err, pipeline.ErrStage) || errors.Is(err, student.ErrOverBudget) {
+	if errors.Is(err, pipeline.ErrStage) || student.NothingMore(err) {
 		table, tableErr := j.soFar(ctx, drawn, sources, session)
 		if table == nil || tableErr != nil {
 			return nil, errors.Join(err, tableErr)

@@ -76,6 +76,9 @@ func Prepare(s *runfile.Spec) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Path, err)
 	}
+	if err := s.CheckStudy(schema, stagesOf(plan)); err != nil {
+		return nil, err
+	}
 	real, err := results.LoadReal(s.Evaluate, schema)
 	if err != nil {
 		return nil, err
@@ -137,6 +140,9 @@ func executed(ctx context.Context, o Options, name string,
 }
 
 func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
+	if err := j.Spec.CheckDataset(o.Dataset); err != nil {
+		return nil, err
+	}
 	if err := results.MakeOutput(o.Out, j.Schema.Image, j.Spec.Release.Format); err != nil {
 		return nil, err
 	}
@@ -235,13 +241,13 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 			status.Round, status.Rounds, status.EpsilonSpent = p.Round, p.Rounds, p.EpsilonSpent
 			o.Watch(status)
 		})
-	if errors.Is(err, student.ErrOverBudget) && status.Round > 0 {
+	if student.NothingMore(err) && status.Round > 0 {
 		// The aggregator refused the next question before it was asked. What was
 		// learned until then is the result.
-		o.Log.Warn("the budget is used up; finishing with what was learned", zap.Error(err))
+		o.Log.Warn("nothing more can be asked; finishing with what was learned", zap.Error(err))
 		return learner, ask, nil
 	}
-	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, pipeline.ErrDiverged) {
+	if student.NothingMore(err) || errors.Is(err, pipeline.ErrDiverged) {
 		// Nothing more can be asked, or it would end the same way; a run that stays open
 		// could never be verified.
 		_, closeErr := o.Client.CloseRun(ctx, s.Name, nil)

@@ -99,7 +99,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 	if err := first.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
 	}
-	first.Evaluate = spec.Evaluate
+	first.Evaluate, first.Study, first.Agreed = spec.Evaluate, spec.Study, spec.Agreed
 	job, err := Prepare(first)
 	if err != nil {
 		return nil, err
@@ -248,6 +248,8 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 	opened, err := o.Client.OpenRun(ctx, l.runSpec(o.Dataset))
 	if errors.Is(err, student.ErrRunExists) {
 		return nil, fmt.Errorf("%w; --name gives the stage's run another one", err)
+	} else if errors.Is(err, student.ErrStudy) {
+		return nil, err
 	} else if errors.Is(err, student.ErrOverBudget) || errors.Is(err, student.ErrRefused) {
 		return nil, fmt.Errorf("%w; what a run leaves to stages is set before it: privacy.dataset in the run.yaml of "+
 			"a local run, the dataset's budget at an aggregator", err)

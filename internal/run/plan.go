@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/pipeline"
@@ -55,6 +56,16 @@ func checkMasked(s *runfile.Spec, schema *partition.Schema, p *plan.Plan) error 
 		return fmt.Errorf("aggregation.masked: %w", err)
 	}
 	return nil
+}
+
+// stagesOf names the stages that a plan pays for.
+func stagesOf(p *plan.Plan) (names []string) {
+	for _, planned := range p.Planned() {
+		if planned.Stage != "" && !slices.Contains(names, planned.Stage) {
+			names = append(names, planned.Stage)
+		}
+	}
+	return names
 }
 
 // prices are those of the spec's stages: each costs its share of epsilon by itself.
@@ -147,5 +158,6 @@ func RunSpec(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, dataset st
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Unit: s.Privacy.Unit, Guarantee: s.Privacy.Guarantee,
 		Teachers: uint32(s.Teachers), Quorum: quorum, DeadlineSeconds: deadline, CoinVotes: coin,
 		Filter: string(p.Filter()), Plan: runspec.Of(p.Planned()), Purpose: s.Purpose,
+		Study: s.StudyBlock().Wire(),
 	}
 }

@@ -28,7 +28,7 @@ type learned struct {
 // finish lets the stages follow, ends the run and writes all its files.
 func (j *Job) finish(ctx context.Context, l learned, ask *asker, o Options) (*results.Result, error) {
 	made, failed := j.after(ctx, l, ask, o)
-	if failed != nil && !errors.Is(failed, student.ErrOverBudget) && !errors.Is(failed, pipeline.ErrStage) {
+	if failed != nil && !student.NothingMore(failed) && !errors.Is(failed, pipeline.ErrStage) {
 		return nil, failed
 	}
 	sealing := results.Sealing{Closed: l.closed, Close: j.closing(o), Sign: o.Client.Sign}
@@ -103,7 +103,7 @@ func (j *Job) publish(ctx context.Context, l learned, made *results.Made, run st
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Config: s.Text, SharedConfig: shared, Sealing: sealing,
 		Learned: l.notes, Shares: sharesOf(l), Schema: j.Schema, Model: l.model,
 		Made: made, Name: releasedOf(s), Real: j.real, Out: o.Out, Form: s.Release.Format,
-		About: report.About{Purpose: s.Purpose, Sites: s.SiteNames(), Operator: o.operator,
+		About: report.About{Purpose: s.Purpose, Study: s.StudyBlock(), Sites: s.SiteNames(), Operator: o.operator,
 			Records: s.Privacy.Records},
 	}
 	if s.Release.Private {

@@ -21,8 +21,10 @@ type Spec struct {
 	// Name names the run in the cluster and in its ledger. A name is used once.
 	Name string `yaml:"name"`
 	// Purpose is what the run is for, for people at the sites who decide about it: a line of at
-	// most 200 characters. Default: none.
+	// most 200 characters. Default: the study's, or none.
 	Purpose string `yaml:"purpose"`
+	// Study is the path of the study.yaml that the run is of. Default: none.
+	Study string `yaml:"study"`
 	// Schema is the path of the public schema.yaml.
 	Schema string `yaml:"schema"`
 	// Data lists the sites of a local run; elsewhere nodes bring their data.
@@ -58,6 +60,8 @@ type Spec struct {
 	// Path is the file the spec came from, Text its content.
 	Path string `yaml:"-"`
 	Text string `yaml:"-"`
+	// Agreed is what Study holds, nil where the run is of none.
+	Agreed *Agreed `yaml:"-"`
 }
 
 // Release says what is written.
@@ -144,12 +148,13 @@ func read(path string, decode func(file any) (text string, err error)) (*Spec, e
 	}
 	s.Path = path
 	s.Resolve(path)
+	agreed := s.readStudy()
 	schema, err := partition.LoadSchema(s.Schema)
 	if err != nil {
 		schema = nil // an error where it is needed
 	}
 	s.Choose(schema)
-	if err := s.Validate(); err != nil {
+	if err := errors.Join(agreed, s.Validate()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, errors.Join(append([]error{err}, s.missing()...)...))
 	}
 	return s, nil
@@ -192,7 +197,7 @@ func (s *Spec) Resolve(path string) {
 	for i := range s.Data {
 		s.Data[i].File = config.Resolve(path, s.Data[i].File)
 	}
-	for _, p := range []*string{&s.Schema, &s.Evaluate.Test, &s.Evaluate.Train, &s.Evaluate.CoinFlips} {
+	for _, p := range []*string{&s.Schema, &s.Study, &s.Evaluate.Test, &s.Evaluate.Train, &s.Evaluate.CoinFlips} {
 		*p = config.Resolve(path, *p)
 	}
 }

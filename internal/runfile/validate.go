@@ -79,6 +79,7 @@ func (s *Spec) Validate() error {
 	}
 	errs = append(errs, s.validateData()...)
 	errs = append(errs, s.validateAggregation())
+	errs = append(errs, s.validateStudy()...)
 	for _, name := range slices.Sorted(maps.Keys(s.Sections)) {
 		errs = append(errs, s.Sections[name].Validate())
 	}

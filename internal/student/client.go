@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/attest"
 	"github.com/conclave-dp/conclave/internal/dial"
+	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -25,6 +27,9 @@ var (
 	// ErrOverBudget: the aggregator refused a question that the budget does
 	// not cover. Nothing was asked or charged.
 	ErrOverBudget = errors.New("the budget does not cover the question")
+	// ErrStudy: the aggregator refused, since the study of the run has ended, or is not the one that the dataset
+	// wants. Nothing was asked or charged. It matches ErrRefused too.
+	ErrStudy = errors.New("the study does not allow it")
 	// ErrRefused: the aggregator refused for another lasting reason.
 	ErrRefused = errors.New("the aggregator refused")
 	// ErrRunExists: a run of this name was opened with another spec, or is in the queue's
@@ -211,6 +216,9 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 		case codes.NotFound:
 			return fmt.Errorf("%s: %w: %w: %s", what, ErrRefused, ErrNotHeld, message)
 		default:
+			if isOfStudy(err) {
+				return fmt.Errorf("%s: %w: %w: %s", what, ErrRefused, ErrStudy, message)
+			}
 			return fmt.Errorf("%s: %w: %s", what, ErrRefused, message)
 		}
 		if !c.met.Load() && status.Code(err) != codes.Unauthenticated { // which is an answer
@@ -227,6 +235,21 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 		dial.Wait(ctx, pause)
 	}
 }
+
+// isOfStudy says whether a call was refused for the study of its run.
+func isOfStudy(err error) bool {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetReason() == study.Reason &&
+			info.GetDomain() == study.Domain {
+			return true
+		}
+	}
+	return false
+}
+
+// NothingMore says whether an error means that nothing more can be asked in a run, whose releases stay good: its budget
+// is used up, or its study has ended.
+func NothingMore(err error) bool { return errors.Is(err, ErrOverBudget) || errors.Is(err, ErrStudy) }
 
 // renewable asks, of a connection whose certificate ended, whether the one on disk now may
 // do: nil, or what the aggregator has against it.

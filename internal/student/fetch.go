@@ -44,7 +44,7 @@ func (q *Queue) Fetch(ctx context.Context, run string, begin func(bytes int64) (
 			switch {
 			case errors.Is(err, io.EOF) && left == 0:
 				return nil
-			case errors.Is(err, io.EOF) || left < 0:
+			case errors.Is(err, io.EOF) || left < 0 || err == nil && len(m.GetChunk()) == 0:
 				return status.Error(codes.FailedPrecondition, "what came is not of the size that was told; fetch it "+
 					"again")
 			case err != nil:

@@ -17,7 +17,6 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
 // Study is a study.yaml.
@@ -65,8 +64,8 @@ type Aggregator struct {
 	Port int `yaml:"port"`
 }
 
-// maxBytes bounds a study.yaml.
-const maxBytes = 1 << 20
+// MaxBytes bounds a study.yaml: the aggregator keeps one with each run that waits.
+const MaxBytes = 32 << 10
 
 // Read returns the study of a file and the file's text.
 func Read(path string) (*Study, []byte, error) {
@@ -75,7 +74,7 @@ func Read(path string) (*Study, []byte, error) {
 		return nil, nil, fmt.Errorf("read the study: %w", err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	text, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the study: %w", err)
 	}
@@ -88,8 +87,8 @@ func Read(path string) (*Study, []byte, error) {
 
 // Parse reads a study.yaml. Unknown fields are errors, and so is everything that [Study.Validate] finds.
 func Parse(text []byte) (*Study, error) {
-	if len(text) > maxBytes {
-		return nil, fmt.Errorf("more than %d bytes; this is no study", maxBytes)
+	if len(text) > MaxBytes {
+		return nil, fmt.Errorf("more than %d bytes; this is no study", MaxBytes)
 	}
 	s := &Study{Unit: "record", Overlap: 1, Teachers: 100, Aggregator: Aggregator{Port: 7443}}
 	s.Budget.Filter = privacy.FilterGDP
@@ -122,8 +121,7 @@ func (s *Study) validatePeople(p *config.Problems) {
 	for _, f := range []struct{ field, line string }{
 		{"title", s.Title}, {"purpose", s.Purpose}, {"permit", s.Permit}, {"contact", s.Contact},
 	} {
-		p.Need(f.line != "", "%s: none; people at the sites read it before they take part", f.field)
-		err := runspec.CheckPurpose(f.line)
+		err := checkLine(f.line)
 		p.Need(err == nil, "%s: %v", f.field, err)
 	}
 	_, err := s.End()
@@ -163,10 +161,13 @@ func (s *Study) validateParties(p *config.Problems) {
 }
 
 // End is the moment at which the study is over: the end of its last day, in UTC.
-func (s *Study) End() (time.Time, error) {
-	day, err := time.Parse(time.DateOnly, strings.TrimSpace(s.Expires))
+func (s *Study) End() (time.Time, error) { return endOf(strings.TrimSpace(s.Expires)) }
+
+// endOf is the end of a day in UTC.
+func endOf(day string) (time.Time, error) {
+	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is no day; write it like 2027-06-30", s.Expires)
+		return time.Time{}, fmt.Errorf("%q is no day; write it like 2027-06-30", day)
 	}
-	return day.AddDate(0, 0, 1), nil
+	return at.AddDate(0, 0, 1), nil
 }

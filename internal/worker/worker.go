@@ -68,6 +68,8 @@ func Work(ctx context.Context, config student.Config, log *zap.Logger, finished 
 	var beside sync.WaitGroup // they end with the slots
 	beside.Go(func() { handOut(own, config, log) })
 	if config.KeepResults > 0 {
+		log.Info("results are removed when they are older (keep_results)", zap.Duration("keep", config.KeepResults),
+			zap.String("out", config.Out))
 		beside.Go(func() { forgetOld(own, config.Out, config.KeepResults, log) })
 	}
 	err := slots.Wait()
@@ -139,7 +141,8 @@ func (s *slot) execute(ctx context.Context, held *student.Held) error {
 
 // run executes a run to its files.
 func (s *slot) run(ctx context.Context, held *student.Held) (*results.Result, error) {
-	submitted, err := run.ParseSubmission(held.Run.GetName(), held.Run.GetRunYaml(), held.Run.GetSchemaYaml())
+	submitted, err := run.ParseSubmission(held.Run.GetName(), held.Run.GetRunYaml(), held.Run.GetSchemaYaml(),
+		held.Run.GetStudyYaml())
 	if err != nil {
 		return nil, err
 	}

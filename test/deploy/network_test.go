@@ -119,7 +119,7 @@ func TestEdges(t *testing.T) {
 			"student -> aggregator 7443/TCP", "teacher -> aggregator 7443/TCP", "teacher -> 192.0.2.0/24 5432/TCP",
 		},
 		"restore": {"aggregator -> aggregator 7443/TCP", "aggregator -> etcd 2379/TCP", "etcd -> etcd 2380/TCP",
-			"etcd-backup -> etcd 2379/TCP"},
+			"etcd-backup -> etcd 2379/TCP", "ledger-restore -> etcd 2379/TCP"},
 		"transfer": {},
 	} {
 		var s set

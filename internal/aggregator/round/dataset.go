@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
@@ -14,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/payload"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -23,7 +25,9 @@ type Dataset struct {
 	Record coordinator.Dataset
 	// Students may open and submit runs on it, Workers take them from the queue.
 	Students, Workers Allowed
-	Names             peer.Names // of the nodes that were ever admitted
+	// Study is the one that all runs must be of, nil where any may be, and none.
+	Study *study.Block
+	Names peer.Names // of the nodes that were ever admitted
 	*peer.Roster
 
 	mu         sync.Mutex
@@ -56,6 +60,16 @@ func NewDataset(record coordinator.Dataset, entries uint64) *Dataset {
 		executions: map[payload.Key]*Execution{},
 		reserved:   map[*Execution][]privacy.Event{},
 	}
+}
+
+// CheckStudy refuses a run of another study than the dataset wants, and one whose study has ended: it is asked when a
+// run is submitted, taken from the queue, opened, and before each round goes to nodes. Errors match [study.ErrOther] or
+// [study.ErrEnded].
+func (d *Dataset) CheckStudy(run string, of *study.Block, now time.Time) error {
+	if err := d.Study.Admits(of, now); err != nil {
+		return fmt.Errorf("run %q: %w", run, err)
+	}
+	return nil
 }
 
 // OpenRounds is the number of rounds being answered.

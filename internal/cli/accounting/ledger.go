@@ -21,8 +21,8 @@ import (
 )
 
 func ledgerCommand() *cobra.Command {
-	c := &cobra.Command{Use: "ledger COMMAND", Short: "verify a ledger and its certificate"}
-	c.AddCommand(verifyCommand())
+	c := &cobra.Command{Use: "ledger COMMAND", Short: "verify a ledger and its certificate; back up and restore"}
+	c.AddCommand(verifyCommand(), backupCommand(), restoreCommand())
 	return c
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/requester"
+	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -45,6 +46,9 @@ func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) error {
 	line("state", "%s", requester.Standing(r))
 	if r.GetPurpose() != "" {
 		line("purpose", "%s", r.GetPurpose())
+	}
+	if of := study.FromWire(r.GetStudy()); of != nil {
+		line("study", "%s; to the end of %s", of.Line(), of.Expires)
 	}
 	line("pipeline", "%s, %d teachers", r.GetPipeline(), r.GetTeachers())
 	line("budget", "epsilon %g, delta %g", r.GetEpsilon(), r.GetDelta())

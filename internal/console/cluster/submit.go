@@ -32,12 +32,16 @@ func (c *Cluster) submit(r *http.Request) (to, say string, err error) {
 	if err != nil {
 		return "/submit", "", err
 	}
+	study, err := fileOf(r, "study", "the study")
+	if err != nil && len(r.MultipartForm.File["study"]) > 0 {
+		return "/submit", "", err
+	}
 	folder, err := os.MkdirTemp(c.fetched.folder, "submit-")
 	if err != nil {
 		return "/submit", "", err
 	}
 	defer os.RemoveAll(folder)
-	path, err := run.WriteUpload(folder, runFile, schema)
+	path, err := run.WriteUpload(folder, runFile, schema, study)
 	if err != nil {
 		return "/submit", "", err
 	}

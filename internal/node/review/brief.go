@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 // WriteBrief writes what a person should know who decides about a run.
@@ -28,12 +29,15 @@ func WriteBrief(w io.Writer, b *sitepolicy.Brief) {
 	showDecisions(w, b.Run)
 	fmt.Fprintf(w, "who asks: %s, in the aggregator's word\n", cli.Dash(b.Requester))
 	fmt.Fprintf(w, "what for: %s\n", purposeText(s.Purpose))
+	showStudy(w, s.Study)
 	fmt.Fprintf(w, "pipeline %s, budget epsilon %g at delta %g, by %s of all sites\n", s.Pipeline, s.Epsilon,
 		s.Delta, text.Several(int(s.Teachers), "teacher"))
 	fmt.Fprintln(w, "\nwhat leaves this node:")
 	for _, l := range b.Leaves {
 		showLeaving(w, l, s.Unit)
 	}
+	fmt.Fprintln(w, "  compare these counts with the smallest cell that you publish (nfilter.tab of DataSHIELD, "+
+		"minCellCount of OHDSI)")
 	showCost(w, b)
 	fmt.Fprintf(w, "\nwhat it can tell about one person, if all of its plan is released:\n  %s %s %s\n",
 		meaning.Percent(b.Telling.Chance),
@@ -48,6 +52,18 @@ func WriteBrief(w io.Writer, b *sitepolicy.Brief) {
 	}
 	_ = columns.Flush()
 	showMasked(w, b.Run)
+}
+
+// showStudy shows what the run says of its study, for people to compare with the document that they have.
+func showStudy(w io.Writer, of *study.Block) {
+	if of == nil {
+		fmt.Fprintln(w, "study: none")
+		return
+	}
+	fmt.Fprintf(w, "study: %s (%s), to the end of %s (UTC)\n  its purpose: %s\n  data permit: %s\n  contact: %s\n",
+		of.Title, of.Name, of.Expires, of.Purpose, of.Permit, of.Contact)
+	fmt.Fprintf(w, "  SHA-256 of its protocol, study.yaml: %s\n  (the student's words, but for this hash where the "+
+		"policy wants it; compare: sha256sum study.yaml)\n", of.SHA256)
 }
 
 func purposeText(purpose string) string {
@@ -124,6 +140,9 @@ func WriteAdvance(w io.Writer, r sitepolicy.Run) {
 	a := r.Advance
 	fmt.Fprintf(w, "in advance, %s (spec %s) is %s: runs of %s, pipelines %s, purpose %s, ", r.Run, r.SpecSHA256[:12],
 		StateText(r), a.Student, strings.Join(a.Pipelines, ","), cli.Dash(a.Purpose))
+	if a.Study != "" {
+		fmt.Fprintf(w, "of the study with SHA-256 %s, ", a.Study)
+	}
 	fmt.Fprintf(w, "all of them together epsilon %g at most; %d answers cost %.4g so far\n", a.Epsilon, r.Charges,
 		r.EpsilonCharged)
 	showDecisions(w, r)

@@ -88,8 +88,8 @@ func finite(weights []float32) bool {
 const batch = 1024
 
 // Run takes all steps, asking the oracle in each. The network that counts is the average of
-// the second half of the steps, which has less of their noise. Weights that are no numbers any
-// more are a [pipeline.ErrDiverged].
+// the second half of the steps, which has less of their noise. A weight that
+// becomes NaN or infinite is a [pipeline.ErrDiverged].
 func (n *Network) Run(ctx context.Context, oracle Oracle, progress func(done, steps int)) error {
 	o := n.options
 	adam := optimizer.NewAdam(n.net.Net.Params(), o.StepSize)

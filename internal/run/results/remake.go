@@ -188,7 +188,7 @@ func checkSealed(dir, closedWith string, c certificate.Certificate) error {
 // about is what the earlier report said of the run, but for what certificate and ledger say.
 func (f *Finished) about() report.About {
 	a := f.Earlier.About
-	a.Purpose, a.Sites = f.Certificate.Purpose, nil
+	a.Purpose, a.Study, a.Sites = f.Certificate.Purpose, f.Certificate.Study, nil
 	for _, s := range f.Certificate.Roster {
 		a.Sites = append(a.Sites, s.Site)
 	}

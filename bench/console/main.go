@@ -107,7 +107,8 @@ func measure(ctx context.Context, nodes, runs, turns, events int) error {
 		return err
 	}
 	out.First = milliseconds(time.Since(began))
-	for _, path := range []string{"/", "/runs", "/runs?q=run-00", "/runs?page=100", "/queue", "/nodes", "/nodes?q=node-7",
+	for _, path := range []string{"/", "/runs", "/runs?q=run-00", "/runs?page=100", "/queue", "/nodes",
+		"/nodes?q=node-7",
 		"/budgets", "/certificates", "/runs/" + r.open[0]} {
 		p := page{Path: path}
 		var took []float64

@@ -57,7 +57,8 @@ func newRig(ctx context.Context, dir string, nodes, runs, open int) (r *rig, err
 	c.Etcd.Embedded, c.Etcd.Dir = true, filepath.Join(dir, "etcd")
 	c.MaxRuns, c.MaxOpenRuns, c.MaxPlanEntries = 1<<20, 1<<20, 1<<20
 	c.Datasets = []aggregator.DatasetConfig{{
-		Name: dataset, SchemaSHA256: roundtest.Schema, Unit: "record", Budget: privacy.Budget{Epsilon: 1e5, Delta: 1e-5},
+		Name: dataset, SchemaSHA256: roundtest.Schema, Unit: "record", Budget: privacy.Budget{Epsilon: 1e5,
+			Delta: 1e-5},
 	}}
 	issue(certs.RoleOperator, "desk")
 	var own, ofSites []certs.Files

@@ -151,7 +151,7 @@ func TestAStudent(t *testing.T) {
 	}
 	consoletest.Says(t, submit("name: x\nschema: ../elsewhere/s.yaml\n", "columns: []\n"), "Run submitted is submitted",
 		"schema: schema.yaml")
-	consoletest.Says(t, submit("name: x\n", ""), "Not done.", "run.yaml: schema: write")
+	consoletest.Says(t, submit("name: [x\n", ""), "Not done.", "run.yaml: ")
 	consoletest.Says(t, b.Post("/submit", "run=x"), "Not done.", "Choose a file for run.yaml.")
 
 	if status, _ := b.Ask(http.MethodGet, b.Base+"/runs/run-00011/report", "", nil); status != http.StatusNotFound {

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/console"
 	"github.com/conclave-dp/conclave/internal/requester"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -119,11 +120,13 @@ func (c *Cluster) run(r *http.Request) (console.View, error) {
 	data := struct {
 		row
 		Standing, Progress string
+		Study              *study.Block
 		Round, Rounds      uint64
 		Mine, Ended        bool
 		RunYAML            string
 		Fetched            *result
 	}{row: rowOf(run), Standing: requester.Standing(run), Progress: requester.ProgressText(shown.GetProgress()),
+		Study: study.FromWire(run.GetStudy()),
 		Round: shown.GetProgress().GetRound(), Rounds: shown.GetProgress().GetRounds(),
 		Mine: !c.operator() && run.GetBy() == c.who.Name, Ended: ended(run.GetState()),
 		RunYAML: string(shown.GetRunYaml()), Fetched: c.fetched.get(name)}

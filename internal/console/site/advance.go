@@ -54,7 +54,7 @@ func (s *Site) approveAdvance(r *http.Request) (to, say string, err error) {
 	decided, err := review.Decide(s.path, r.PostFormValue("name"), "", sitepolicy.Decision{
 		Approve: true, Until: until, Sign: s.sign, Advance: &sitepolicy.Advance{
 			Student: r.PostFormValue("student"), Pipelines: r.PostForm["pipeline"], Epsilon: epsilon,
-			Purpose: r.PostFormValue("purpose"),
+			Purpose: r.PostFormValue("purpose"), Study: r.PostFormValue("study"),
 		},
 	})
 	if err != nil {

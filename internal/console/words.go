@@ -11,6 +11,10 @@ import (
 var functions = template.FuncMap{
 	"epsilon": func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) },
 	"when":    When,
+	"day": func(at string) string {
+		day, _, _ := strings.Cut(When(at), " ")
+		return day
+	},
 	"short": func(s string) string {
 		return s[:min(len(s), 12)]
 	},

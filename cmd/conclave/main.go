@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/cli/accounting"
 	"github.com/conclave-dp/conclave/internal/cli/auditing"
 	"github.com/conclave-dp/conclave/internal/cli/authority"
+	"github.com/conclave-dp/conclave/internal/cli/consoles"
 	"github.com/conclave-dp/conclave/internal/cli/proving"
 	"github.com/conclave-dp/conclave/internal/cli/queue"
 	"github.com/conclave-dp/conclave/internal/cli/rows"
@@ -39,7 +40,7 @@ Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage; some commands have m
 	c.AddCommand(accounting.Commands()...)
 	c.AddCommand(auditing.Command())
 	c.AddCommand(study.Command())
-	c.AddCommand(queue.Command())
+	c.AddCommand(queue.Command(), consoles.Command())
 	c.AddCommand(authority.Commands()...)
 	c.AddCommand(versionCommand())
 	return c

@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/node/review"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
@@ -48,13 +49,13 @@ audit log gets a line.`,
 		}
 		var enforcer *sitepolicy.Enforcer
 		if settings.Policy != "" {
-			if enforcer, _, err = enforcerOf(*config, false); err != nil {
+			if enforcer, _, err = review.Open(*config, false); err != nil {
 				return err
 			}
 		}
 		head := sitepolicy.LedgerHead{Seq: *seq, Hash: hex.EncodeToString(raw)}
 		known, err := node.AcceptLedger(settings, enforcer, head,
-			sitepolicy.Decision{By: whoami(), Sign: sign})
+			sitepolicy.Decision{By: review.Whoami(), Sign: sign})
 		if err != nil {
 			return err
 		}

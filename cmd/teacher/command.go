@@ -21,7 +21,7 @@ Exit codes: 0 done or stopped by a signal, 1 failed or problems found, 2 wrong u
 	for _, c := range []*cobra.Command{
 		preflightCommand(config), dryRunCommand(config), runsCommand(config),
 		approveCommand(config), denyCommand(config),
-		acceptCommand(config),
+		acceptCommand(config), consoleCommand(config),
 	} {
 		c.RunE = configured(config, c.RunE)
 		root.AddCommand(c)

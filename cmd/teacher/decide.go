@@ -1,18 +1,13 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"os/user"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/attest"
 	"github.com/conclave-dp/conclave/internal/cli"
-	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/node/review"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
@@ -45,46 +40,30 @@ func newDecider(c *cobra.Command) decider {
 
 // signs checks the flags, and returns how the decision is signed; nil where it is not.
 func (f signer) signs() (func(attest.Statement) (attest.Signature, error), error) {
-	if (*f.as == "") != (*f.key == "") {
-		return nil, cli.Misuse("--as, --key: give both, or neither")
+	sign, err := review.Signer(*f.as, *f.key)
+	if err != nil {
+		return nil, cli.Misuse("%v", err)
 	}
-	if *f.as == "" {
-		return nil, nil
-	}
-	files := certs.Files{Cert: *f.as, Key: *f.key}
-	return func(s attest.Statement) (attest.Signature, error) { return attest.SignBy(files, s) }, nil
+	return sign, nil
 }
 
 // decide writes a decision down, and shows what was decided about.
 func (f decider) decide(config, run string, by sitepolicy.Decision) error {
-	enforcer, settings, err := enforcerOf(config, false)
-	if err != nil {
+	decided, err := review.Decide(config, run, *f.spec, by)
+	switch {
+	case err != nil:
 		return err
-	}
-	by.By = whoami()
-	decided, err := enforcer.Decide(run, *f.spec, by)
-	if errors.Is(err, sitepolicy.ErrNoRun) {
-		return fmt.Errorf("%w; the node of %s writes them down when they ask", err, settings.State)
-	}
-	if err != nil {
-		return err
-	}
-	last := decided.Said[len(decided.Said)-1]
-	if err := node.Decided(settings, *decided, by.Approve, last.By); err != nil {
-		return fmt.Errorf("the decision stands in the site's ledger, and not in the audit log: %w", err)
-	}
-	if *f.format == "json" {
+	case *f.format == "json":
 		return cli.PrintJSON(decided)
-	}
-	if decided.Spec == nil {
-		showAdvance(*decided)
+	case decided.Spec == nil:
+		review.WriteAdvance(os.Stdout, *decided)
 		return nil
 	}
-	brief, err := enforcer.Brief(decided.Run, decided.SpecSHA256)
+	brief, err := review.Brief(config, decided.Run, decided.SpecSHA256)
 	if err != nil {
 		return err
 	}
-	showBrief(brief)
+	review.WriteBrief(os.Stdout, brief)
 	return nil
 }
 
@@ -127,8 +106,8 @@ says. Where the policy names approvers each of them signs by a certificate and k
 		if d.Sign, err = by.signs(); err != nil {
 			return err
 		}
-		if d.Until, err = end(*until, *term); err != nil {
-			return err
+		if d.Until, err = review.End(*until, *term); err != nil {
+			return cli.Misuse("%v", err)
 		}
 		if advance.Student != "" {
 			d.Advance = &advance
@@ -141,27 +120,6 @@ says. Where the policy names approvers each of them signs by a certificate and k
 		return by.decide(*config, args[0], d)
 	}
 	return c
-}
-
-// end is when an approval ends, by one of two flags; zero without them.
-func end(until, term string) (time.Time, error) {
-	switch {
-	case until != "" && term != "":
-		return time.Time{}, cli.Misuse("--until, --for: give one of them")
-	case until != "":
-		at, err := sitepolicy.ParseUntil(until)
-		if err != nil {
-			return at, cli.Misuse("--until: %v", err)
-		}
-		return at, nil
-	case term != "":
-		d, err := sitepolicy.ParseTerm(term)
-		if err != nil {
-			return time.Time{}, cli.Misuse("--for: %v", err)
-		}
-		return time.Now().Add(d), nil
-	}
-	return time.Time{}, nil
 }
 
 // denyCommand refuses a run, or withdraws an approval in advance.
@@ -187,16 +145,4 @@ without these flags all of them decide anew.`,
 		return by.decide(*config, args[0], d)
 	}
 	return c
-}
-
-// whoami names who decides, as the system calls them.
-func whoami() string {
-	name := "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	if host, err := os.Hostname(); err == nil {
-		name += "@" + host
-	}
-	return name
 }

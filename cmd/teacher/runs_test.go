@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/node/review"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/study"
@@ -46,7 +47,7 @@ func atSite(t *testing.T, teacher, policy string) (string, *sitepolicy.Enforcer,
 	} {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	enforcer, config, err := enforcerOf(file, false)
+	enforcer, config, err := review.Open(file, false)
 	testkit.Must(t, err)
 	testkit.Must(t, os.MkdirAll(config.State, 0o700))
 	return file, enforcer, config
@@ -165,7 +166,7 @@ func TestWhoApprovesAMaskedRunSeesItsMembers(t *testing.T) {
 	}
 	status, err := enforcer.Status()
 	testkit.Must(t, err)
-	most := mostText(status.Runs[0])
+	most := review.MostText(status.Runs[0])
 	if most == "-" || status.Runs[0].RevealsAtMost != 4 {
 		t.Fatalf("the run is shown as %+v", status.Runs[0])
 	}

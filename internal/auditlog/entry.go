@@ -61,6 +61,8 @@ type Entry struct {
 	// Study is the study that the run is of, as its spec says.
 	Study *Study `json:"study,omitempty"`
 	Charge
+	// Bytes is the size of what is about to leave, which depends on what was asked and on no record.
+	Bytes int `json:"bytes,omitempty"`
 	// Remote is the address of a connection that was refused before anybody was known, and
 	// Suppressed how many came before that have no line, being too many.
 	Remote     string `json:"remote,omitempty"`

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -73,6 +74,25 @@ func NewSubmission(path string) (*Submission, *Job, error) {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, job, nil
+}
+
+// WriteUpload writes a run.yaml, its schema and its study, which came without their paths, into a folder, and returns
+// the path of the run.yaml. It names them schema.yaml and study.yaml, whatever they were called before. study is empty
+// where the run is of none.
+func WriteUpload(dir string, runFile, schema, study []byte) (path string, err error) {
+	beside, err := withFilesBeside(string(runFile))
+	if err != nil {
+		return "", fmt.Errorf("run.yaml: %w", err)
+	}
+	spec := runfile.DefaultSpec()
+	if err := spec.Parse(string(beside)); err != nil {
+		return "", fmt.Errorf("run.yaml: %w", err)
+	}
+	if (spec.Study == "") != (len(study) == 0) {
+		return "", errors.New("run.yaml: study: give the file of the study where it names one, and nowhere else")
+	}
+	return filepath.Join(dir, submittedRun), (&Submission{Spec: spec, RunFile: beside, Schema: schema,
+		Study: study}).Write(dir)
 }
 
 // ParseSubmission reads a submission that came from another machine. It trusts none of it,

@@ -198,3 +198,27 @@ func (l *siteLedger) append(f *os.File, entries []Entry) error {
 	l.known = &LedgerHead{last.Seq, last.Hash}
 	return nil
 }
+
+// Entries returns the entries of the ledger, oldest first, which it verifies.
+func (e *Enforcer) Entries() (entries []Entry, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	err = e.ledger.use(func(b *book) ([]Entry, error) {
+		if b.last.Seq == 0 {
+			return nil, nil
+		}
+		raw, err := os.ReadFile(e.o.Ledger)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrLedger, err)
+		}
+		for line := range bytes.Lines(raw[:e.ledger.size]) {
+			entry, err := parseEntry(bytes.TrimSuffix(line, []byte("\n")))
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrLedger, err)
+			}
+			entries = append(entries, entry)
+		}
+		return nil, nil
+	})
+	return entries, err
+}

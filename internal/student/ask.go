@@ -103,7 +103,7 @@ func (c *Client) ask(
 			return nil, err
 		}
 		if p := m.GetProgress(); p != nil && progress != nil {
-			c.met = true
+			c.met.Store(true)
 			progress(p)
 		}
 		release, err := assembly.Add(m)

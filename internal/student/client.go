@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -52,7 +53,7 @@ type certificateError struct{ error }
 func (e certificateError) Unwrap() error        { return e.error }
 func (e certificateError) Is(target error) bool { return target == ErrCertificate }
 
-// Client is a student's connection. It is safe for use by one goroutine.
+// Client is a student's connection, or an operator's. It is safe for use by several goroutines.
 type Client struct {
 	cfg  Config
 	log  *zap.Logger
@@ -61,7 +62,7 @@ type Client struct {
 	// tracer makes a span of each round, nil where none are wanted.
 	tracer *tracing.Tracer
 	// met is set once the aggregator has answered.
-	met bool
+	met *atomic.Bool
 }
 
 // Dial prepares a connection; nothing is sent yet.
@@ -81,7 +82,8 @@ func Dial(cfg Config, log *zap.Logger) (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &Client{cfg: cfg, log: log, conn: conn, api: conclavev1.NewStudentServiceClient(conn), tracer: tracer}, nil
+	return &Client{cfg: cfg, log: log, conn: conn, api: conclavev1.NewStudentServiceClient(conn), tracer: tracer,
+		met: new(atomic.Bool)}, nil
 }
 
 // Close ends the connection, and sends the last spans.
@@ -169,7 +171,7 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 	for {
 		err := call()
 		if err == nil {
-			c.met = true
+			c.met.Store(true)
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -180,7 +182,8 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 		switch status.Code(err) {
 		case codes.ResourceExhausted:
 			if rest > 0 {
-				c.met, failing, trouble = true, time.Time{}, "too many calls in a short time; trying again"
+				c.met.Store(true)
+				failing, trouble = time.Time{}, "too many calls in a short time; trying again"
 				break
 			}
 			return fmt.Errorf("%s: %w: %s", what, ErrOverBudget, message)
@@ -218,7 +221,7 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 			}
 			return fmt.Errorf("%s: %w: %s", what, ErrRefused, message)
 		}
-		if !c.met && status.Code(err) != codes.Unauthenticated { // which is an answer
+		if !c.met.Load() && status.Code(err) != codes.Unauthenticated { // which is an answer
 			if err := c.conn.Probe(ctx); err != nil {
 				return fmt.Errorf("%s: aggregator %s: %w", what, c.cfg.Aggregator, err)
 			}

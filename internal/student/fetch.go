@@ -31,7 +31,7 @@ func (q *Queue) Fetch(ctx context.Context, run string, begin func(bytes int64) (
 		if err != nil {
 			return err
 		}
-		q.met = true
+		q.met.Store(true)
 		left := int64(first.GetSize().GetBytes())
 		to, err := begin(left)
 		if err != nil {

@@ -98,7 +98,7 @@ func (q *Queue) Watch(ctx context.Context, run string,
 			case err != nil:
 				return err
 			}
-			q.met = true
+			q.met.Store(true)
 			last = m.GetRun()
 			tell(m)
 		}

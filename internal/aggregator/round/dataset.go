@@ -3,6 +3,7 @@ package round
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -136,6 +137,24 @@ func (d *Dataset) execution(key payload.Key) *Execution {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.executions[key]
+}
+
+// Unanswered are the nodes that were asked something and did not answer, with since when and in which run.
+func (d *Dataset) Unanswered() map[peer.ID]peer.Unanswered {
+	d.mu.Lock()
+	open := slices.Collect(maps.Values(d.executions))
+	d.mu.Unlock()
+	all := map[peer.ID]peer.Unanswered{}
+	for _, e := range open {
+		e.mu.Lock()
+		for id, p := range e.participants.byID {
+			if p.current.state == sent && (all[id].Since.IsZero() || p.current.asked.Before(all[id].Since)) {
+				all[id] = peer.Unanswered{Run: e.key.Run, Since: p.current.asked}
+			}
+		}
+		e.mu.Unlock()
+	}
+	return all
 }
 
 // wake has all open rounds look at the nodes.

@@ -46,7 +46,9 @@ type Options struct {
 // the server stops.
 func Register(server grpc.ServiceRegistrar, o Options) *health.Server {
 	o.pricing, o.listing = new(turns), new(turns)
-	conclavev1.RegisterTeacherServiceServer(server, &nodes{Options: o, bans: peer.NewBans()})
+	bans := peer.NewBans()
+	conclavev1.RegisterTeacherServiceServer(server, &nodes{Options: o, bans: bans})
+	conclavev1.RegisterOperatorServiceServer(server, &operators{Options: o, bans: bans})
 	conclavev1.RegisterStudentServiceServer(server, &students{
 		Options: o, repeats: peer.NewRates(repeatBurst, repeatEvery), signs: peer.NewRates(signBurst, signEvery),
 	})

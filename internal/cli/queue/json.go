@@ -1,8 +1,7 @@
 package queue
 
 import (
-	"strings"
-
+	"github.com/conclave-dp/conclave/internal/requester"
 	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -102,13 +101,9 @@ type quorum struct {
 	SitesLive      uint32 `json:"sites_live,omitempty"`
 }
 
-func stateName(s conclavev1.RunState) string {
-	return strings.ToLower(strings.TrimPrefix(s.String(), "RUN_STATE_"))
-}
-
 func runOf(r *conclavev1.RunStatus) runStatus {
 	s := runStatus{
-		Name: r.GetName(), Dataset: r.GetDataset(), State: stateName(r.GetState()), Reason: r.GetReason(),
+		Name: r.GetName(), Dataset: r.GetDataset(), State: requester.StateName(r.GetState()), Reason: r.GetReason(),
 		Pipeline: r.GetPipeline(), Purpose: r.GetPurpose(), Study: study.FromWire(r.GetStudy()),
 		Epsilon: r.GetEpsilon(), Delta: r.GetDelta(), EpsilonSpent: r.GetEpsilonSpent(),
 		Rounds: r.GetRounds(), Teachers: r.GetTeachers(),

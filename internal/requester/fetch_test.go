@@ -1,4 +1,4 @@
-package queue
+package requester
 
 import (
 	"bytes"
@@ -95,7 +95,7 @@ func TestWhatIsWritten(t *testing.T) {
 	config.Aggregator, config.Dataset, config.TLS = address, "d", certs.IssuedFiles(dir, certs.RoleStudent, "desk")
 	dialled, err := student.Dial(config, zap.NewNop())
 	testkit.Must(t, err)
-	q := &client{Queue: dialled.Queue(), authority: config.TLS.CA, json: true}
+	q := dialled.Queue()
 	defer q.Close()
 	unsigned := maps.Clone(b)
 	signatures, err := proof.ParseSignatures(b[proof.SignaturesFile])
@@ -135,9 +135,9 @@ func TestWhatIsWritten(t *testing.T) {
 					c.meanwhile(out)
 				}
 			}
-			f := fetching{run: "small", out: out, force: c.force, unproven: c.unproven}
-			testkit.Must(t, f.check())
-			err := f.fetch(t.Context(), q)
+			f := Fetching{Run: "small", Out: out, Authority: config.TLS.CA, Force: c.force, Unproven: c.unproven}
+			testkit.Must(t, f.Check())
+			_, err := f.Fetch(t.Context(), q)
 			switch {
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("%v, want %q", err, c.want)

@@ -1,4 +1,4 @@
-package queue
+package requester
 
 import (
 	"testing"
@@ -13,12 +13,12 @@ func TestWordsAboutAQuorum(t *testing.T) {
 			TeachersNeeded: 10, TeachersLive: 9},
 		"of the 2 member sites that it needs 0 are connected now: it cannot begin before more are\n": {SitesNeeded: 2},
 	} {
-		if got := quorumText(q); got != want {
+		if got := QuorumText(q); got != want {
 			t.Errorf("%v: %q", q, got)
 		}
 	}
 	for _, q := range []*conclavev1.Quorum{nil, {TeachersNeeded: 3, TeachersLive: 3}, {SitesNeeded: 2, SitesLive: 4}} {
-		if got := quorumText(q); got != "" {
+		if got := QuorumText(q); got != "" {
 			t.Errorf("%v: %q", q, got)
 		}
 	}

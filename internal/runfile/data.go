@@ -12,15 +12,17 @@ import (
 
 // Data is the data of one site in a local run.
 type Data struct {
+	// Site is the name of the site; each name appears once. If the schema has a column of role site, the site gets only
+	// the rows that name it. Required.
 	Site string `yaml:"site"`
-	// File is CSV, Parquet or a workbook; a folder of CSV or Parquet files or a pattern of their names; or the idx
-	// file of images with that of their labels beside it.
+	// File is a CSV file, plain or gzipped; a Parquet file (docs/data-sources.md); a sheet of an .xlsx workbook
+	// (docs/data-sources.md#workbooks); a folder or a pattern of parts (docs/data-sources.md#parts); or the idx file of
+	// images with that of their labels next to it (docs/schema.md#images). Required.
 	File string `yaml:"file"`
-	// Share is the part of the file that is the site's, chosen by a hash of
-	// each record. Sites that share a file get parts that do not overlap.
-	// Teachers are divided in proportion to the shares. Default: 1, all. In a
-	// schema with a column of role site that column says whose a record is, and
-	// shares only divide the teachers.
+	// Share is the part of the file that belongs to this site. A hash of each record, or of its
+	// unit column, chooses it, so that one file can play several sites. Shares of one file must not add up to more than
+	// 1. Teachers are divided among the sites by these shares. If the schema has a column of role `site`, that column
+	// decides instead, all sites may name one file, and shares only divide the teachers.
 	Share float64 `yaml:"share"`
 }
 

@@ -20,9 +20,12 @@ var Stage = pipeline.Stage{
 	Check: check, Share: share, Price: price, Messages: messages, Measure: measure,
 }
 
-// Options are the section `quality:` of a run.yaml.
+// Options are the section `quality:` of a run.yaml. The stage adds a figure of how far the rows are from the real
+// ones, which may be given away; see docs/quality.md. It works for tables, after any pipeline, `post` and `weights`.
 type Options struct {
-	// Budget is the part of the run's epsilon that the figure may cost by itself. Default: 0, there is none.
+	// Budget is the part of epsilon that the figure may cost by itself. More makes it truer and leaves less for the
+	// training: at epsilon 1 the training has 0.2% more noise with 0.05, and 2.7% with 0.2. For a few thousand records
+	// 0.05 says little. With 0 there is no figure, and nothing is asked.
 	Budget float64 `yaml:"budget"`
 }
 

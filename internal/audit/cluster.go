@@ -60,7 +60,7 @@ func newCluster(ctx context.Context, o Options, datasets, sites []string, budget
 	config.Name, config.Listen = aggregatorName, "127.0.0.1:0"
 	config.TLS = c.files(certs.RoleAggregator, aggregatorName)
 	config.Etcd.Embedded, config.Etcd.Dir = true, filepath.Join(dir, "etcd")
-	// One student opens all runs, which is more than others may.
+	// One student opens all runs, so it needs a higher limit than the default.
 	config.MaxRuns = len(datasets) * batch
 	config.MaxQuestions = config.MaxRuns * voteRounds * voteQueries
 	for _, name := range datasets {

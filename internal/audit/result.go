@@ -11,7 +11,8 @@ import (
 type Result struct {
 	// Case is one of [Cases], Mechanism the kind of the events it is about.
 	Case string `json:"case"`
-	// View is what of a masked run was looked at; empty where it is the releases of a run without masks.
+	// View is the part of a masked run that was examined; it is empty if the releases of a run without masks were
+	// examined.
 	View      View         `json:"view,omitempty"`
 	Mechanism privacy.Kind `json:"mechanism"`
 	// Events are the cost of one run as its ledger has it, with every question of

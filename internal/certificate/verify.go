@@ -55,7 +55,8 @@ func (c Certificate) Verify(lines io.Reader) error {
 	return err
 }
 
-// Proven is Verify for the text of a ledger. It returns what the ledger says of the run.
+// Proven verifies the certificate like Verify, against the text of a ledger. It returns the ledger's totals of the
+// run.
 func (c Certificate) Proven(raw []byte) (run ledger.RunTotal, err error) {
 	if err := c.Validate(); err != nil {
 		return run, err

@@ -41,7 +41,7 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // sitePattern is how a node's configuration names sites.
 var sitePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
 
-// Identity is whom a certificate was issued to.
+// Identity is the holder of a certificate.
 type Identity struct {
 	Role Role
 	Name string

@@ -63,7 +63,7 @@ func FromEnvironment(c *cobra.Command, name string) {
 	f.Usage += " (or set " + variable + ")"
 }
 
-// fromEnvironment sets the flags of a command that were not given.
+// fromEnvironment sets the flags of a command that were not given, from environment variables.
 func fromEnvironment(c *cobra.Command) error {
 	var problem error
 	c.Flags().VisitAll(func(f *pflag.Flag) {

@@ -106,7 +106,7 @@ func importance(t *partition.Table, schema *partition.Schema, j, label int, weig
 	return math.Sqrt(min(explained/all, 1)), true
 }
 
-// labelValue is a number's place in its public range, or 1 for the positive class.
+// labelValue is a number's position in its public range, or 1 for the positive class and 0 for others.
 func labelValue(schema *partition.Schema, label int, cell float64) float64 {
 	c := &schema.Columns[label]
 	switch {

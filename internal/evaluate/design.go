@@ -91,7 +91,7 @@ func (d design) rows(t *partition.Table) *sparse {
 	return s
 }
 
-// append puts the rows of another table of the same design behind these.
+// append adds the rows of another table of the same design after these.
 func (s *sparse) append(other *sparse) {
 	offset := len(s.at)
 	s.at, s.value = append(s.at, other.at...), append(s.value, other.value...)

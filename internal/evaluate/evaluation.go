@@ -1,8 +1,7 @@
 package evaluate
 
-// Evaluation is what was measured of one synthetic table beside real rows. It was
-// computed from real rows without noise: NOT PRIVATE. Parts that could not be
-// measured are absent, and Notes say why.
+// Evaluation holds the measurements of one synthetic table beside real rows. They were computed from real rows
+// without noise: NOT PRIVATE. Parts that could not be measured are absent, and Notes say why.
 type Evaluation struct {
 	// Privacy is NotPrivate, so that no copy of these figures goes without it.
 	Privacy string `json:"privacy"`
@@ -96,7 +95,7 @@ type Baselines struct {
 	Real *Scores `json:"real_rows,omitempty"`
 }
 
-// Scores are those that synthetic rows have too, means where there are several.
+// Scores are the scores that also exist for synthetic rows; means if there are several models.
 type Scores struct {
 	Columns   *float64  `json:"columns,omitempty"`
 	Pairs     *float64  `json:"pairs,omitempty"`

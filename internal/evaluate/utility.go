@@ -113,7 +113,7 @@ func counted(w float64) float64 {
 	return w
 }
 
-// label turns a table into rows that classifiers take, with its weights if it has any.
+// label converts a table into rows for classifiers, with its weights if it has any.
 func label(encoder *encode.Encoder, t *partition.Table) classify.Rows {
 	x := encoder.Encode(t)
 	r := classify.Rows{

@@ -218,7 +218,7 @@ func stepScale(square, clip float64, bound int64) float32 {
 	return roundDown(float64(bound) * (1 - stepSlack) / max(norm, clip))
 }
 
-// roundDown returns a float32 that is not above x but for the last bits of x.
+// roundDown returns a float32 that is at most x, except for the last bits of x.
 func roundDown(x float64) float32 {
 	s := float32(x)
 	if !(s > 0) {

@@ -61,8 +61,8 @@ func newConvolution(rng *rand.Rand, grid patches, side int, transposed bool, ini
 }
 
 func (c *convolution) draw(rng *rand.Rand) {
-	// A side vector is made of, or spread over, the numbers of a patch; a
-	// channel of the image of, or over, kernel x kernel side vectors.
+	// A side vector is computed from, or spread over, the numbers of a patch. A channel of the image is computed
+	// from, or spread over, kernel x kernel side vectors.
 	in, out := c.size(), c.kernel*c.kernel*c.side
 	if c.transposed {
 		in, out = out, in

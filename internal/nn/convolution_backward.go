@@ -80,8 +80,7 @@ func (c *convolution) backChunk(w *parallel.Worker, dw, db []float32, lo, hi int
 	}
 }
 
-// laneGrads returns where a lane adds its gradients; those of all but the first
-// begin at zero.
+// laneGrads returns where a lane adds its gradients. All lanes but the first start from zero.
 func (c *convolution) laneGrads(lane int) (dw, db []float32) {
 	if lane == 0 {
 		return c.dw, c.db

@@ -84,7 +84,7 @@ func TestParseEventsRefuses(t *testing.T) {
 		{`{"kind":"subsampled-gaussian","rate":0.5,"noise_multiplier":1,"sensitivity":1,"count":1}`, "does not belong"},
 		{`{"kind":"gnmax","sigma":40,"votes":[[9223372036854775807,9223372036854775807,9223372036854775807]]}`,
 			"query 1"},
-		// A field of another kind counts as said when it is 0 as well.
+		// A field of another kind counts as given even if it is 0.
 		{`{"kind":"lnmax","lambda":5,"sigma":0,"count":1}`, "sigma does not belong"},
 		{`{"kind":"gnmax","sigma":5,"count":1,"threshold":0}`, "threshold does not belong"},
 		{`{"kind":"gnmax","sigma":5,"count":1,"asked":0}`, "asked does not belong"},

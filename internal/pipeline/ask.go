@@ -106,7 +106,7 @@ func Tensor(x []float32, width int) *conclavev1.Tensor {
 	return &conclavev1.Tensor{Shape: []uint32{uint32(len(x) / width), uint32(width)}, Data: safetensors.Bytes(x)}
 }
 
-// ClassIDs are classes on the wire.
+// ClassIDs converts classes to their form on the wire.
 func ClassIDs(classes []int) []uint32 {
 	ids := make([]uint32, len(classes))
 	for i, c := range classes {

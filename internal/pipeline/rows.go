@@ -19,7 +19,7 @@ type Rows struct {
 	Odds []float64
 }
 
-// Take returns the rows at some places.
+// Take returns the rows at these indices.
 func (r Rows) Take(places []int, width int) Rows {
 	var t Rows
 	for _, i := range places {
@@ -93,7 +93,7 @@ func (s *Session) Counts(n int) []int {
 	return counts
 }
 
-// encoded is a model that draws records as they are encoded: nothing is decoded in between.
+// encoded is a model that draws encoded records, without decoding them in between.
 type encoded interface {
 	Records(classes []int, rng *rand.Rand) ([]float32, error)
 }

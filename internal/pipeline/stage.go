@@ -95,7 +95,7 @@ func (f Figure) Check() error {
 	return nil
 }
 
-// StageMessages describe the messages of a stage's questions with a node.
+// StageMessages describe the messages that a stage exchanges with a node.
 type StageMessages struct {
 	AnswerName, AnswerContent string
 	// Times is how often the node answers at most, with Numbers numbers of at most Largest.

@@ -59,7 +59,8 @@ func opened(events []privacy.Event) (all []privacy.Event) {
 	return privacy.Merge(all)
 }
 
-// openingMessages are those by which a member of a group opens its masked answers, one each to an answer.
+// openingMessages describe the messages by which a member of a group opens its masked answers, one for each
+// answer.
 func openingMessages(run string, g *masking.Group, times int) []Message {
 	lost := slices.Repeat([][]byte{make([]byte, 32)}, len(g.Members)-g.Quorum)
 	sized := func(m *conclavev1.WorkRequest) int {

@@ -151,7 +151,8 @@ func (s *Spec) validateData() (errs []error) {
 	return errs
 }
 
-// missing reports files that are not there. It is for errors: a run of a cluster, or one that is over, needs none.
+// missing reports files that do not exist. It only adds to other errors: runs of a cluster and finished runs need
+// no files.
 func (s *Spec) missing() (errs []error) {
 	for i, d := range s.Data {
 		files, err := tabular.Files(d.File)

@@ -140,7 +140,7 @@ func (c *Client) readLedger(ctx context.Context, q *conclavev1.ReadLedgerRequest
 	return lines, signatures, err
 }
 
-// each takes the messages of a stream until its end.
+// each calls take for each message of a stream.
 func each[M any](stream grpc.ServerStreamingClient[M], take func(*M)) error {
 	for {
 		m, err := stream.Recv()
@@ -154,9 +154,9 @@ func each[M any](stream grpc.ServerStreamingClient[M], take func(*M)) error {
 	}
 }
 
-// retry repeats call through troubles that pass. An aggregator that has never
-// answered is given up after Config.Patience, and so is one that answers, and
-// fails, for as long: that may never pass.
+// retry repeats call after temporary failures. It gives up after Config.Patience if the aggregator has never
+// answered. It also gives up if the aggregator answers but fails for that long, since such a failure may be
+// permanent.
 func (c *Client) retry(ctx context.Context, what string, call func() error) error {
 	pauses := dial.Pauses(c.cfg.Retry)
 	start := time.Now()

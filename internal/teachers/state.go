@@ -76,8 +76,8 @@ func (s *runState) answered(round uint64, question string, answer []byte) {
 	s.lastRound, s.lastQuestion, s.lastAnswer = round, question, answer
 }
 
-// state returns the run's teachers: those in memory, those on disk, or new
-// ones. They must be those the run began with.
+// state returns the run's teachers from memory, from disk, or new ones. It fails if they are not those with which
+// the run began.
 func (m *memory) state(dir, run string, spec teacherSpec) (*runState, error) {
 	if m.current != nil && m.run == run {
 		if m.current.spec != spec {

@@ -143,7 +143,7 @@ func (s *slot) run(ctx context.Context, held *student.Held) (*results.Result, er
 	if err != nil {
 		return nil, err
 	}
-	// The name is one path element: ParseSubmission has seen to it.
+	// ParseSubmission has checked that the name is one path element.
 	out, err := filepath.Abs(filepath.Join(s.config.Out, submitted.Spec.Name))
 	if err != nil {
 		return nil, err

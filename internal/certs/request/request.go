@@ -120,7 +120,7 @@ func parse(der []byte) (*Request, error) {
 var (
 	oidExtensionRequest = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 14}
 	oidSubjectAltName   = asn1.ObjectIdentifier{2, 5, 29, 17}
-	// extensionNames are what somebody may hope for; others are refused by their number.
+	// extensionNames are extensions that a person may ask for by mistake. Errors name others by their number.
 	extensionNames = map[string]string{
 		"2.5.29.19":         "basic constraints (to be an authority)",
 		"2.5.29.15":         "key usage",

@@ -138,7 +138,7 @@ func (c *checked) refuse(err error) {
 	}
 }
 
-// violates tells whether any cell or row is not as the schema has it.
+// violates tells whether any cell or row does not match the schema.
 func (c *checked) violates() bool {
 	return len(c.Violations) > 0 || slices.ContainsFunc(c.Parts, func(part checked) bool { return part.violates() })
 }

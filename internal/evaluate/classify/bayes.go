@@ -111,7 +111,7 @@ func gaussianBayes() *Classifier {
 	})
 }
 
-// logNormal is the logarithm of the normal density times the root of 2 pi.
+// logNormal is the logarithm of the normal density, without the factor 1/sqrt(2 pi).
 func logNormal(v, mean, variance float64) float64 {
 	d := v - mean
 	return -(math.Log(variance) + d*d/variance) / 2

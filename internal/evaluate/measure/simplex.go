@@ -138,8 +138,8 @@ func (s *simplex) push(v int, more bool, mass float64) {
 	}
 }
 
-// hang turns around the way from the point `below` up to `out`, whose arc leaves the tree,
-// and hangs it on the point `on` by arc k.
+// hang reverses the path from the point `below` up to `out`, whose arc leaves the tree, and attaches it to the
+// point `on` by arc k.
 func (s *simplex) hang(below, on, out, k int, up bool, mass float64) {
 	v, parent, arc := below, on, k
 	for {

@@ -281,7 +281,7 @@ func (e *Ensemble) State() []tensor.Param {
 		{Name: "v", Shape: shape, Value: e.v}}
 }
 
-// Steps returns the number of optimizer steps taken by each model, 0 of fresh ones.
+// Steps returns the number of optimizer steps that each model took; 0 for fresh models.
 func (e *Ensemble) Steps() int { return e.steps }
 
 // SetSteps restores the number of optimizer steps.

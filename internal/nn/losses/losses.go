@@ -1,12 +1,11 @@
 // Package losses has the losses of a critic that gives each of n records one score.
 //
-// Each returns the loss and writes its gradient by the scores to grad, of equal length. A
-// critic's loss is the sum of that over real and that over generated records; a
-// generator's is that of its records as if they were real. No scores give a loss
-// of 0.
+// Each function returns the loss and writes its gradient with respect to the scores to grad, of equal length. A
+// critic's loss is the sum of the losses over real and over generated records; a generator's loss is that of its
+// records as if they were real. Without scores the loss is 0.
 //
-// A term per record, as [Logistic] and [Wasserstein] have, becomes that record's own
-// loss when its gradient is multiplied by n.
+// For losses that are a mean over records, such as [Logistic] and [Wasserstein], n times the gradient is that of
+// each record's own loss.
 package losses
 
 import (

@@ -29,7 +29,7 @@ type Trainer struct {
 
 	scorer    *discriminator.Discriminator
 	optimizer optimizer.Optimizer
-	// mover is nil where the generator climbs.
+	// mover is nil if the generator climbs.
 	mover    *tilt.Mover
 	schedule schedule
 	remembered

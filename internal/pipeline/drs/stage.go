@@ -62,8 +62,7 @@ func (r *rejecting) Class(class int, rng *rand.Rand) func(context.Context, int) 
 	}
 }
 
-// accept draws n rows of a class of so many that were tried, with the probability that each is
-// real.
+// accept draws n rows of a class from so many tries, with the probability that each is real.
 func (r *rejecting) accept(ctx context.Context, class, n int, rng *rand.Rand) (rows pipeline.Rows, tried int,
 	err error) {
 	const batch = 1024

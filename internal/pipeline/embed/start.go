@@ -116,7 +116,7 @@ func (s *Start) Hold(l *pipeline.Learner, rng *rand.Rand) {
 // it rests on was released.
 const clarity = 0.003
 
-// take takes the release: mean features by class.
+// take reads the release: mean features by class.
 func (s *Start) take(sum []float32, noise float64) error {
 	n := s.features.Count()
 	if len(sum) != s.classes*n {

@@ -22,7 +22,7 @@ type cells struct {
 	n      int
 	// sign marks a column of two cells that counts as -1 or 1, and has no cells in tables.
 	sign bool
-	// constrained marks a column that constraints of the schema are about.
+	// constrained marks a column that appears in constraints of the schema.
 	constrained bool
 }
 
@@ -72,7 +72,7 @@ func (c cells) grouped(groups []uint32) cells {
 	return c
 }
 
-// size is how many cells a table of the column has.
+// size is the number of cells in a table of the column.
 func (c *cells) size() int {
 	if c.sign {
 		return 1

@@ -78,7 +78,7 @@ func equalParts(c *partition.Column, parts int) (from []float64, err error) {
 func (c *Counting) Entries() int { return c.entries }
 func (c *Counting) Bound() int64 { return c.bound }
 
-// Round asks.
+// Round returns the question of a round.
 func (c *Counting) Round(number uint64) *conclavev1.Round {
 	r := c.round(CountingKind)
 	r.Number = number

@@ -121,7 +121,7 @@ func (s *student) question(g grid, number int) (err error) {
 	return err
 }
 
-// released are the tables of the releases that there are, in the smallest cells.
+// released returns the tables of the releases so far, in the smallest cells.
 func (s *student) released(fine []fineColumn, g grid) *released {
 	r := &released{forbidden: s.t.forbidden(fine, g.columns, g.of), label: s.t.labelPlace(),
 		records: sumOf(fine[0].records), maxSize: s.t.o.Size, steps: s.t.o.Steps}

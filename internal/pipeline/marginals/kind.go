@@ -25,7 +25,7 @@ var kinds = []question.Kind{
 const (
 	// maxEntries bounds the cells of a sum.
 	maxEntries = 2_000_000
-	// mostBound is the largest norm of what a unit adds, in steps.
+	// mostBound is the largest norm that a unit may add, in steps.
 	mostBound = 1 << 20
 )
 

@@ -47,8 +47,8 @@ type modelJSON struct {
 
 type columnJSON struct {
 	Name string `json:"name"`
-	// From are the lower ends of a number's fine cells. Other columns have one for each value, and
-	// what may be empty one more.
+	// From are the lower ends of a number's fine cells. Other columns have one cell for each value, and nullable
+	// columns one more.
 	From []float64 `json:"from,omitempty"`
 	// Cells are the cells of the fine ones.
 	Cells []int `json:"cells"`

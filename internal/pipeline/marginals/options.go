@@ -43,7 +43,7 @@ func DefaultOptions() Options {
 	return Options{Quorum: 0.9, Deadline: 60, Columns: 0.3, Fine: 256, Cells: 32, Size: 1 << 17, Steps: 300}
 }
 
-// Validate reports what cannot work.
+// Validate reports every option that cannot work.
 func (o Options) Validate() error {
 	c := pipeline.NewChecks("marginals")
 	c.Rounds(o.Quorum, o.Deadline)

@@ -15,7 +15,8 @@ const (
 	// points is how many cells the hidden column has, leastPoints how many at least for a class.
 	points      = 1024
 	leastPoints = 64
-	// leastShare is the least of the records of a class on one side: noise may lead beyond what a share can be.
+	// leastShare is the smallest share of a class's records on one side. Noise may give shares that are
+	// impossible.
 	leastShare = 0.01
 	// mostUneven is the largest mean of a sign from which correlations are taken: beyond, noise is most of them.
 	mostUneven = 0.6

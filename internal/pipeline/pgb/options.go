@@ -44,7 +44,7 @@ func (o Options) ChosenFor(candidates int) Options {
 	return o
 }
 
-// TightRate is sqrt(8 ln(candidates)/rounds), where [Alpha] is least.
+// TightRate is sqrt(8 ln(candidates)/rounds), which minimizes [Alpha].
 func TightRate(candidates, rounds int) float64 {
 	return math.Sqrt(8 * math.Log(float64(max(2, candidates))) / float64(max(1, rounds)))
 }

@@ -38,7 +38,7 @@ type Column struct {
 	limits
 }
 
-// limits are those of the histogram of numbers.
+// limits are the limits of a histogram of numbers.
 type limits struct {
 	of               *partition.Column // nil for plain numbers
 	lowest, beyond   float64

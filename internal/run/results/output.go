@@ -128,7 +128,7 @@ func writeText(path string, text []byte) error {
 	return WriteFile(path, func(b *bytes.Buffer) error { _, err := b.Write(text); return err })
 }
 
-// Whom a file is for: others on the machine do not read what compares with real rows.
+// File modes. Files that compare with real rows are for their owner only.
 const (
 	forAll  fs.FileMode = 0o644
 	private fs.FileMode = 0o600

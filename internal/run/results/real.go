@@ -45,8 +45,8 @@ func (e Evaluate) ModelNames() []string {
 	return names
 }
 
-// Real are what the report compares with, and by which classifiers. Tables
-// that the spec does not name are nil. Of real rows: NOT PRIVATE.
+// Real is what the report compares with, and the classifiers to use. Tables that the spec does not name are nil.
+// NOT PRIVATE.
 type Real struct {
 	Test, Train *partition.Table
 	CoinFlips   *partition.Table

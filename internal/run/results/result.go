@@ -40,8 +40,8 @@ type Asked struct {
 	Queries  int64 `json:"queries"`
 	Answered int64 `json:"answered"`
 	Teachers int   `json:"teachers"`
-	// TeachersLeast is how many took part in the round with the fewest, if that
-	// was not all of them.
+	// TeachersLeast is the number of teachers in the round with the fewest; it is absent if all of them took part
+	// in every round.
 	TeachersLeast int `json:"teachers_least,omitempty"`
 }
 

@@ -80,8 +80,8 @@ func (t *Tree) drawClique(c *clique, rows int, cells [][]int32, rng *rand.Rand) 
 	}
 }
 
-// share gives n places to choices by their weights: whole parts are kept, and systematic sampling
-// rounds the fractions, so that each choice is expected to get its share.
+// share divides n places among choices in proportion to their weights. Whole parts are kept, and systematic
+// sampling rounds the fractions, so that each choice gets its share in expectation.
 func share(n int, choices []int32, weights []float64, rng *rand.Rand) []int32 {
 	if n == 0 {
 		return nil

@@ -77,7 +77,8 @@ func Select(word string) ([]string, error) {
 		}
 	}
 	if names == nil {
-		return nil, fmt.Errorf("%q is no mechanism: use all, gnmax, confident-gnmax, lnmax, laplace, gaussian, or one "+
+		return nil, fmt.Errorf("%q is not a mechanism: use all, gnmax, confident-gnmax, lnmax, laplace, gaussian, or "+
+			"one "+
 			"case of %s", word, strings.Join(Cases(), ", "))
 	}
 	return names, nil

@@ -54,7 +54,7 @@ func (o Options) Validate() error {
 		o.Epsilon, minEpsilon, maxEpsilon)
 	need(o.Delta > 0 && o.Delta <= maxDelta, "delta is %v; it must be above 0 and at most %v", o.Delta, maxDelta)
 	need(o.Confidence > 0.5 && o.Confidence < 1, "confidence is %v; it must be above 0.5 and below 1", o.Confidence)
-	need(o.Parallel >= 1, "parallel is %d; let at least one run go on", o.Parallel)
+	need(o.Parallel >= 1, "parallel is %d; use at least 1", o.Parallel)
 	return errors.Join(errs...)
 }
 

@@ -106,7 +106,7 @@ func IdentityOf(cert *x509.Certificate) (Identity, error) {
 // is used.
 func (i Identity) CheckSite() error {
 	if i.Role == RoleNode && !sitePattern.MatchString(i.Name) {
-		return fmt.Errorf("name %q is no name of a site; a node's is that of its site: 1 to 64 small letters,"+
+		return fmt.Errorf("name %q is not a valid site name; a node has the name of its site: 1 to 64 small letters,"+
 			" digits, dots and hyphens, with a letter or digit at both ends", i.Name)
 	}
 	return nil

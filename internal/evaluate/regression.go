@@ -105,7 +105,7 @@ func checkTrained(train, test, synthetic *partition.Table, weight []float64) ([]
 func numberColumn(schema *partition.Schema, name string) (int, error) {
 	j := schema.ColumnIndex(name)
 	if j < 0 || !isNumber(&schema.Columns[j]) || schema.Columns[j].Role != partition.RoleNone {
-		return 0, fmt.Errorf("%q is no data column of numbers", name)
+		return 0, fmt.Errorf("%q is not a data column of numbers", name)
 	}
 	return j, nil
 }

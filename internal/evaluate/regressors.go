@@ -41,7 +41,7 @@ func CompareRegressors(ctx context.Context, train, test, synthetic *partition.Ta
 	}
 	d := designWithout(test.Schema(), target)
 	if d.width < 2 {
-		return fail(fmt.Errorf("there is no column beside %q to predict it from", column))
+		return fail(fmt.Errorf("no column besides %q to predict it from", column))
 	}
 	// Weights of mean 1 keep the number of rows, which penalties and leaves count by.
 	if weight, err = weighted.Scale(weight, weighted.SumOfRows); err != nil {

@@ -112,7 +112,7 @@ func ColumnTotalVariation(real, synthetic *partition.Table, weight []float64, na
 	}
 	j := real.Schema().ColumnIndex(name)
 	if !slices.Contains(dataColumns(real.Schema()), j) {
-		return fail(errors.New("there is no such data column"))
+		return fail(errors.New("no data column has this name"))
 	}
 	b := NewBins(&real.Schema().Columns[j], 20)
 	d, err := measure.ContingencyTotalVariation([][]int32{b.codes(real, j)}, [][]int32{b.codes(synthetic, j)},

@@ -40,7 +40,7 @@ func heldShare(state string, spec *runfile.Spec, schema *partition.Schema, wante
 		err = fmt.Errorf("a share of %v", h.Share)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("what the run in %s holds out: %w; begin anew in another folder", state, err)
+		return 0, fmt.Errorf("the hold-out of the run in %s: %w; start in another folder", state, err)
 	}
 	return h.Share, nil
 }

@@ -224,7 +224,7 @@ func resumed(err error, out string) error {
 	// The dataset of a local run has no name that anybody could change.
 	var changed *coordinator.MismatchError
 	if errors.As(err, &changed) {
-		return fmt.Errorf("the run in %s was begun with %s %s, now it is %s: put the old value back to go on with "+
+		return fmt.Errorf("the run in %s started with %s %s, now it is %s: restore the old value to continue "+
 			"it, or name another folder with --out",
 			out, changed.Field, changed.Stored, changed.Given)
 	}

@@ -48,7 +48,7 @@ func SaveCheckpoint(path, pipeline string, state any, set *safetensors.Set) erro
 
 // AskAnew says what helps where a checkpoint is damaged: training is repeatable, so that a
 // student without a checkpoint asks the very same questions again.
-const AskAnew = "remove the file and run again: the rounds are asked anew from the first one, and what was released " +
+const AskAnew = "remove the file and run again: the rounds are asked again from the first one, and what was released " +
 	"is repeated and costs nothing"
 
 // LoadCheckpoint reads what SaveCheckpoint wrote into state and returns the tensors,

@@ -88,7 +88,7 @@ func (f Figure) Check() error {
 	case f.Name == "":
 		return errors.New("a figure has no name")
 	case !(0 <= f.Low && f.Low <= f.Value && f.Value <= f.High && f.High <= 1):
-		return errors.New("a figure is no share within its interval: " + f.Name)
+		return errors.New("a figure is not a share within its interval: " + f.Name)
 	case !(f.Epsilon > 0) || math.IsInf(f.Epsilon, 0):
 		return errors.New("a figure has no price: " + f.Name)
 	}

@@ -77,7 +77,7 @@ func TestBadDictionaries(t *testing.T) {
 		"":                               "d: the dictionary is empty; it needs a line for each column of the table",
 		"a,b\n1,2\n":                     "the first line of the dictionary has no name beside other fields",
 		"name,type\n":                    "d: the dictionary has no column",
-		"name,type\nage,number\nAGE,\n":  `d, column "AGE": the column is there twice`,
+		"name,type\nage,number\nAGE,\n":  `d, column "AGE": the column appears twice`,
 		"name,type\nage,big\n":           `line 2: unknown type "big"`,
 		"name,lower,upper\na,1,x\n":      `d, column "a": lower and upper must be plain numbers`,
 		"name,lower,upper\na,2,1\n":      `d, column "a": lower must be below upper`,

@@ -96,7 +96,8 @@ func (j *Job) Round() *conclavev1.Round {
 }
 
 // ErrStopped says that the caller's context ended before the run did.
-var ErrStopped = errors.New("stopped; start it again with the same configuration and output folder: it goes on from " +
+var ErrStopped = errors.New("stopped; start it again with the same configuration and output folder: it continues " +
+	"from " +
 	"its checkpoint, and what was released is not charged again")
 
 // Execute prepares the spec and runs it; see [Job.Execute].

@@ -56,7 +56,7 @@ func (s *Spec) validateStages() []error {
 	for i, name := range s.Post {
 		at, ok := place[name]
 		need(ok, "post[%d]: %q is not a stage; use %s", i, name, either(names))
-		need(!slices.Contains(s.Post[:i], name), "post[%d]: %q is there twice", i, name)
+		need(!slices.Contains(s.Post[:i], name), "post[%d]: %q appears twice", i, name)
 		if before, known := place[s.Post[max(0, i-1)]]; ok && known && before > at {
 			need(false, "post: %s; %s comes first, %s", strings.Join(s.Post, ", "), name,
 				pipelines.Stages[before].Follows)

@@ -52,8 +52,8 @@ func (s *Spec) Validate() error {
 			"privacy.dataset: (%v, %v) is less than the run's (%v, %v); it is for this and later runs together",
 			d.Epsilon, d.Delta, s.Privacy.Epsilon, s.Privacy.Delta)
 	}
-	need(s.Privacy.Records >= 0, "privacy.records: %d is no number of records; give a public one, or leave it out",
-		s.Privacy.Records)
+	need(s.Privacy.Records >= 0, "privacy.records: %d is not a number of records; give a public number, or leave "+
+		"it out", s.Privacy.Records)
 	need(s.Privacy.Unit != "", "privacy.unit: empty; use record or the schema's unit column")
 	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent",
 		s.Privacy.Guarantee)
@@ -138,7 +138,7 @@ func (s *Spec) validateData() (errs []error) {
 			errs = append(errs, fmt.Errorf("data[%d].site: %w", i, err))
 		}
 		if sites[d.Site] {
-			errs = append(errs, fmt.Errorf("data[%d].site: %q is there twice; give each site one entry", i, d.Site))
+			errs = append(errs, fmt.Errorf("data[%d].site: %q appears twice; give each site one entry", i, d.Site))
 		}
 		if d.File == "" {
 			errs = append(errs, fmt.Errorf("data[%d].file: missing; give the path of the site's CSV or idx file", i))
@@ -170,15 +170,16 @@ func (s *Spec) missing() (errs []error) {
 
 // CheckPortable refuses what names files of one machine.
 func (s *Spec) CheckPortable() error {
+	const afterwards = "compare afterwards by conclave report, on the machine with the real rows"
 	var errs []error
 	for _, f := range []struct {
 		field, fix string
 		set        bool
 	}{
 		{"data", "the nodes of a cluster bring their data", len(s.Data) > 0},
-		{"evaluate.test", "compare afterwards, with conclave report where the real rows are", s.Evaluate.Test != ""},
-		{"evaluate.train", "compare afterwards, with conclave report where the real rows are", s.Evaluate.Train != ""},
-		{"evaluate.coin_flips", "compare afterwards, with conclave report where the other rows are",
+		{"evaluate.test", afterwards, s.Evaluate.Test != ""},
+		{"evaluate.train", afterwards, s.Evaluate.Train != ""},
+		{"evaluate.coin_flips", "compare afterwards by conclave report, on the machine with the other rows",
 			s.Evaluate.CoinFlips != ""},
 	} {
 		if f.set {

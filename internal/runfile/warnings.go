@@ -41,7 +41,7 @@ func (s *Spec) UnitWarnings(schema *partition.Schema) []string {
 	}
 	name := schema.Columns[at].Name
 	return []string{fmt.Sprintf("The schema has a column of role unit, %q, and the run protects single records: "+
-		"whoever has k of them is protected by k times epsilon. privacy.unit: %s protects all of them together.",
+		"a person with k records is protected by k times epsilon. privacy.unit: %s protects all of them together.",
 		name, name)}
 }
 

@@ -18,7 +18,7 @@ func CheckPurpose(purpose string) error {
 	case n > MaxPurpose:
 		return fmt.Errorf("purpose has %d characters; %d are the most", n, MaxPurpose)
 	case strings.ContainsFunc(purpose, hidden):
-		return fmt.Errorf("purpose has a character that is not printed; write one line of text")
+		return fmt.Errorf("purpose has a character that is not printable; write one line of text")
 	}
 	return nil
 }

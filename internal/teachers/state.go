@@ -134,7 +134,7 @@ func loadState(path string, fresh *runState) (*runState, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("teachers' state %s: %w; restore the file, "+
-			"or remove it to let the teachers of this run start anew", path, err)
+			"or remove it to let the teachers of this run start again", path, err)
 	}
 	return fresh, nil
 }

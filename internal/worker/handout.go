@@ -34,7 +34,7 @@ func handOut(ctx context.Context, c student.Config, log *zap.Logger) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		log.Warn("finished runs are not handed out: who submitted them has to copy their folders", zap.Error(err))
+		log.Warn("finished runs are not handed out: their submitters have to copy their folders", zap.Error(err))
 	}
 }
 

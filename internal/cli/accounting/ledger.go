@@ -29,7 +29,7 @@ func ledgerCommand() *cobra.Command {
 func verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify --ledger FILE [--certificate FILE] [--format json]",
-		Short: "verify a ledger, and that a certificate agrees with it",
+		Short: "verify a ledger and that a certificate agrees with it",
 	}
 	path := c.Flags().String("ledger", "", "ledger.jsonl to verify")
 	certificate := c.Flags().String("certificate", "", "certificate.json to verify against the ledger")

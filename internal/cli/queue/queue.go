@@ -22,7 +22,7 @@ const (
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run COMMAND",
-		Short: "queue runs at an aggregator, list, watch, fetch, cancel and remove them",
+		Short: "queue, list, watch, fetch, cancel and remove runs at an aggregator",
 		Long: `Queues runs at an aggregator, lists, watches, fetches, cancels and removes them.
 Workers take runs from the queue: student --config FILE, with queue: true in the file.
 
@@ -45,7 +45,7 @@ type client struct {
 // the queue and its argument, "" for none.
 func connected(c *cobra.Command, run func(context.Context, *client, string) error) *cobra.Command {
 	path := c.Flags().String("config", "",
-		"a student's YAML `file`: where the aggregator is, the dataset, and the certificate")
+		"a student's YAML `file` with the aggregator's address, the dataset and the certificate")
 	level, format := cli.LogLevel(c, "is logged"), cli.Format(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if *path == "" {

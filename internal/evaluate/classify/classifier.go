@@ -48,7 +48,7 @@ func All() []*Classifier {
 }
 
 // ErrUnknown says that there is no classifier of a name.
-var ErrUnknown = errors.New("no such classifier")
+var ErrUnknown = errors.New("unknown classifier")
 
 // Named returns the classifiers of All with these names, in the order of the names.
 // It fails with ErrUnknown, and lists the names there are, and for a name that

@@ -15,7 +15,7 @@ func (o Options) Validate() error {
 	c.Between("directions", float64(o.Directions), 0, 1<<20)
 	c.Between("bins", float64(o.Bins), 2, 256)
 	c.Between("clip", o.Clip, 1e-30, 1e30)
-	c.Check(o.Norm == 0 || o.Norm >= 1e-20 && o.Norm <= 1e20, "norm: %v is not 0 (all alike) or between 1e-20 and 1e20",
+	c.Check(o.Norm == 0 || o.Norm >= 1e-20 && o.Norm <= 1e20, "norm: %v is not 0 (all equal) or between 1e-20 and 1e20",
 		o.Norm)
 	c.OneOf("mechanism", o.Mechanism, "confident-gnmax", "gnmax")
 	c.Noise(o.Noise)

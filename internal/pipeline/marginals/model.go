@@ -173,7 +173,7 @@ func load(s *pipeline.SavedModel) (pipeline.Model, error) {
 	for _, p := range m.tensors() {
 		for _, v := range p.Value {
 			if !(v >= 0 && v <= 1) {
-				return nil, s.Wrong(fmt.Errorf("%s has a number that is no share", p.Name))
+				return nil, s.Wrong(fmt.Errorf("%s has a number that is not a share", p.Name))
 			}
 		}
 	}

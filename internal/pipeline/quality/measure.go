@@ -17,7 +17,7 @@ func measure(ctx context.Context, _ pipeline.Options, rows *pipeline.Weighed, s 
 	error) {
 	planned, ok := s.Plan.Of(name)
 	if !ok {
-		return nil, errors.New("quality: the run's plan does not pay for the figure; begin the run anew")
+		return nil, errors.New("quality: the run's plan does not pay for the figure; start a new run")
 	}
 	if s.Ask.Baseline() {
 		s.Note("No figure of quality was asked for: the answers of a baseline hold nothing of records.")
@@ -50,7 +50,7 @@ func measure(ctx context.Context, _ pipeline.Options, rows *pipeline.Weighed, s 
 		name   string
 		tables []marginals.Table
 	}{{"Share of rows in the wrong cell, per column", columns},
-		{"Share of rows in the wrong cell, per column beside the label", pairs}} {
+		{"Share of rows in the wrong cell, per column besides the label", pairs}} {
 		if len(of.tables) == 0 {
 			continue
 		}

@@ -125,7 +125,7 @@ func ReadFinished(dir string) (*Finished, error) {
 	}
 	text, err := os.ReadFile(files["ledger"])
 	if err != nil {
-		return nil, fmt.Errorf("read the ledger: %w; put ledger.jsonl beside certificate.json", err)
+		return nil, fmt.Errorf("read the ledger: %w; put ledger.jsonl next to certificate.json", err)
 	}
 	total, err := certificate.Proven(text)
 	if err != nil {

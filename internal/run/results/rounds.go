@@ -52,7 +52,7 @@ func CheckReceipts(receipts []string, releases []ledger.Entry) error {
 	for i, r := range receipts {
 		if !paid[r] {
 			return fmt.Errorf("%w: release %d of %d, %q, is not among its %d of this run; connect to the cluster "+
-				"that the run began with, or begin anew under another name in another folder",
+				"with which the run began, or start a run with another name in another folder",
 				ErrOtherLedger, i, len(receipts), r, len(releases))
 		}
 	}

@@ -37,7 +37,7 @@ func (d *Data) UnmarshalYAML(unmarshal func(any) error) error {
 	return nil
 }
 
-// checkShares refuses parts of a file that overlap, and files of which sites name some in common and others not.
+// checkShares refuses shares of a file that overlap, and groups of files that overlap only in part.
 func (s *Spec) checkShares() error {
 	shares, named := map[string]float64{}, map[string]int{}
 	keys := make([]string, len(s.Data))
@@ -70,8 +70,8 @@ func (s *Spec) checkShares() error {
 	return nil
 }
 
-// HeldOut is the share of the units that a local run keeps out of its training: none where it names test rows, and of
-// images, whose few test images say little.
+// HeldOut is the share of the units that a local run holds out of its training. It is 0 if the run names test
+// rows, and for images, since a few test images say little.
 func (s *Spec) HeldOut(schema *partition.Schema) float64 {
 	if len(s.Data) == 0 || s.Evaluate.Test != "" || schema.Image != nil {
 		return 0
@@ -79,8 +79,8 @@ func (s *Spec) HeldOut(schema *partition.Schema) float64 {
 	return s.Evaluate.HoldOut
 }
 
-// FileKey is the same for all paths of one table, so that no record gets to two
-// sites because its file, or its files, were named in two ways.
+// FileKey is the same for all paths of one table, so that no record gets to two sites because a file was named in
+// two ways.
 func FileKey(path string) string {
 	files, err := tabular.Files(path)
 	if err != nil {
@@ -103,9 +103,8 @@ func realPath(file string) string {
 	return file // of a file that is not there, which is an error later
 }
 
-// Sites returns for each entry of Data the part [from, to) of its file: parts
-// of one file follow each other and do not overlap. Where the schema has a site
-// column all of the file is read, and each site takes its own records.
+// Sites returns the part [from, to) of the file for each entry of Data; parts of one file follow each other and do
+// not overlap. If the schema has a site column, each part is the whole file, and each site takes its own records.
 func (s *Spec) Sites(schema *partition.Schema) [][2]float64 {
 	if schema.SiteColumn() >= 0 {
 		parts := make([][2]float64, len(s.Data))

@@ -138,7 +138,7 @@ func DefaultSpec() *Spec {
 	}
 }
 
-// manyTeachers is how many there are where a pipeline trains them and the run does not say.
+// manyTeachers is the default number of teachers for pipelines that train them.
 const manyTeachers = 1000
 
 // Load reads a run.yaml over the defaults and validates it.
@@ -146,7 +146,7 @@ func Load(path string) (*Spec, error) {
 	return read(path, func(file any) (string, error) { return config.LoadText(path, file) })
 }
 
-// Read is Load of a text that is in no file; path is what its paths are relative to, and for errors.
+// Read is Load for a text without a file; path is for relative paths and errors.
 func Read(text, path string) (*Spec, error) {
 	return read(path, func(file any) (string, error) {
 		return text, config.Decode(strings.NewReader(text), file)
@@ -172,18 +172,17 @@ func read(path string, decode func(file any) (text string, err error)) (*Spec, e
 	return s, nil
 }
 
-// byData stands for the pipeline of a spec that names none, until its schema is known.
+// byData stands for the pipeline of a spec without one, until its schema is known.
 const byData = "(by the data)"
 
 // ByData leaves the pipeline and the number of teachers to [Spec.Choose].
 func (s *Spec) ByData() { s.Pipeline, s.Teachers = byData, 0 }
 
-// byRecords stands for the delta of a spec that says none.
+// byRecords stands for the delta of a spec without one.
 const byRecords = -1
 
-// Choose gives a spec that names no pipeline the default of its data, one that says no number of
-// teachers that of its pipeline, and one that says no delta that of its public number of units; nil is the schema of a
-// table.
+// Choose fills in what the spec leaves out: the pipeline by its data, the number of teachers by its pipeline, and
+// delta by the public number of units. A nil schema counts as the schema of a table.
 func (s *Spec) Choose(schema *partition.Schema) {
 	if p := &s.Privacy; p.Delta == byRecords && p.Records > 0 {
 		p.Delta, p.DeltaChosen = meaning.UsualDelta(p.Records), true

@@ -109,8 +109,8 @@ func (s *Spec) validateWarm(p pipeline.Pipeline) (errs []error) {
 	return errs
 }
 
-// WarmStart is the pipeline whose release the run begins with in place of the class counts, and
-// the option of its share of epsilon: 0 for none, -1 where it is to be chosen.
+// WarmStart is the pipeline whose release replaces the class counts, and the option for its share of epsilon: 0
+// for none, -1 if it is to be chosen.
 func (s *Spec) WarmStart() (of pipeline.Pipeline, share plan.Share) {
 	if p, _ := pipelines.Named(s.Pipeline); !p.TakesWarm {
 		return of, share

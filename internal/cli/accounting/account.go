@@ -43,7 +43,7 @@ func accountCommand() *cobra.Command {
 
 type accountAnswer struct {
 	privacy.Price
-	// Telling is how well two neighbouring datasets can be told apart.
+	// Telling is how well two neighbouring datasets can be distinguished.
 	Telling       meaning.Telling `json:"telling"`
 	DataDependent *pate.Claim     `json:"data_dependent"`
 }

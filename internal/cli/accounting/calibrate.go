@@ -17,10 +17,9 @@ type calibrated struct {
 	Delta   float64       `json:"delta"`
 	Event   privacy.Event `json:"event"` // noise and number of queries
 	Claim   privacy.Price `json:"claim"` // what the event costs
-	// Telling is how well two neighbouring datasets can be told apart by it.
+	// Telling is how well two neighbouring datasets can be distinguished by the releases.
 	Telling meaning.Telling `json:"telling"`
-	// Unanimous is how many teachers must agree for a vote to survive; null for
-	// events that are no votes.
+	// Unanimous is the number of teachers that must agree for a vote to survive; null for events without votes.
 	Unanimous *int64 `json:"unanimous_teachers"`
 }
 
@@ -134,8 +133,8 @@ func (o *calibrateFlags) calibrate(queries bool) error {
 	return nil
 }
 
-// noiseOf returns the field of an event that is its noise, and the field's name;
-// nil where the kind is not known. A confident query's is that of its answer.
+// noiseOf returns the noise field of an event and its name; nil if the kind is unknown. For a confident query it
+// is the noise of the answer.
 func noiseOf(e *privacy.Event) (name string, noise *float64) {
 	switch e.Kind {
 	case privacy.Gaussian, privacy.GNMax:

@@ -43,8 +43,8 @@ func planCommand() *cobra.Command {
 	return c
 }
 
-// plan is what the run of a file will ask and cost; a node without a number of
-// teachers has all of the run's.
+// plan forecasts what the run of a file will ask and cost. A node without a number of teachers counts as having
+// all of the run's.
 func plan(path string, node run.Node) (*run.Forecast, error) {
 	spec, err := runfile.Load(path)
 	if err != nil {

@@ -82,7 +82,7 @@ func showAudit(results []audit.Result, o audit.Options, took time.Duration) {
 	fmt.Println("a figure below the claim does not prove privacy; docs/audit.md says what this test can see")
 }
 
-// eventWords is what a run cost, in few words.
+// eventWords describes the cost of a run briefly.
 func eventWords(events []privacy.Event) string {
 	var words []string
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }

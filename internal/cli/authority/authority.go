@@ -25,7 +25,7 @@ func checkDays(flag string, days, least int) error {
 	return nil
 }
 
-// duration is a number of days; 0 where that is none.
+// duration is a number of days as a duration.
 func duration(days int) time.Duration { return time.Duration(days) * 24 * time.Hour }
 
 func roleFlag(c *cobra.Command, value certs.Role, usage string) *string {

@@ -1,4 +1,4 @@
-// Package proving has the commands that pack a run for somebody else, and that check what one got.
+// Package proving has the commands that pack the results of a run and that check them.
 package proving
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/proof"
 )
 
-// Commands are those of this package.
+// Commands returns the commands of this package.
 func Commands() []*cobra.Command { return []*cobra.Command{verifyCommand(), bundleCommand()} }
 
-// exitUnsigned is the exit code where all holds and no authority was named.
+// exitUnsigned is the exit code if all checks pass but no authority was named.
 const exitUnsigned = 3
 
 func verifyCommand() *cobra.Command {
@@ -53,7 +53,7 @@ authority was named, so the maker of the files may have made the signatures too.
 	return c
 }
 
-// rootsOf reads authorities; nil where none are named.
+// rootsOf reads authorities; nil if none are named.
 func rootsOf(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil
@@ -99,7 +99,7 @@ func verify(path string, roots *x509.CertPool) (found proof.Findings, err error)
 	return proof.VerifyBundle(b, roots), nil
 }
 
-// verdicts say what the worst check comes to.
+// verdicts are the texts for the worst result of the checks.
 var verdicts = map[proof.State]string{
 	proof.Proven: "all of it holds",
 	proof.Unsigned: "all of it holds by itself, and no authority was named: whoever made the files can have made the " +

@@ -49,7 +49,7 @@ configuration (tls.ca), and against the run's last entry in the aggregator's led
 	})
 }
 
-// check looks at what can be seen before anybody is asked.
+// check reports mistakes that are visible before the aggregator is asked.
 func (f *fetching) check() error {
 	if f.out == "" {
 		return cli.Misuse("--out: name a file that ends in .zip, or a folder")
@@ -121,7 +121,7 @@ func (f *fetching) fetch(ctx context.Context, q *client) error {
 	return f.tell(q, len(bundle), size, worst)
 }
 
-// genuine is the bundle that came, if it is that of a run whose last entry in the ledger has a hash.
+// genuine returns the received bundle, if its run's last entry in the ledger has the given hash.
 func genuine(came io.ReaderAt, size int64, roots *x509.CertPool, run, head string) (proof.Bundle, proof.State, error) {
 	bundle, err := proof.ReadBundle(came, size)
 	if err != nil {

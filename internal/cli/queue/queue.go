@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
-// Exit codes of commands about runs, besides those of all commands.
+// Exit codes of commands about runs, besides those of all commands:
 const (
 	codeOutOfBudget = 3
 	codeCancelled   = 4
@@ -36,7 +36,7 @@ Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage, 3 out of budget (sub
 // client is a connection to the queue.
 type client struct {
 	*student.Queue
-	// Of the file: the dataset, and the path of the certificates of authorities.
+	// From the configuration: the dataset, and the path of the authorities' certificates.
 	dataset, authority string
 	json               bool // results are for programs
 }

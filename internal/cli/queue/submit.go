@@ -67,7 +67,7 @@ func submit(ctx context.Context, q *client, path string, overcommit bool) error 
 	return nil
 }
 
-// quorumText says what a run waits for as things stand, with its line's end; nothing where enough is connected.
+// quorumText says what a run waits for at present, with a line break; empty if enough nodes are connected.
 func quorumText(q *conclavev1.Quorum) string {
 	for _, of := range []struct {
 		needed, live uint32

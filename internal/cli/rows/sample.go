@@ -129,7 +129,7 @@ func sample(o sampleFlags) error {
 	return nil
 }
 
-// list says what the files of a sample are, and whose model they come from.
+// list describes the files of a sample and the model that they come from.
 func (o *sampleFlags) list(paths []string, texts [][]byte) ([]byte, error) {
 	var files []proof.File
 	for i, path := range paths {

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
-// warm is what runs of other pipelines know of a start by an embedding.
+// warm registers an embedding as a warm start for other pipelines.
 var warm = pipeline.WarmStart{
 	Section: "warm_start", Kind: runspec.Embedding,
 	Options: pipeline.Defaults(func() WarmStart { return WarmStart{Embed: -1} }),

@@ -103,14 +103,14 @@ func (o Options) CheckFor(e *encode.Encoder) error {
 	return c.Err()
 }
 
-// What an aggregator takes in one round: maxNumbers of float32 are 60 of 64 MiB.
+// The limits of an aggregator for one round: maxNumbers of float32 take 60 of 64 MiB.
 const (
 	maxQueries = 1 << 16
 	maxEntries = 1 << 17
 	maxNumbers = 15 << 20
 )
 
-// projects is whether gradients of so many numbers are projected.
+// projects tells whether gradients with this many numbers are projected.
 func (o Options) projects(seen int) bool { return o.Answers != Sum || o.Directions != seen }
 
 // projected are the directions of a round.

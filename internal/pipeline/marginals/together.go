@@ -21,7 +21,7 @@ func (a *asked) addTogether(weight int64) {
 	a.close()
 }
 
-// pairsAmong is how many pairs so many columns have.
+// pairsAmong is the number of pairs of this many columns.
 func pairsAmong(columns int) int { return columns * (columns - 1) / 2 }
 
 // parseTogether checks the rest of a question for all pairs.

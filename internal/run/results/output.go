@@ -54,7 +54,7 @@ func StateDir(out string) string { return filepath.Join(out, "state") }
 
 func CheckpointPath(out string) string { return filepath.Join(StateDir(out), "student.safetensors") }
 
-// part is where a file is written before it takes its name.
+// part is the path under which a file is written before it gets its name.
 func part(path string) string { return path + ".part" }
 
 // MakeOutput makes the output folder and finds what would keep the results from

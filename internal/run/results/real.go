@@ -30,7 +30,7 @@ type Evaluate struct {
 	HoldOut float64 `yaml:"hold_out"`
 }
 
-// ModelNames are those of the classifiers, nil for all.
+// ModelNames are the names of the classifiers, nil for all.
 func (e Evaluate) ModelNames() []string {
 	switch {
 	case len(e.Models) == 1 && e.Models[0] == "all":
@@ -51,15 +51,15 @@ type Real struct {
 	Test, Train *partition.Table
 	CoinFlips   *partition.Table
 	Models      []string // nil for all
-	// HeldOut is the share of the units that Test is made of, 0 where a file was named.
+	// HeldOut is the share of the units in Test; 0 if a file was named.
 	HeldOut float64
 	// Warnings say what is odd about the files and no error.
 	Warnings []string
-	// Images are what the report of images compares with, in place of tables.
+	// Images are the images with which a report of images compares, instead of tables.
 	Images realImages
 }
 
-// HeldOut are real rows that a run kept out of its training, and those of the training. NOT PRIVATE.
+// HeldOut are real rows that a run held out of its training, and those on which it trained. NOT PRIVATE.
 type HeldOut struct {
 	Share       float64
 	Test, Train *partition.Table

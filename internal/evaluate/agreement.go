@@ -70,8 +70,7 @@ func CompareImportance(real, synthetic *partition.Table, weight []float64) (*flo
 	return &share, nil, nil
 }
 
-// importance is the multiple correlation of the label with column j; false where
-// the label does not vary.
+// importance is the multiple correlation of the label with column j; false if the label is constant.
 func importance(t *partition.Table, schema *partition.Schema, j, label int, weight []float64) (float64, bool) {
 	target := make([]float64, t.Len())
 	w := make([]float64, t.Len())

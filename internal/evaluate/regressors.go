@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// RegressorUtility is how well a model predicts a column of numbers in real test rows
-// after training on others: root mean squared errors in the column's unit.
+// RegressorUtility is how well a model that was trained on other rows predicts a column of numbers in real test
+// rows: root mean squared errors in the column's unit.
 type RegressorUtility struct {
 	Column        string   `json:"column"`
 	Model         string   `json:"model"`

@@ -18,9 +18,8 @@ type Transport struct {
 	// Columns is the mean over the data columns of the distance in one dimension: of
 	// numbers in units of their public range, of categories the total variation distance.
 	Columns float64 `json:"mean_of_columns"`
-	// Joint is that of whole rows, of Rows real and as many synthetic ones at most. The
-	// distance of two rows is the root of the sum over the columns of squared differences, 1
-	// for different categories.
+	// Joint is the distance of whole rows, between Rows real and at most as many synthetic ones. The distance of
+	// two rows is the root of the sum over the columns of squared differences, 1 for different categories.
 	Joint float64 `json:"joint"`
 	Rows  int     `json:"rows"`
 }

@@ -144,7 +144,8 @@ func TestColumnsOfTheDictionaryAlone(t *testing.T) {
 func TestAllThatIsWrongWithADictionary(t *testing.T) {
 	_, err := parseDictionary([]byte("name,type,lower,upper\nage,integer,90,20\nbp,,0,1\nBP,,0,1\nfoo,zzz,,\n"), "d")
 	want := []string{`d, column "age": lower must be below upper; correct the dictionary`, `d, column "BP": the ` +
-		`column appears twice; remove or rename one; capitals and separators do not count`, `d, column "foo": line 5: unknown ` +
+		`column appears twice; remove or rename one; capitals and separators do not count`,
+		`d, column "foo": line 5: unknown ` +
 		`type "zzz"; use integer, continuous, categorical, binary, date, datetime, code, identifier or text, or ` +
 		`leave ` +
 		"it empty; correct the dictionary"}

@@ -23,7 +23,7 @@ func bernoulliBayes() *Classifier {
 				}
 			}
 		}
-		// What is added to the log odds for a feature not above, and above its mean.
+		// The contribution to the log odds of a feature not above, and above its mean:
 		below, above := make([]float64, t.x.Cols), make([]float64, t.x.Cols)
 		for j := range mean {
 			p := (counts[1][j] + 1) / (t.pos + 2)

@@ -12,7 +12,7 @@ import (
 
 const name = "drs"
 
-// Stage is what runs know of rejection. It asks nothing.
+// Stage registers rejection sampling. It asks nothing.
 var Stage = pipeline.Stage{
 	Name: name, Options: pipeline.Defaults(DefaultOptions), Follows: "drs rejects what it weighted",
 	Discriminators: func(f pipeline.Followed) bool { return slices.Contains(f.Post, name) },

@@ -67,8 +67,8 @@ func measure(ctx context.Context, _ pipeline.Options, rows *pipeline.Weighed, s 
 	return figures, nil
 }
 
-// unitsOf is what class counts say of the number of units. Their noise is Laplace or Gaussian: its deviation is at most
-// the root of 2 times the scale, for each class.
+// unitsOf estimates the number of units from class counts. Their noise is Laplace or Gaussian: its deviation is at
+// most the root of 2 times the scale, for each class.
 func unitsOf(l *pipeline.Learned) estimate {
 	if l.CountScale == 0 {
 		return estimate{}

@@ -13,7 +13,7 @@ import (
 
 const name = "quality"
 
-// Stage is what runs know of the figure.
+// Stage registers the figure.
 var Stage = pipeline.Stage{
 	Name: name, Options: pipeline.Defaults(func() Options { return Options{} }),
 	Asks:  []pipeline.StageQuestion{{Stage: name, Kind: marginals.CountingKind, Says: says}},
@@ -42,7 +42,7 @@ func says(_ int, numbers int64) string {
 		"for the figure of how far the rows are from the real ones.", text.Several(numbers, "count"))
 }
 
-// parts is how many equal parts the public range of a number has.
+// parts is the number of equal parts of a number's public range.
 const parts = 20
 
 func budgetOf(o pipeline.Options) float64 { return o.(*Options).Budget }
@@ -79,7 +79,7 @@ func price(o pipeline.Options, f pipeline.Followed, budget privacy.Budget) (plan
 	}}, nil
 }
 
-// messages are those of the sum.
+// messages are the messages of the sum.
 func messages(_ pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline.StageMessages {
 	planned, ok := p.Of(name)
 	if !ok {

@@ -12,7 +12,7 @@ type Factor struct {
 	By      []float64
 }
 
-// Given is the distribution under conditions. It returns false where nothing is possible then.
+// Given is the distribution under conditions. It returns false if nothing is possible under them.
 func (t *Tree) Given(factors []Factor) (*Tree, bool) {
 	given := *t
 	given.cliques = slices.Clone(t.cliques)
@@ -97,7 +97,7 @@ func share(n int, choices []int32, weights []float64, rng *rand.Rand) []int32 {
 		}
 		return out
 	}
-	// In any order: those with fractions in neighbouring places are never rounded up together.
+	// The order is random, since neighbours in a fixed order would never be rounded up together.
 	order := rng.Perm(len(choices))
 	out := make([]int32, 0, n)
 	at, given := rng.Float64(), 0

@@ -49,7 +49,8 @@ func (c Certificate) Events() []privacy.Event {
 	return events
 }
 
-// Tell is how well anybody can tell whether one unit was in the data, by all that the certificate covers.
+// Tell returns how well anybody can tell from everything that the certificate covers whether one unit was in the
+// data.
 func (c Certificate) Tell() (meaning.Telling, error) {
 	return meaning.Tell(c.Events(), c.Epsilon, c.Delta)
 }

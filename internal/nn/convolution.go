@@ -99,10 +99,10 @@ func (c *convolution) slots() []slot {
 // the cache, many enough that a product repays the packing of the weights.
 const chunkFloats = 1 << 18
 
-// chunk is how many records' patches a worker holds at a time.
+// chunk is the number of records whose patches a worker holds at a time.
 func (c *convolution) chunk() int { return max(1, chunkFloats/(c.positions()*c.size())) }
 
-// parts says into how many runs a batch is split where records are independent.
+// parts is the number of ranges into which a batch of independent records is split.
 func (c *convolution) parts(n int) int { return min(n, max(8, (n+c.chunk()-1)/c.chunk())) }
 
 func (c *convolution) weights() kernel.Matrix { return kernel.Of(c.w, c.side, c.size()) }

@@ -146,9 +146,9 @@ func TestAllThatIsWrongWithADictionary(t *testing.T) {
 	want := []string{`d, column "age": lower must be below upper; correct the dictionary`, `d, column "BP": the ` +
 		`column appears twice; remove or rename one; capitals and separators do not count`,
 		`d, column "foo": line 5: unknown ` +
-		`type "zzz"; use integer, continuous, categorical, binary, date, datetime, code, identifier or text, or ` +
-		`leave ` +
-		"it empty; correct the dictionary"}
+			`type "zzz"; use integer, continuous, categorical, binary, date, datetime, code, identifier or text, or ` +
+			`leave ` +
+			"it empty; correct the dictionary"}
 	if err == nil {
 		t.Fatal("it is read")
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 )
@@ -118,6 +119,9 @@ func number(x float64) string {
 
 // values says what a field may be. Bounds are those of the error that a value out of all bounds gets.
 func (w *writer) values(t reflect.Type, at place) (string, error) {
+	if t == reflect.TypeFor[time.Duration]() {
+		return "duration, such as `30s`", nil
+	}
 	switch t.Kind() {
 	case reflect.Bool:
 		return "`true`, `false`", nil
@@ -146,6 +150,9 @@ func (w *writer) values(t reflect.Type, at place) (string, error) {
 	}
 	if isStruct(t) {
 		return "mapping", nil
+	}
+	if !strings.HasPrefix(t.PkgPath(), module) {
+		return "text", nil
 	}
 	comment, err := w.comments.of(t, "") // of a type that reads itself
 	words, _, _ := strings.Cut(prose(comment, t.Name()), ". ")

@@ -44,9 +44,9 @@ const (
 	savingShare = 0.1
 )
 
-// due is whether the state shall be saved. Large teachers are not saved in every round:
-// a node that is killed then goes on with teachers of some rounds ago, which learned
-// less, and may answer a question that is asked again otherwise. One of the answers is released.
+// due tells whether the state must be saved. Large teachers are not saved in every round: a node that is killed
+// continues with teachers from some rounds before, which learned less, and may answer a repeated question
+// differently. Only one of the answers is released.
 func (s *runState) due(now time.Time) bool {
 	var bytes int
 	if s.ensemble != nil {
@@ -122,8 +122,7 @@ func (s *runState) save(path string) error {
 	return safetensors.Save(path, t)
 }
 
-// loadState restores what was saved of a run into fresh, which it returns, or as
-// it is when there is none.
+// loadState restores a saved run into fresh and returns it; without a saved one it returns fresh unchanged.
 func loadState(path string, fresh *runState) (*runState, error) {
 	t, err := safetensors.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {

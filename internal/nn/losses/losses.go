@@ -17,8 +17,8 @@ import (
 // Loss is [Logistic], [Wasserstein] or [KLWGAN].
 type Loss func(grad, scores []float32, real bool) float64
 
-// Gradient writes that of the loss, of [Logistic] if there is none, to grad. A
-// logistic value costs more than its gradient and is left out.
+// Gradient writes the gradient of the loss to grad; a nil loss means [Logistic]. The value of the logistic loss
+// costs more than its gradient and is not computed.
 func (l Loss) Gradient(grad, scores []float32, real bool) {
 	if l == nil {
 		logisticGrad(grad, scores, real)

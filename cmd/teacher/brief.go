@@ -22,10 +22,10 @@ func showBrief(b *sitepolicy.Brief) {
 	fmt.Printf("run %s (spec %s) on dataset %s at node %s/%s is %s\n", b.Run.Run, b.SpecSHA256[:12], b.Dataset, b.Site,
 		b.Node, stateText(b.Run))
 	if b.Reason != "" {
-		fmt.Println("the policy refuses it, whoever approves:", b.Reason)
+		fmt.Println("the policy refuses it, even with approval:", b.Reason)
 	}
 	showDecisions(b.Run)
-	fmt.Printf("who asks: %s, in the aggregator's word\n", cli.Dash(b.Requester))
+	fmt.Printf("who asks: %s, according to the aggregator\n", cli.Dash(b.Requester))
 	fmt.Printf("what for: %s\n", purposeText(s.Purpose))
 	showStudy(s.Study)
 	fmt.Printf("pipeline %s, budget epsilon %g at delta %g, by %s of all sites\n", s.Pipeline, s.Epsilon,

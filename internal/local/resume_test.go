@@ -243,9 +243,8 @@ func TestARunEndsWhenItsBudgetIsUsed(t *testing.T) {
 	})
 }
 
-// Nodes that answered under a ledger which is gone do not answer under a new one, and a
-// student that learned from it must not get a certificate from a new one, which would name
-// no cost at all.
+// Nodes that answered under a ledger that was lost do not answer under a new one. A student that learned from the
+// lost one must not get a certificate from the new one, which would state no cost at all.
 func TestALostLedgerIsNoticed(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -29,19 +29,19 @@ type fetching struct {
 func fetchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fetch --config student.yaml --out FILE.zip|DIR [--force] NAME",
-		Short: "get what a run of yours gave out, from its worker",
-		Long: `Gets the bundle of a run that is done: rows, model, schema, certificate, ledger, signatures and the
-report without real rows, from the worker that has them. Who submitted the run can fetch it, and nobody else.
+		Short: "get the results of one of your runs from its worker",
+		Long: `Gets the bundle of a finished run: rows, model, schema, certificate, ledger, signatures and the
+report without real rows, from the worker that has them. Only the submitter of the run can fetch it.
 
-What comes is verified, as conclave verify does, before anything of it is at its place: with the authority of the
-file (tls.ca), and against the run's last entry in the ledger as the aggregator has it.`,
+The bundle is verified, as by conclave verify, before any file is written to its place: with the authority of the
+configuration (tls.ca), and against the run's last entry in the aggregator's ledger.`,
 		Args:              cli.OneArgument("the name of a run"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := fetching{}
-	c.Flags().StringVar(&f.out, "out", "", "`path` of the bundle, which ends in .zip, or of a folder for its files")
+	c.Flags().StringVar(&f.out, "out", "", "`path` of the bundle, ending in .zip, or of a folder for its files")
 	c.Flags().BoolVar(&f.force, "force", false, "replace a file, or the files of a bundle in a folder")
-	c.Flags().BoolVar(&f.unproven, "unproven", false, "take a bundle too that lacks a signature")
+	c.Flags().BoolVar(&f.unproven, "unproven", false, "accept a bundle without a signature")
 	c.PreRunE = func(*cobra.Command, []string) error { return f.check() }
 	return connected(c, func(ctx context.Context, q *client, name string) error {
 		f.run = name
@@ -49,7 +49,7 @@ file (tls.ca), and against the run's last entry in the ledger as the aggregator 
 	})
 }
 
-// check looks at what can be seen before anybody is asked.
+// check reports mistakes that are visible before the aggregator is asked.
 func (f *fetching) check() error {
 	if f.out == "" {
 		return cli.Misuse("--out: name a file that ends in .zip, or a folder")
@@ -137,7 +137,7 @@ func (f *fetching) place(file *renameio.PendingFile) error {
 	return nil
 }
 
-// genuine is the bundle that came, if it is that of a run whose last entry in the ledger has a hash.
+// genuine returns the received bundle, if its run's last entry in the ledger has the given hash.
 func genuine(came io.ReaderAt, size int64, roots *x509.CertPool, run, head string) (proof.Bundle, proof.State, error) {
 	bundle, err := proof.ReadBundle(came, size)
 	if err != nil {

@@ -96,8 +96,8 @@ func session(t *testing.T, real *partition.Table) (*pipeline.Session, *asker) {
 		Learned: &pipeline.Learned{Counts: counts, CountScale: 10, Receipts: []string{"one", "two"}}}, a
 }
 
-// Of rows of the same kind the figure is near none, of others it is larger; what was asked follows from the schema
-// alone, and the release is noted.
+// For rows of the same distribution the figure is near 0, for others it is larger. The questions depend on the
+// schema alone, and the release is noted.
 func TestTheFigureTellsRowsApart(t *testing.T) {
 	schema := partitiontest.Schema(t, schemaText)
 	rng := rand.New(rand.NewPCG(1, 2))

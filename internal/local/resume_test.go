@@ -35,7 +35,7 @@ func TestAnInterruptedRunGoesOn(t *testing.T) {
 	}{
 		"votes": {runOn("table.csv", votes), "", 3, map[string]int{"class-counts": 1, "votes": 8}, "votes", true,
 			[]change{
-				{"delta: 1e-5", "delta: 1e-6", "begun with budget delta 1e-05, now it is 1e-06"},
+				{"delta: 1e-5", "delta: 1e-6", "started with budget delta 1e-05, now it is 1e-06"},
 				{"teachers: 14", "teachers: 20", "manifest"},
 				{"share: 0.5}\n  - {site: s1", "share: 0.3}\n  - {site: s1", "manifest"},
 				{"labels: 64", "labels: 72", "another spec"},

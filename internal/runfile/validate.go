@@ -52,7 +52,8 @@ func (s *Spec) Validate() error {
 			"privacy.dataset: (%v, %v) is less than the run's (%v, %v); it is for this and later runs together",
 			d.Epsilon, d.Delta, s.Privacy.Epsilon, s.Privacy.Delta)
 	}
-	need(s.Privacy.Records >= 0, "privacy.records: %d is below 0; give the public number of units, or leave it out", s.Privacy.Records)
+	need(s.Privacy.Records >= 0, "privacy.records: %d is below 0; give the public number of units, or leave it out",
+		s.Privacy.Records)
 	need(s.Privacy.Unit != "", "privacy.unit: empty; use record or the schema's unit column")
 	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent",
 		s.Privacy.Guarantee)

@@ -50,7 +50,7 @@ func measure(ctx context.Context, _ pipeline.Options, rows *pipeline.Weighed, s 
 		name   string
 		tables []marginals.Table
 	}{{"Share of rows in the wrong cell, per column", columns},
-		{"Share of rows in the wrong cell, per column besides the label", pairs}} {
+		{"Share of rows in the wrong cell, per column with the label", pairs}} {
 		if len(of.tables) == 0 {
 			continue
 		}

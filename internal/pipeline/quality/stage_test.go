@@ -109,7 +109,7 @@ func TestTheFigureTellsRowsApart(t *testing.T) {
 		figures, err := Stage.Measure(t.Context(), &Options{Budget: 0.5}, &pipeline.Weighed{
 			Table: rows(schema, 10_000, tilt, rng)}, s)
 		testkit.Must(t, err)
-		if len(figures) != 2 || !strings.Contains(figures[1].Name, "beside the label") {
+		if len(figures) != 2 || !strings.Contains(figures[1].Name, "with the label") {
 			t.Fatalf("figures %+v", figures)
 		}
 		if len(s.Learned.Receipts) != 3 || s.Learned.Spent != 0.9 || len(a.asked) != 1 || a.asked[0].Number != 2 {

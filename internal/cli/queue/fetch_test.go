@@ -233,7 +233,8 @@ func TestUnpack(t *testing.T) {
 	for _, mine := range []string{"mine.txt", "model/mine"} {
 		path := filepath.Join(out, mine)
 		testkit.Must(t, os.WriteFile(path, []byte("m"), 0o600))
-		if err := unpack(b, out, true); err == nil || !strings.Contains(err.Error(), mine+" is not a file of the bundle") {
+		err := unpack(b, out, true)
+		if err == nil || !strings.Contains(err.Error(), mine+" is not a file of the bundle") {
 			t.Errorf("over %s: %v", mine, err)
 		}
 		testkit.Must(t, os.Remove(path))

@@ -52,7 +52,7 @@ func NewCounting(schema *partition.Schema, parts int, sigma float64) (*Counting,
 		}
 	}
 	if entries > maxEntries {
-		return nil, fmt.Errorf("the columns besides the label have %d cells, and %d are the most; use a schema with "+
+		return nil, fmt.Errorf("the columns with the label have %d cells, and %d are the most; use a schema with "+
 			"fewer categories", entries, maxEntries)
 	}
 	scaled(alone, 0.5)

@@ -90,7 +90,7 @@ type ForgottenError struct {
 
 func (e *ForgottenError) Error() string {
 	return fmt.Sprintf("round %d of run %q was released and its answer dropped when the student said that it no "+
-		"longer needs it; go on from the newest checkpoint, or open a run of another name",
+		"longer needs it; continue from the newest checkpoint, or open a run with another name",
 		e.Round, e.Run)
 }
 

@@ -73,14 +73,14 @@ func approveCommand(config *string) *cobra.Command {
 		Use: "approve --config FILE RUN [--until DAY | --for TIME] [--as CERT --key KEY] [--spec HASH] " +
 			"[--student NAME --pipelines NAME,... --epsilon E [--purpose TEXT] [--study HASH]] " +
 			"[--format json]",
-		Short: "let a run that waits begin, or runs of a student in advance",
-		Long: `Lets a run that waits begin. Read what ` + "`teacher runs RUN`" + ` says of it first.
+		Short: "let a waiting run begin, or approve a student's runs in advance",
+		Long: `Lets a waiting run begin. First read what ` + "`teacher runs RUN`" + ` says about it.
 
-With --student it approves in advance, under a NAME: runs of that student which nobody decided about may begin, as
+With --student it approves in advance, under a NAME: undecided runs of that student may begin, as
 long as all of them together cost this node no more than --epsilon. ` + "`teacher deny NAME`" + ` withdraws it.
 
-An approval ends at the end of --until, a day in UTC, or after --for; without both as the policy's approval_expires
-says. Where the policy names approvers each of them signs by a certificate and key of their own (--as, --key).`,
+An approval expires at the end of --until, a day in UTC, or after --for; without both, as the policy's approval_expires
+says. If the policy names approvers, each signs with their own certificate and key (--as, --key).`,
 		Args:              cli.AtMostOneArgument,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -93,7 +93,7 @@ says. Where the policy names approvers each of them signs by a certificate and k
 	f.StringVar(&advance.Student, "student", "", "in advance: `name` in the certificate of the student whose runs "+
 		"may begin")
 	f.StringSliceVar(&advance.Pipelines, "pipelines", nil, "in advance: what the runs may have, with commas")
-	f.Float64Var(&advance.Epsilon, "epsilon", 0, "in advance: the most that all of them together cost this node")
+	f.Float64Var(&advance.Epsilon, "epsilon", 0, "in advance: the most that all these runs together may cost this node")
 	f.StringVar(&advance.Purpose, "purpose", "", "in advance: `text` that must be the runs' purpose; anything "+
 		"without it")
 	f.StringVar(&advance.Study, "study", "", "in advance: SHA-256 of the study.yaml that the runs must be of; any "+
@@ -126,10 +126,10 @@ says. Where the policy names approvers each of them signs by a certificate and k
 func denyCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "deny --config FILE RUN [--as CERT --key KEY] [--spec HASH] [--format json]",
-		Short: "refuse a run, stop one that was let begin, or withdraw an approval in advance",
-		Long: `Refuses a run, stops one that was let begin, or withdraws an approval in advance by its name.
-Where the policy names approvers, what one of them denied by --as and --key that person alone can approve again;
-without these flags all of them decide anew.`,
+		Short: "refuse a run, stop an approved run, or withdraw an approval in advance",
+		Long: `Refuses a run, stops an approved run, or withdraws an approval in advance by its name.
+If the policy names approvers, a denial by --as and --key can be reversed only by the person who made it;
+without these flags all approvers decide again.`,
 		Args:              cli.AtMostOneArgument,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -29,14 +29,14 @@ func dryRunCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "dry-run --config FILE (--run run.yaml | --pipeline NAME [--epsilon E] [--delta D]) [--show-values] " +
 			"[--format json]",
-		Short: "show what would leave this site, and what the policy says",
+		Short: "show what would leave this site and what the policy decides",
 	}
 	var o dryRunFlags
 	o.format = cli.Format(c)
 	f := c.Flags()
 	f.StringVar(&o.run, "run", "", "the run.yaml that a student would run")
 	f.StringVar(&o.pipeline, "pipeline", "",
-		"a `pipeline` with its defaults, in place of a run.yaml: pategan, gpate, dpgan or embed")
+		"a `pipeline` with its defaults, instead of a run.yaml: pategan, gpate, dpgan or embed")
 	f.Float64Var(&o.epsilon, "epsilon", 1, "budget of the run, with --pipeline")
 	f.Float64Var(&o.delta, "delta", 1e-5, "its delta")
 	f.BoolVar(&o.values, "show-values", false,

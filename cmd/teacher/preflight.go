@@ -14,10 +14,10 @@ import (
 func preflightCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "preflight --config FILE [--offline] [--format json]",
-		Short: "check everything that a node needs, and name what to fix",
+		Short: "check everything that a node needs and say what to fix",
 	}
 	format := cli.Format(c)
-	offline := c.Flags().Bool("offline", false, "leave out the network")
+	offline := c.Flags().Bool("offline", false, "skip the checks of the network")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		report := preflight.Run(c.Context(), preflight.Options{Config: *config, Offline: *offline})
 		if *format == "json" {

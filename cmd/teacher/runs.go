@@ -15,16 +15,16 @@ import (
 func runsCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "runs --config FILE [RUN [--spec HASH]] [--format json]",
-		Short: "list the runs that asked this node, or show what one asks and costs",
+		Short: "list the runs that asked this node, or show what one run asks and costs",
 		Long: `Lists the runs that asked this node and what they were charged.
-With a RUN it shows what whoever approves it should know: who asks and why, what leaves this node with how much
+With a RUN it shows what an approver should know: who asks and why, what leaves this node with how much
 noise, what it costs, and what it can tell about a person.`,
 		Args:              cli.AtMostOneArgument,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := cli.Format(c)
 	spec := c.Flags().String("spec", "",
-		"start of the spec's SHA-256; needed where runs of several specs have one name")
+		"start of the spec's SHA-256; needed if several specs have the same run name")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		enforcer, _, err := review.Open(*config, true)
 		if err != nil {

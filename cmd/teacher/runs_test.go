@@ -110,7 +110,7 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 	}
 	says([]string{"asked  " + hash("spec").Hex()[:12] + "  waiting (0 of 2)  lab  "}, "runs")
 	says([]string{
-		"at node north/0 is waiting (0 of 2)\napprovals: 0 of 2\n", "who asks: lab, in the aggregator's word\n",
+		"at node north/0 is waiting (0 of 2)\napprovals: 0 of 2\n", "who asks: lab, according to the aggregator\n",
 		"what is protected: one record at one site\n",
 		"what for: study 12 (in the student's words; nothing checks them)\n", "  1 x embedding: gaussian sigma 20\n",
 		"noise: standard deviation 20 x the most that one record adds; fewer than 40 do not stand out of one release " +

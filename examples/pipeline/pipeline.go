@@ -47,7 +47,8 @@ func (o options) Validate() error {
 		errs = append(errs, fmt.Errorf("tens.column: %d is below 0", o.Column))
 	}
 	if !(o.Quorum > 0 && o.Quorum <= 1) {
-		errs = append(errs, fmt.Errorf("tens.quorum: %v is no share of the teachers, above 0 and at most 1", o.Quorum))
+		errs = append(errs, fmt.Errorf("tens.quorum: %v is not a share of the teachers, above 0 and at most 1",
+			o.Quorum))
 	}
 	return errors.Join(errs...)
 }

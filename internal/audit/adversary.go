@@ -9,8 +9,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// adversary is the aggregator of masked runs on a dataset, with the sites that collude with it. It keeps to the
-// protocol and keeps what it gets.
+// adversary is the aggregator of masked runs on a dataset, with the sites that collude with it. It follows the
+// protocol and stores everything that it receives.
 type adversary struct {
 	colluders []*colluder
 
@@ -24,7 +24,7 @@ type asked struct {
 	round uint64
 }
 
-// attempt is what came of sites in the newest attempt at a round.
+// attempt is what sites sent in the newest attempt at a round.
 type attempt struct {
 	answers map[string][]int64
 	seeds   map[string]*conclavev1.Revealed
@@ -51,7 +51,7 @@ func (a *adversary) hear(site string, m *conclavev1.WorkRequest) {
 	}
 }
 
-// opened is the answer of a site without the mask of its own seed, which it revealed.
+// opened is a site's answer without the mask of its own seed, which it revealed.
 func (h *attempt) opened(site string) []int64 {
 	alone := &masking.Terms{Members: []*conclavev1.RunKey{{Site: site}}}
 	answer := slices.Clone(h.answers[site])
@@ -59,8 +59,8 @@ func (h *attempt) opened(site string) []int64 {
 	return answer
 }
 
-// observe is what the adversary makes of a run: a number for each of the views, which grows with the likelihood
-// of world 0. Releases are those of its rounds, in order.
+// observe computes, for each view of a run, a number that grows with the likelihood of world 0. releases are those
+// of its rounds, in order.
 func (a *adversary) observe(s *scenario, releases []*conclavev1.Release) ([]float64, error) {
 	var answers, release, colluders float64
 	for _, r := range releases {
@@ -96,7 +96,7 @@ func (a *adversary) observe(s *scenario, releases []*conclavev1.Release) ([]floa
 	return []float64{answers, release, colluders}, nil
 }
 
-// known is what the sites that collude sent, without masks: their vectors with their noise.
+// known is the sum of what colluding sites sent, without masks: their vectors with their noise.
 func (a *adversary) known(at asked, h *attempt) ([]int64, error) {
 	known := make([]int64, len(h.answers[movedSite]))
 	for _, c := range a.colluders {
@@ -130,7 +130,7 @@ func (a *adversary) single(at asked, h *attempt) (float64, error) {
 	return closest, nil
 }
 
-// aside is how far a count lies from the middle of the two worlds, in units; the other world has one unit less.
+// aside is the distance of a count from the middle of the two worlds, in units; the other world has one unit less.
 func aside(count, units int64) float64 {
 	return float64(count-units*countScale+countScale/2) / countScale
 }

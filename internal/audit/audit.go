@@ -69,8 +69,8 @@ func run(ctx context.Context, cases []*scenario, o Options) (results []Result, e
 	return results, nil
 }
 
-// trialsOf divides the runs of both worlds into batches. Those of the worlds
-// take turns, so that nothing that changes with time tells them apart.
+// trialsOf divides the runs of both worlds into batches. The worlds alternate, so that changes over time cannot
+// tell them apart.
 func trialsOf(s *scenario, runs int) []*trials {
 	var all []*trials
 	for first := 0; first < runs; first += batch {

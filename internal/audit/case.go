@@ -79,7 +79,8 @@ func Select(word string) ([]string, error) {
 		}
 	}
 	if names == nil {
-		return nil, fmt.Errorf("%q is no mechanism: use all, gnmax, confident-gnmax, lnmax, laplace, gaussian, or one "+
+		return nil, fmt.Errorf("%q is not a mechanism: use all, gnmax, confident-gnmax, lnmax, laplace, gaussian, or "+
+			"one "+
 			"case of %s", word, strings.Join(Cases(), ", "))
 	}
 	return names, nil
@@ -113,8 +114,8 @@ func (s *scenario) votedOn(mechanism privacy.Event, whole bool) {
 	}
 }
 
-// cheap is what a run's plan has besides: the same question for next to nothing. No round
-// names it. An aggregator that charges it, and draws as promised, is found.
+// cheap is an extra entry in a run's plan: the same question for almost nothing. No round names it. The audit
+// detects an aggregator that charges it and draws the promised noise.
 func (s *scenario) cheap() privacy.Planned {
 	const times = 1e6
 	p := s.planned
@@ -124,7 +125,7 @@ func (s *scenario) cheap() privacy.Planned {
 	return p
 }
 
-// counts is whether units are counted in place of votes.
+// counts tells whether units are counted, instead of votes.
 func (s *scenario) counts() bool { return s.planned.Kind == runspec.ClassCounts }
 
 func (s *scenario) gnmax(b privacy.Budget, whole bool) error {

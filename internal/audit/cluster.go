@@ -31,7 +31,7 @@ type cluster struct {
 	server *aggregator.Server
 	stop   context.CancelFunc
 	served chan error
-	// serving ends when the server does, by itself or not.
+	// serving ends when the server ends, for whatever reason.
 	serving context.Context
 	sites   map[string]*grpc.ClientConn
 	relay   *relay // to which real nodes talk
@@ -59,7 +59,7 @@ func newCluster(ctx context.Context, o Options, datasets []aggregator.DatasetCon
 	config.Name, config.Listen = aggregatorName, "127.0.0.1:0"
 	config.TLS = c.files(certs.RoleAggregator, aggregatorName)
 	config.Etcd.Embedded, config.Etcd.Dir = true, filepath.Join(dir, "etcd")
-	// One student opens all runs, which is more than others may.
+	// One student opens all runs, so it needs a higher limit than the default.
 	config.MaxRuns = len(datasets) * batch
 	config.MaxQuestions = config.MaxRuns * voteRounds * voteQueries
 	config.Datasets = datasets
@@ -103,8 +103,8 @@ func (c *cluster) issue(sites []string) error {
 	return errors.Join(errs...)
 }
 
-// student dials as students do. Nothing is read or written outside the
-// connection: run and out stand in the config because one has to.
+// student connects like a student. Nothing is read or written outside the connection; the config needs values for
+// run and out.
 func (c *cluster) student() (*student.Client, error) {
 	config := student.DefaultConfig()
 	config.Aggregator, config.Dataset, config.Run, config.Out = c.address(), "audit", "audit", c.dir

@@ -19,7 +19,7 @@ func (s *scenario) teachers() uint32 {
 	return uint32(s.votes[0] + s.votes[1])
 }
 
-// spec is that of a run, which is masked where there is a group.
+// spec is the spec of a run, which is masked if there is a group.
 func (s *scenario) spec(name, dataset string, group *masking.Group, epsilon, delta float64) *conclavev1.RunSpec {
 	spec := &conclavev1.RunSpec{
 		Name: name, Dataset: dataset, Pipeline: "audit", SchemaSha256: schemaSHA256,

@@ -16,7 +16,7 @@ import (
 // maxBytes bounds what is read: certificates are a few kilobytes.
 const maxBytes = 1 << 20
 
-// written is a certificate as it stands in its file.
+// written is the content of a certificate's file.
 type written struct {
 	Certificate
 	Note string `json:"note"`

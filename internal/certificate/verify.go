@@ -20,7 +20,7 @@ import (
 var (
 	ErrUnknownRun = errors.New("the ledger does not know the certificate's run")
 	ErrOpenRun    = errors.New("the ledger has not closed the certificate's run")
-	ErrHead       = errors.New("the certificate's ledger_head is no entry of the ledger after the end of its run")
+	ErrHead       = errors.New("the certificate's ledger_head is not an entry of the ledger after the end of its run")
 	ErrBudget     = errors.New("the certificate's epsilon and delta are not the budget of the run in the ledger")
 	ErrSpent      = errors.New("the certificate's epsilon_spent is not what the ledger adds up to")
 	ErrMechanisms = errors.New("the certificate's mechanisms are not the ledger's")
@@ -55,7 +55,8 @@ func (c Certificate) Verify(lines io.Reader) error {
 	return err
 }
 
-// Proven is Verify for the text of a ledger. It returns what the ledger says of the run.
+// Proven verifies the certificate like Verify, against the text of a ledger. It returns the ledger's totals of the
+// run.
 func (c Certificate) Proven(raw []byte) (run ledger.RunTotal, err error) {
 	if err := c.Validate(); err != nil {
 		return run, err

@@ -43,7 +43,7 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // sitePattern is how a node's configuration names sites.
 var sitePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
 
-// Identity is whom a certificate was issued to.
+// Identity is the holder of a certificate.
 type Identity struct {
 	Role Role
 	Name string
@@ -108,7 +108,7 @@ func IdentityOf(cert *x509.Certificate) (Identity, error) {
 // is used.
 func (i Identity) CheckSite() error {
 	if (i.Role == RoleNode || i.Role == RoleJoiner) && !sitePattern.MatchString(i.Name) {
-		return fmt.Errorf("name %q is no name of a site; a %s's is that of its site: 1 to 64 small letters,"+
+		return fmt.Errorf("name %q is not a valid site name; a %s has the name of its site: 1 to 64 small letters,"+
 			" digits, dots and hyphens, with a letter or digit at both ends", i.Name, i.Role)
 	}
 	return nil

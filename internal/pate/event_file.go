@@ -358,7 +358,7 @@ func unambiguous(raw []byte) error {
 				continue
 			}
 		case nil:
-			return fmt.Errorf("byte %d: null is no value; leave the field out or give a number", d.InputOffset())
+			return fmt.Errorf("byte %d: null is not a value; leave the field out or give a number", d.InputOffset())
 		}
 		isKey = inObject()
 	}

@@ -61,16 +61,16 @@ func TestParseEventsRefuses(t *testing.T) {
 		{`{"kind":"gnmax","sigma":40,"votes":[[1,-2]]}`, "query 1"},
 		{`{"kind":"gnmax","sigma":40,"votes":[[1,2.5]]}`, "votes of query 1 are not a list of whole numbers"},
 		{`{"kind":"gnmax","sigma":40,"votes":[{}]}`, "query 1 are missing"},
-		{`{"kind":"gnmax","sigma":40,"votes":[null]}`, "null is no value"},
-		{`{"kind":"gnmax","sigma":40,"votes":[[1,null]]}`, "null is no value"},
-		{`{"kind":"gnmax","sigma":40,"count":null}`, "null is no value"},
+		{`{"kind":"gnmax","sigma":40,"votes":[null]}`, "null is not a value"},
+		{`{"kind":"gnmax","sigma":40,"votes":[[1,null]]}`, "null is not a value"},
+		{`{"kind":"gnmax","sigma":40,"count":null}`, "null is not a value"},
 		{`{"kind":"gnmax","sigma":40,"count":9,"count":1}`, `"count" stands twice`},
 		{`{"kind":"gnmax","sigma":40,"votes":[{"votes":[1,2],"votes":[1,9]}]}`, `"votes" stands twice`},
 		{`{"kind":"gnmax","sigma":40,"Count":1}`, `unknown field "Count"`},
 		{`{"kind":"gnmax","ſigma":40,"count":1}`, `unknown field "ſigma"`},
 		{`{"kind":"confident-gnmax","threshold":1,"sigma1":3,"sigma2":2,"asked":9}`, "answered is missing"},
 		{`{"kind":"confident-gnmax","threshold":1,"sigma1":3,"sigma2":2,"asked":9,"answered":null}`,
-			"null is no value"},
+			"null is not a value"},
 		{`{"kind":"gnmax","sigma":40,"answered":false,"votes":[[1,2]]}`, "does not belong"},
 		{`{"kind":"gnmax","sigma":40,"votes":[{"votes":[1,2],"answered":true}]}`, "does not belong"},
 		{`{"kind":"gnmax","sigma":40,"votes":[{"counts":[1,2]}]}`, "unknown field"},
@@ -85,7 +85,7 @@ func TestParseEventsRefuses(t *testing.T) {
 			"sensitivity is 1; it is the number of sites"},
 		{`{"kind":"gnmax","sigma":40,"votes":[[9223372036854775807,9223372036854775807,9223372036854775807]]}`,
 			"query 1"},
-		// A field of another kind counts as said when it is 0 as well.
+		// A field of another kind counts as given even if it is 0.
 		{`{"kind":"lnmax","lambda":5,"sigma":0,"count":1}`, "sigma does not belong"},
 		{`{"kind":"gnmax","sigma":5,"count":1,"threshold":0}`, "threshold does not belong"},
 		{`{"kind":"gnmax","sigma":5,"count":1,"asked":0}`, "asked does not belong"},
@@ -134,7 +134,7 @@ func TestParseEventsRefusesOtherFiles(t *testing.T) {
 		`{"kind":"gnmax","sigma":40,"count":1}`:   "not a JSON list",
 		`[]`:                                      "the list is empty",
 		`[{"kind":"gnmax","sigma":4,"count":1}]]`: "",
-		`[] []`: "something follows the list", `null`: "null is no value",
+		`[] []`: "something follows the list", `null`: "null is not a value",
 		`[{"kind":"gnmax","sigma":4,"count":1},{"kind":"gnmax","sigma":0,"count":1}]`: "event 2: ",
 	} {
 		events, err := ParseEvents(strings.NewReader(text))

@@ -55,7 +55,7 @@ func linkedPipe(path string) error {
 	return os.Symlink(filepath.Base(path)+".pipe", path)
 }
 
-// A name of two lines would be two reports in the statement that a student signs.
+// A file name of two lines would look like two reports in the statement that a student signs.
 func TestANameIsOneLine(t *testing.T) {
 	t.Parallel()
 	sum := sumOf(nil)

@@ -42,9 +42,8 @@ type guess struct {
 	Basis string  // how it was computed, and what it takes for granted
 }
 
-// explain puts the guarantee into words. The figures are those of the budget,
-// not of what was spent: where the number of answers depends on the votes, it
-// is the budget that is guaranteed and the spending that stays below it.
+// explain puts the guarantee into words. The figures are those of the budget, not of the spending: if the number
+// of answers depends on the votes, the budget is guaranteed, and the spending stays below it.
 func (p Page) explain() (words, error) {
 	c := p.Certificate
 	w := words{
@@ -117,12 +116,12 @@ func (p Page) explain() (words, error) {
 	return w, nil
 }
 
-// guarantee is what labels and warnings are made from.
+// guarantee is the guarantee for labels and warnings.
 func (p Page) guarantee() meaning.Guarantee {
 	return meaning.Guarantee{Epsilon: p.Certificate.Epsilon, Delta: p.Certificate.Delta, Records: p.About.Records}
 }
 
-// maskedWords says among whom a run was masked; empty without masks.
+// maskedWords says between which sites a run was masked; empty without masks.
 func maskedWords(m *certificate.Masked) string {
 	if m == nil {
 		return ""
@@ -151,7 +150,7 @@ func purpose(kind privacy.Kind) string {
 	}
 }
 
-// odds writes a small probability as one in so many.
+// odds writes a small probability as "one in N".
 func odds(p float64) string {
 	if 1/p > 1e15 {
 		return fmt.Sprintf("1 in %.0e", 1/p)

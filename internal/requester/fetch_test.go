@@ -176,7 +176,7 @@ func TestWhatComesIsTheRuns(t *testing.T) {
 		"other rows": {want: "altered", alter: func(b proof.Bundle) {
 			b["synthetic.csv"] = []byte("age,label\n")
 		}},
-		"a file too many": {want: "x.csv: nothing lists it", alter: func(b proof.Bundle) {
+		"a file too many": {want: "x.csv: no signed list names it", alter: func(b proof.Bundle) {
 			b["x.csv"] = []byte("x")
 		}},
 		"another authority's": {roots: x509.NewCertPool(), want: "signatures.json"},
@@ -233,14 +233,15 @@ func TestUnpack(t *testing.T) {
 	for _, mine := range []string{"mine.txt", "model/mine"} {
 		path := filepath.Join(out, mine)
 		testkit.Must(t, os.WriteFile(path, []byte("m"), 0o600))
-		if err := unpack(b, out, true); err == nil || !strings.Contains(err.Error(), mine+" is no file of the bundle") {
+		err := unpack(b, out, true)
+		if err == nil || !strings.Contains(err.Error(), mine+" is not a file of the bundle") {
 			t.Errorf("over %s: %v", mine, err)
 		}
 		testkit.Must(t, os.Remove(path))
 	}
 	testkit.Must(t, os.Remove(filepath.Join(out, "a.csv")))
 	testkit.Must(t, os.Symlink("/etc/passwd", filepath.Join(out, "a.csv")))
-	if err := unpack(b, out, true); err == nil || !strings.Contains(err.Error(), "a.csv is no file") {
+	if err := unpack(b, out, true); err == nil || !strings.Contains(err.Error(), "a.csv is not a file") {
 		t.Errorf("over a link: %v", err)
 	}
 	file := filepath.Join(dir, "file")

@@ -85,7 +85,7 @@ func replaceable(b proof.Bundle, out string) error {
 			return err
 		}
 		if b[filepath.ToSlash(name)] == nil || !e.Type().IsRegular() {
-			return fmt.Errorf("%s is no file of the bundle, and --force would remove it; name another folder", path)
+			return fmt.Errorf("%s is not a file of the bundle, and --force would remove it; name another folder", path)
 		}
 		return nil
 	})

@@ -69,7 +69,7 @@ func stagesOf(p *plan.Plan) (names []string) {
 	return names
 }
 
-// prices are those of the spec's stages: each costs its share of epsilon by itself.
+// prices are the costs of the spec's stages: each costs its share of epsilon by itself.
 func prices(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget) (all plan.Stages, err error) {
 	for _, stage := range pipelines.Stages {
 		if stage.Price == nil {
@@ -84,7 +84,7 @@ func prices(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget) (a
 	return all, nil
 }
 
-// shares are those of epsilon that stages cost by themselves.
+// shares are the shares of epsilon that stages cost by themselves.
 func shares(s *runfile.Spec, schema *partition.Schema) (all []plan.Share) {
 	for _, stage := range pipelines.Stages {
 		if stage.Share == nil {
@@ -97,8 +97,8 @@ func shares(s *runfile.Spec, schema *partition.Schema) (all []plan.Share) {
 	return all
 }
 
-// warmStart is the pipeline whose release the run begins with in place of the class shares, and the
-// share of epsilon that it costs by itself, 0 for none.
+// warmStart is the pipeline whose release replaces the class shares, and the share of epsilon that it costs by
+// itself; 0 for none.
 func warmStart(s *runfile.Spec, schema *partition.Schema) (pipeline.Pipeline, plan.Share) {
 	start, share := s.WarmStart()
 	if share.Value < 0 {
@@ -107,7 +107,7 @@ func warmStart(s *runfile.Spec, schema *partition.Schema) (pipeline.Pipeline, pl
 	return start, share
 }
 
-// chosenShare is the share of a warm start where the run leaves it to be chosen.
+// chosenShare is the share of a warm start if the run leaves it to be chosen.
 func chosenShare(s *runfile.Spec, schema *partition.Schema) float64 {
 	if schema.Image != nil {
 		return 0
@@ -128,7 +128,7 @@ func chosenShare(s *runfile.Spec, schema *partition.Schema) float64 {
 	return math.Round(100*share) / 100
 }
 
-// planStart plans what the run begins with in place of the class shares; nil for none.
+// planStart plans the start that replaces the class shares; nil for none.
 func planStart(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget) (*plan.Start, error) {
 	of, share := warmStart(s, schema)
 	if share.Value == 0 {

@@ -13,15 +13,15 @@ import (
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
-// learned is what a run has learned.
+// learned is the result of a run's training.
 type learned struct {
 	student pipeline.Student
 	model   pipeline.Model
-	// notes are of the run's own releases, and of those of its stages.
+	// notes are those of the run's own releases and of its stages' releases.
 	notes *pipeline.Learned
 	// earlier are the runs that it went on from.
 	earlier []string
-	// closed is what the run was closed with before, nil where it was not.
+	// closed is the list of files with which the run was closed before; nil if it was not.
 	closed []byte
 }
 
@@ -38,7 +38,7 @@ func (j *Job) finish(ctx context.Context, l learned, ask *asker, o Options) (*re
 	return j.publish(ctx, l, made, j.Spec.Name, sealing, o)
 }
 
-// closing closes the run, and reads its ledger with the signatures of its end.
+// closing closes the run, and reads its ledger with the signatures on the ledger's end.
 func (j *Job) closing(o Options) func(context.Context, []byte) (results.Ended, error) {
 	return func(ctx context.Context, manifest []byte) (results.Ended, error) {
 		sealed, err := o.Client.CloseRun(ctx, j.Spec.Name, manifest)

@@ -13,16 +13,17 @@ import (
 
 // Data is the data of one site in a local run.
 type Data struct {
+	// Site is the name of the site; each name appears once. If the schema has a column of role site, the site gets only
+	// the rows that name it. Required.
 	Site string `yaml:"site"`
-	// File is CSV, Parquet or a workbook; a folder of CSV or Parquet files or a pattern of their names; or the idx
-	// file of images with that of their labels beside it.
+	// File is a CSV file, plain or gzipped; a Parquet file (docs/data-sources.md); a sheet of an .xlsx workbook
+	// (docs/data-sources.md#workbooks); a folder or a pattern of parts (docs/data-sources.md#parts); or the idx file of
+	// images with that of their labels next to it (docs/schema.md#images). Required.
 	File string `yaml:"file"`
-	// Share is the part of the file that is the site's, chosen by a hash of
-	// each record. Sites that share a file get parts that do not overlap, with
-	// privacy.overlap from its beginning again once it is used up.
-	// Teachers are divided in proportion to the shares. Default: 1, all. In a
-	// schema with a column of role site that column says whose a record is, and
-	// shares only divide the teachers.
+	// Share is the part of the file that belongs to this site. A hash of each record, or of its unit column, chooses
+	// it, so that one file can play several sites. Shares of one file follow each other and may add up to at most
+	// `privacy.overlap`, by default 1. Teachers are divided among the sites by these shares. If the schema has a column
+	// of role `site`, that column decides instead, all sites may name one file, and shares only divide the teachers.
 	Share float64 `yaml:"share"`
 }
 
@@ -37,7 +38,7 @@ func (d *Data) UnmarshalYAML(unmarshal func(any) error) error {
 	return nil
 }
 
-// checkShares refuses parts of files by which a record would be at more sites than privacy.overlap says.
+// checkShares refuses shares of a file that put a record at more sites than privacy.overlap allows.
 func (s *Spec) checkShares() error {
 	shares, named := map[string]float64{}, map[string][]int{}
 	for i, d := range s.Data {
@@ -72,7 +73,8 @@ func (s *Spec) checkShares() error {
 	return nil
 }
 
-// part is the part of a file, from its beginning again once it is used up, of a share after so much.
+// part returns the part of a file that a share covers after the shares before it. At the end of the file it goes on
+// from the beginning.
 func part(used, share float64) (from, to float64) {
 	if from = used - math.Floor(used+1e-9); from < 0 {
 		from = 0
@@ -83,8 +85,8 @@ func part(used, share float64) (from, to float64) {
 	return from, to
 }
 
-// HeldOut is the share of the units that a local run keeps out of its training: none where it names test rows, and of
-// images, whose few test images say little.
+// HeldOut is the share of the units that a local run holds out of its training. It is 0 if the run names test
+// rows, and for images, since a few test images say little.
 func (s *Spec) HeldOut(schema *partition.Schema) float64 {
 	if len(s.Data) == 0 || s.Evaluate.Test != "" || schema.Image != nil {
 		return 0
@@ -92,8 +94,8 @@ func (s *Spec) HeldOut(schema *partition.Schema) float64 {
 	return s.Evaluate.HoldOut
 }
 
-// FileKey is the same for all paths of one table, so that no record gets to two
-// sites because its file, or its files, were named in two ways.
+// FileKey is the same for all paths of one table, so that no record gets to two sites because a file was named in
+// two ways.
 func FileKey(path string) string {
 	files, err := tabular.Files(path)
 	if err != nil {
@@ -116,9 +118,9 @@ func realPath(file string) string {
 	return file // of a file that is not there, which is an error later
 }
 
-// Sites returns for each entry of Data the part [from, to) of its file: parts
-// of one file follow each other and do not overlap, until all of it is some site's. Where the schema has a site
-// column all of the file is read, and each site takes its own records.
+// Sites returns the part [from, to) of the file for each entry of Data; parts of one file follow each other, and
+// overlap only once they have used up all of it. If the schema has a site column, each part is the whole file,
+// and each site takes its own records.
 func (s *Spec) Sites(schema *partition.Schema) [][2]float64 {
 	used := map[string]float64{}
 	parts := make([][2]float64, len(s.Data))

@@ -27,7 +27,7 @@ func CheckLine(text string) error {
 	case n > MaxPurpose:
 		return fmt.Errorf("%d characters; %d are the most", n, MaxPurpose)
 	case strings.ContainsFunc(text, hidden):
-		return errors.New("a character that is not printed; write one line of text")
+		return errors.New("a character that is not printable; write one line of text")
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ type Client struct {
 	log  *zap.Logger
 	conn *dial.Conn
 	api  conclavev1.StudentServiceClient
-	// tracer makes a span of each round, nil where none are wanted.
+	// tracer makes a span for each round; nil without tracing.
 	tracer *tracing.Tracer
 	// met is set once the aggregator has answered.
 	met *atomic.Bool
@@ -101,8 +101,8 @@ func (c *Client) OpenRun(ctx context.Context, spec *conclavev1.RunSpec) (resp *c
 	return resp, err
 }
 
-// CloseRun ends the run, with the SHA-256 of the list of the files that it gives out, nil for none. It returns that of
-// the first time that the run was closed.
+// CloseRun ends the run, with the SHA-256 of the list of released files, nil for none. It returns the hash with
+// which the run was first closed.
 func (c *Client) CloseRun(ctx context.Context, run string, manifest []byte) (sealed []byte, err error) {
 	err = c.retry(ctx, "close the run", func() error {
 		resp, err := c.api.CloseRun(ctx, &conclavev1.CloseRunRequest{Run: run, ManifestSha256: manifest})
@@ -147,7 +147,7 @@ func (c *Client) readLedger(ctx context.Context, q *conclavev1.ReadLedgerRequest
 	return lines, signatures, err
 }
 
-// each takes the messages of a stream until its end.
+// each calls take for each message of a stream.
 func each[M any](stream grpc.ServerStreamingClient[M], take func(*M)) error {
 	for {
 		m, err := stream.Recv()
@@ -161,9 +161,9 @@ func each[M any](stream grpc.ServerStreamingClient[M], take func(*M)) error {
 	}
 }
 
-// retry repeats call through troubles that pass. An aggregator that has never
-// answered is given up after Config.Patience, and so is one that answers, and
-// fails, for as long: that may never pass.
+// retry repeats call after temporary failures. It gives up after Config.Patience if the aggregator has never
+// answered. It also gives up if the aggregator answers but fails for that long, since such a failure may be
+// permanent.
 func (c *Client) retry(ctx context.Context, what string, call func() error) error {
 	pauses := dial.Pauses(c.cfg.Retry)
 	start := time.Now()
@@ -199,8 +199,8 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 		case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled:
 			failing = time.Time{}
 		case codes.Unauthenticated:
-			// The certificate of the connection ended. Whether the one on disk now is better
-			// shows when it is dialled with; one that expired may be renewed any moment.
+			// The certificate of the connection expired. A new connection shows whether the one on disk is valid;
+			// an expired one may be renewed at any moment.
 			if err := c.renewable(ctx); err != nil {
 				return fmt.Errorf("%s: %w", what, err)
 			}

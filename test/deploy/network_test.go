@@ -200,7 +200,7 @@ func cut(edge string) (from, to, port string) {
 func TestEveryPolicySelectsSomebody(t *testing.T) {
 	eachSet(t, func(t *testing.T, s set) {
 		for name, policy := range find[*networkingv1.NetworkPolicy](s) {
-			// An etcd elsewhere is not ours to watch.
+			// An external etcd is not for this deployment to watch.
 			elsewhere := name == "monitoring-etcd" && find[*appsv1.StatefulSet](s)["etcd"] == nil
 			if len(s.selects(t, &policy.Spec.PodSelector)) == 0 && !elsewhere {
 				t.Errorf("the policy %s selects nobody", name)

@@ -129,7 +129,7 @@ func created(t *testing.T, command string) map[string]bool {
 	return names
 }
 
-// Mounts have volumes, volumes have their sources, and variables are known when they are used.
+// Mounts have volumes, volumes have sources, and variables are defined before they are used.
 func TestPodsFindWhatTheyNeed(t *testing.T) {
 	secrets := created(t, `(?:create secret generic|(?m:^ +secret)) ([a-z-]+)`)
 	claims := created(t, `PersistentVolumeClaim\n +metadata: \{name: ([a-z-]+)`)

@@ -281,7 +281,7 @@ func (d *drawer) unplug(place string) *committed {
 	return d.part([]string{place}, apart, together)
 }
 
-// mute drops what a place sends to others, and lets it hear them.
+// mute drops what a place sends to others, but still lets it receive from them.
 func (d *drawer) mute(place string, to ...string) *committed {
 	each := func(do func(from, address string) error) func() error {
 		return func() error {

@@ -30,7 +30,7 @@ func ledgerCommand() *cobra.Command {
 func verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify --ledger FILE [--certificate FILE] [--format json]",
-		Short: "verify a ledger, and that a certificate agrees with it",
+		Short: "verify a ledger and that a certificate agrees with it",
 	}
 	path := c.Flags().String("ledger", "", "ledger.jsonl to verify")
 	certificate := c.Flags().String("certificate", "", "certificate.json to verify against the ledger")
@@ -50,8 +50,8 @@ func verify(path, certificatePath, format string) error {
 		return fmt.Errorf("read the ledger: %w", err)
 	}
 	v, err := ledger.VerifyStrict(bytes.NewReader(raw))
-	// A certificate says where the ledger of its run ends, so that nothing can be
-	// missing from it. Without one an open run may be a ledger that was cut off.
+	// A certificate says where the ledger of its run ends, so that missing entries are noticed. Without one, an
+	// open run may mean that the ledger was cut off.
 	open := errors.Is(err, ledger.ErrUnclosed)
 	if err != nil && !(open && certificatePath != "") {
 		return fmt.Errorf("%s: %w", path, err)
@@ -109,7 +109,7 @@ func verify(path, certificatePath, format string) error {
 	return nil
 }
 
-// printMasked says among whom a run's sums were masked, and what follows for their noise.
+// printMasked prints the sites whose sums were masked and the resulting noise.
 func printMasked(run string, g *masking.Group) {
 	if g == nil {
 		return
@@ -123,7 +123,7 @@ func printMasked(run string, g *masking.Group) {
 	}
 }
 
-// filtered is what of the dataset's budget its filter counts as used.
+// filtered is the part of the dataset's budget that its filter counts as used.
 func filtered(v ledger.Verification) (used float64, filter privacy.Filter, err error) {
 	filter = cmp.Or(v.Budget.Filter, privacy.FilterGDP)
 	used, err = filter.Epsilon(v.Events, v.Budget.Delta)

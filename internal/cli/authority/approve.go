@@ -26,19 +26,19 @@ type approveFlags struct {
 func approveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "approve --dir CA_DIR [--days N] [--site NAME] [--role ROLE] [--fingerprint HEX] REQUEST.csr",
-		Short: "where the authority is: sign a request",
+		Short: "at the authority: sign a request",
 		Args:  cli.AtMostOneArgument,
 	}
 	var o approveFlags
 	f := c.Flags()
 	f.StringVar(&o.dir, "dir", "", "`folder` of the authority")
 	f.IntVar(&o.days, "days", 365, "days the certificate is valid")
-	f.StringVar(&o.name, "site", "", "refuse a request of another name")
+	f.StringVar(&o.name, "site", "", "refuse a request with another name")
 	o.role = roleFlag(c, certs.RoleNode, "refuse a request for another role")
 	f.StringVar(&o.fingerprint, "fingerprint", "",
-		"refuse another key than the one that was read out; without it you are asked")
+		"the key's fingerprint as the site read it out; without it you are asked")
 	f.StringVar(&o.out, "out", "",
-		"`file` for the certificate; by default beside the request, with .crt for .csr")
+		"`file` for the certificate (default: next to the request, with .crt in place of .csr)")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	o.format = cli.Format(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

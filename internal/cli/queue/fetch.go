@@ -17,19 +17,19 @@ import (
 func fetchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fetch --config student.yaml --out FILE.zip|DIR [--force] NAME",
-		Short: "get what a run of yours gave out, from its worker",
-		Long: `Gets the bundle of a run that is done: rows, model, schema, certificate, ledger, signatures and the
-report without real rows, from the worker that has them. Who submitted the run can fetch it, and nobody else.
+		Short: "get the results of one of your runs from its worker",
+		Long: `Gets the bundle of a finished run: rows, model, schema, certificate, ledger, signatures and the
+report without real rows, from the worker that has them. Only the submitter of the run can fetch it.
 
-What comes is verified, as conclave verify does, before anything of it is at its place: with the authority of the
-file (tls.ca), and against the run's last entry in the ledger as the aggregator has it.`,
+The bundle is verified, as by conclave verify, before any file is written to its place: with the authority of the
+configuration (tls.ca), and against the run's last entry in the aggregator's ledger.`,
 		Args:              cli.OneArgument("the name of a run"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := requester.Fetching{}
-	c.Flags().StringVar(&f.Out, "out", "", "`path` of the bundle, which ends in .zip, or of a folder for its files")
+	c.Flags().StringVar(&f.Out, "out", "", "`path` of the bundle, ending in .zip, or of a folder for its files")
 	c.Flags().BoolVar(&f.Force, "force", false, "replace a file, or the files of a bundle in a folder")
-	c.Flags().BoolVar(&f.Unproven, "unproven", false, "take a bundle too that lacks a signature")
+	c.Flags().BoolVar(&f.Unproven, "unproven", false, "accept a bundle without a signature")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if f.Out == "" {
 			return cli.Misuse("--out: name a file that ends in .zip, or a folder")

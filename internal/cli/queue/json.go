@@ -87,7 +87,7 @@ type submittedRun struct {
 	Run      runStatus `json:"run"`
 	Existing bool      `json:"existing"`
 	Fits     bool      `json:"fits"`
-	// EpsilonLeft is for one more run of the same delta.
+	// EpsilonLeft is what one more run with the same delta may spend.
 	EpsilonLeft float64       `json:"epsilon_left"`
 	Budget      datasetBudget `json:"budget"`
 	Quorum      quorum        `json:"quorum"`

@@ -13,10 +13,10 @@ import (
 func listCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list --config student.yaml [--dataset NAME]",
-		Short: "list runs, and how the budgets of their datasets stand",
+		Short: "list runs and the state of their datasets' budgets",
 	}
 	dataset := c.Flags().String("dataset", "",
-		"runs of this dataset only; of all that the aggregator serves, if this is left out")
+		"only runs of this dataset (default: all that the aggregator serves)")
 	return connected(c, func(ctx context.Context, q *client, _ string) error { return list(ctx, q, *dataset) })
 }
 

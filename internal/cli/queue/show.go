@@ -15,7 +15,7 @@ import (
 func showCommand() *cobra.Command {
 	return connected(&cobra.Command{
 		Use:               "show --config student.yaml NAME",
-		Short:             "print all that is known of a run",
+		Short:             "print everything known about a run",
 		Args:              cli.OneArgument("the name of a run"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}, show)

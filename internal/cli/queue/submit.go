@@ -18,8 +18,8 @@ func submitCommand() *cobra.Command {
 		Short: "queue a run",
 		Args:  cli.OneArgument("the path of a run.yaml"),
 	}
-	overcommit := c.Flags().Bool("overcommit", false, "queue it also where it would not fit if all runs before it "+
-		"spend what they may; it ends as out of budget, at no cost, if they do")
+	overcommit := c.Flags().Bool("overcommit", false, "queue it even if it would not fit once all runs before it "+
+		"have spent their budgets; if so it ends as out of budget, at no cost")
 	return connected(c, func(ctx context.Context, q *client, path string) error {
 		return submit(ctx, q, path, *overcommit)
 	})

@@ -52,7 +52,7 @@ func watch(ctx context.Context, q *client, name string) error {
 			})
 		}
 	})
-	err = errors.Join(cli.Interrupted(ctx, err, "interrupted; the run goes on"), problem)
+	err = errors.Join(cli.Interrupted(ctx, err, "interrupted; the run continues"), problem)
 	if err != nil {
 		return err
 	}

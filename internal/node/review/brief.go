@@ -25,10 +25,10 @@ func WriteBrief(w io.Writer, b *sitepolicy.Brief) {
 	fmt.Fprintf(w, "run %s (spec %s) on dataset %s at node %s/%s is %s\n", b.Run.Run, b.SpecSHA256[:12], b.Dataset,
 		b.Site, b.Node, StateText(b.Run))
 	if b.Reason != "" {
-		fmt.Fprintln(w, "the policy refuses it, whoever approves:", b.Reason)
+		fmt.Fprintln(w, "the policy refuses it, even with approval:", b.Reason)
 	}
 	showDecisions(w, b.Run)
-	fmt.Fprintf(w, "who asks: %s, in the aggregator's word\n", cli.Dash(b.Requester))
+	fmt.Fprintf(w, "who asks: %s, according to the aggregator\n", cli.Dash(b.Requester))
 	fmt.Fprintf(w, "what for: %s\n", purposeText(s.Purpose))
 	showStudy(w, s.Study)
 	fmt.Fprintf(w, "pipeline %s, budget epsilon %g at delta %g, by %s of all sites\n", s.Pipeline, s.Epsilon,

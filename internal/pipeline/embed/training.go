@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
-// Pipeline is what runs know of this pipeline.
+// Pipeline registers this pipeline.
 var Pipeline = pipeline.Pipeline{
 	Name:            "embed",
 	Options:         pipeline.Defaults(DefaultOptions),

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/teachers"
 )
 
-// Pipeline is what runs know of this pipeline.
+// Pipeline registers this pipeline.
 var Pipeline = pipeline.Pipeline{
 	Name:            "gpate",
 	Options:         pipeline.Defaults(DefaultOptions),
@@ -46,8 +46,8 @@ func (t *training) Quorum() (share, deadline float64) { return t.o.Quorum, t.o.D
 // step from each entry: of a vector of 100,000 numbers, 200 steps each, a quarter of a percent.
 const Bound = 1 << 16
 
-// Plan prices every record x direction x round: as a vote each, or a sum for each round,
-// whose sensitivity covers all of its records and directions.
+// Plan prices each record x direction x round as a vote, or each round as one sum, whose sensitivity covers all of
+// its records and directions.
 func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	o := t.chosen()
 	if err := o.CheckFor(t.Encoder); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
-// share is what the weights of a run cost, where they cost anything.
+// share is the cost of the weights of a run, if they cost anything.
 func share(o pipeline.Options, f pipeline.Followed) plan.Share {
 	of := o.(*Options)
 	switch {
@@ -128,10 +128,10 @@ func (o *Options) checkFit(fit privacy.Planned, f pipeline.Followed) error {
 	return nil
 }
 
-// mostPasses is how often a fit asks at most; see [ratio.Problem.Passes].
+// mostPasses is the largest number of questions of a fit; see [ratio.Problem.Passes].
 const mostPasses = 710
 
-// messages are those of a fit or of the steps of a network.
+// messages are the messages of a fit, or of the steps of a network.
 func messages(of pipeline.Options, f pipeline.Followed, p plan.Stages) (all []pipeline.StageMessages) {
 	o := of.(*Options)
 	if _, ok := p.Of(runspec.Coefficients); ok {

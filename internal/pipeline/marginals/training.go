@@ -27,8 +27,8 @@ func (t *training) Quorum() (share, deadline float64) { return t.o.Quorum, t.o.D
 
 func (t *training) schema() *partition.Schema { return t.Encoder.Schema() }
 
-// Plan spends the budget on three sums: mu^2 of the first is the option's share of it, and that of the
-// other two is the same.
+// Plan spends the budget on three sums: the first gets the option's share of mu^2, and the other two share the
+// rest equally.
 func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	sigma, err := privacy.GaussianSigma(budget, 1, p.Stages.Cost())
 	if err != nil {

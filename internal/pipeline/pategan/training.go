@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/teachers"
 )
 
-// Pipeline is what runs know of this pipeline.
+// Pipeline registers this pipeline.
 var Pipeline = pipeline.Pipeline{
 	Name:       "pategan",
 	Options:    pipeline.Defaults(DefaultOptions),
@@ -27,7 +27,7 @@ var Pipeline = pipeline.Pipeline{
 	Words:      pipeline.Words{Answers: "votes", Baseline: "coin flips"},
 }
 
-// Kept is how many discriminators are kept for the stages after the training.
+// Kept is the number of discriminators stored for stages after training.
 func (o Options) Kept() int { return o.Student.Keep }
 
 // training is a run's.

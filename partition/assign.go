@@ -10,6 +10,7 @@ import (
 type Assignment struct {
 	Partitions int
 	Of         []int // row -> partition, 0 to Partitions-1
+	Units      []int // privacy units of each partition
 }
 
 // Assign puts every privacy unit in one partition by its hash under the key.
@@ -41,10 +42,21 @@ func Assign(key Key, t *Table, partitions int, unit string) (*Assignment, error)
 		return nil, fmt.Errorf("assign partitions: %w: a node holds %d at most; divide its data among several nodes",
 			ErrTooManyUnits, MostUnits)
 	}
-	a := &Assignment{Partitions: partitions, Of: make([]int, t.rows)}
+	a := &Assignment{Partitions: partitions, Of: make([]int, t.rows), Units: make([]int, partitions)}
+	var seen map[digest]struct{}
+	if unit != UnitRecord {
+		seen = map[digest]struct{}{}
+	}
 	for row, d := range digests {
 		high, _ := bits.Mul64(binary.BigEndian.Uint64(d[:8]), uint64(partitions))
 		a.Of[row] = int(high)
+		if seen != nil {
+			if _, again := seen[d]; again {
+				continue
+			}
+			seen[d] = struct{}{}
+		}
+		a.Units[high]++
 	}
 	return a, nil
 }

@@ -106,7 +106,7 @@ func (s *Site) divided(key partition.Key) (*partition.Assignment, *partition.Man
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", c.source(), err)
 	}
-	m, err := partition.BuildManifest(key, c.Dataset, c.Site, c.Node, s.table, a, c.Unit)
+	m, err := partition.BuildManifest(key, c.Dataset, c.Site, c.Node, s.table, c.Teachers, c.Unit)
 	return a, m, err
 }
 
@@ -117,13 +117,13 @@ func (s *Site) divide() (err error) {
 }
 
 // tryDivide divides with a key that is thrown away.
-func (s *Site) tryDivide() (*partition.Manifest, error) {
+func (s *Site) tryDivide() (*partition.Assignment, error) {
 	key, err := partition.NewKey()
 	if err != nil {
 		return nil, err
 	}
-	_, m, err := s.divided(key)
-	return m, err
+	a, _, err := s.divided(key)
+	return a, err
 }
 
 // Node makes the node that answers to the aggregator at an address, host:port.

@@ -12,16 +12,16 @@ import (
 // units of the teacher with the fewest are those of a division like the one to come:
 // certain is false then.
 func (s *Site) Facts() (f sitepolicy.Facts, certain bool, err error) {
-	m := s.manifest
-	if m == nil {
-		if m, err = s.tryDivide(); err != nil {
+	a := s.assignment
+	if a == nil {
+		if a, err = s.tryDivide(); err != nil {
 			return f, false, err
 		}
 	}
-	for _, units := range m.Units {
+	for _, units := range a.Units {
 		f.Units += units
 	}
-	f.LeastUnits = slices.Min(m.Units)
+	f.LeastUnits = slices.Min(a.Units)
 	return f, s.manifest != nil, nil
 }
 

@@ -297,9 +297,7 @@ func (p *place) started() {
 	testkit.Must(p.t, err)
 	key, err := partition.LoadOrCreateKey(filepath.Join(c.State, "partition.key"))
 	testkit.Must(p.t, err)
-	a, err := partition.Assign(key, table, c.Teachers, c.Unit)
-	testkit.Must(p.t, err)
-	m, err := partition.BuildManifest(key, c.Dataset, c.Site, c.Node, table, a, c.Unit)
+	m, err := partition.BuildManifest(key, c.Dataset, c.Site, c.Node, table, c.Teachers, c.Unit)
 	testkit.Must(p.t, err)
 	testkit.Must(p.t, m.Save(filepath.Join(c.State, "manifest.json")))
 }

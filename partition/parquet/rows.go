@@ -21,6 +21,19 @@ func (f *File) Rows(wanted func(column int) bool) iter.Seq2[[]string, error] {
 	}
 }
 
+// Groups are how many rows each row group has.
+func (f *File) Groups() (rows []int) {
+	for i := range f.file.Metadata().RowGroups {
+		rows = append(rows, int(f.file.Metadata().RowGroups[i].NumRows))
+	}
+	return rows
+}
+
+// GroupRows is Rows of one row group, from 0.
+func (f *File) GroupRows(group int, wanted func(column int) bool) iter.Seq2[[]string, error] {
+	return func(yield func([]string, error) bool) { f.groupRows(group, wanted, yield) }
+}
+
 func (f *File) groupRows(group int, wanted func(int) bool, yield func([]string, error) bool) bool {
 	cells := make([]string, len(f.Columns))
 	cursors := make([]*cursor, len(f.Columns))

@@ -170,19 +170,24 @@ func (p *part) decimalComma(c *partition.Column, text string) bool {
 	return fault == nil
 }
 
-// take adds the rows of a part, which begin after so many lines, to the table. Where any row so far has a violation the
-// table is not needed.
+// take adds the rows of a part, which begin after so many lines, to the table.
 func (b *Builder) take(p *part, lines int) {
+	if b.count(p, lines) {
+		b.table.Extend(p.cells, p.units)
+		b.weights = append(b.weights, p.weights...)
+	}
+	p.reset()
+}
+
+// count counts the rows of a part and what is wrong with them. Where any row so far has a violation the table is not
+// needed.
+func (b *Builder) count(p *part, lines int) (needed bool) {
 	b.wrong.merge(p.wrong, b.row, lines)
 	for i := range b.decimals {
 		b.decimals[i].merge(p.decimals[i], b.row, lines)
 	}
 	b.row += p.rows
-	if len(b.wrong) == 0 {
-		b.table.Extend(p.cells, p.units)
-		b.weights = append(b.weights, p.weights...)
-	}
-	p.reset()
+	return len(b.wrong) == 0
 }
 
 // reset empties a part that was taken; its memory serves the next rows.

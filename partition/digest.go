@@ -71,19 +71,28 @@ func digestRecords(key Key, rows int, add func(h *hasher, row int)) []digest {
 		h.start("record")
 		add(h, row)
 		content := h.sum()
-		h.start("occurrence")
-		h.buf = append(h.buf, content[:]...)
-		h.number(seen[content])
+		out[row] = h.occurrence(content, seen[content])
 		seen[content]++
-		out[row] = h.sum()
 	}
 	return out
+}
+
+// occurrence tells equal records apart by how many stand before.
+func (h *hasher) occurrence(content digest, before uint64) digest {
+	h.start("occurrence")
+	h.buf = append(h.buf, content[:]...)
+	h.number(before)
+	return h.sum()
 }
 
 func unitDigests(key Key, t *Table, unit string) []digest {
 	if unit == UnitRecord {
 		return recordDigests(key, t)
 	}
+	return textDigests(key, t)
+}
+
+func textDigests(key Key, t *Table) []digest {
 	h := newHasher(key)
 	out := make([]digest, t.rows)
 	for row := range out {
@@ -159,6 +168,25 @@ func (s *DataSum) Rows() int { return s.rows }
 // shareKey is public on purpose: shares only simulate several sites from one
 // file, and two sites must agree on them.
 var shareKey = Key(sha256.Sum256([]byte("conclave shares of a file, public key 1")))
+
+// ShareContents gives each row a digest of its values by which [SharePosition] places it.
+func ShareContents(t *Table) [][32]byte {
+	h, out := newHasher(shareKey), make([]digest, t.rows)
+	for row := range out {
+		h.start("record")
+		h.record(t, row)
+		out[row] = h.sum()
+	}
+	return out
+}
+
+// SharePosition is the place that [SharePositions] gives a record, of which so many equal ones stand before it.
+func SharePosition(content [32]byte, before uint64) float64 {
+	return positions([]digest{newHasher(shareKey).occurrence(content, before)})[0]
+}
+
+// UnitDigests gives each row a digest of its unit's text under a key.
+func UnitDigests(key Key, t *Table) [][32]byte { return textDigests(key, t) }
 
 // RecordPositions gives each record the place in [0,1) that a table of the same cells gives
 // it; see [SharePositions]. The cells are read before those of the next record are asked for.

@@ -20,15 +20,12 @@ import (
 	"iter"
 )
 
-// chunkRows is how many rows are sorted in memory at a time, of 24 bytes each.
-var chunkRows = 1 << 19
-
-// digestBytes of a digest are compared. Of 2^27 groups two are taken for one with a probability of 2^-74.
-const digestBytes = 16
+// chunkRows is how many rows are sorted in memory at a time, of 40 bytes each; there are about ten such chunks.
+var chunkRows = 1 << 18
 
 // member is a row of a group.
 type member struct {
-	digest [digestBytes]byte
+	digest [32]byte
 	row    uint64
 }
 
@@ -46,10 +43,10 @@ func New(ctx context.Context, dir string) *Grouper {
 	g := &Grouper{outer: ctx, dir: dir}
 	g.ctx, g.end = context.WithCancel(ctx)
 	g.sorted = begin(g.ctx, dir, func(m member) []byte {
-		return binary.BigEndian.AppendUint64(append(make([]byte, 0, digestBytes+8), m.digest[:]...), m.row)
+		return binary.BigEndian.AppendUint64(append(make([]byte, 0, 40), m.digest[:]...), m.row)
 	}, func(b []byte) (m member) {
 		copy(m.digest[:], b)
-		m.row = binary.BigEndian.Uint64(b[digestBytes:])
+		m.row = binary.BigEndian.Uint64(b[len(m.digest):])
 		return m
 	}, func(a, b member) int {
 		return cmp.Or(bytes.Compare(a.digest[:], b.digest[:]), cmp.Compare(a.row, b.row))
@@ -61,9 +58,7 @@ func New(ctx context.Context, dir string) *Grouper {
 // use by several goroutines.
 func (g *Grouper) Add(rows []int, digests [][32]byte) error {
 	for i, row := range rows {
-		m := member{row: uint64(row)}
-		copy(m.digest[:], digests[i][:])
-		if err := g.sorted.add(g.ctx, m); err != nil {
+		if err := g.sorted.add(g.ctx, member{digests[i], uint64(row)}); err != nil {
 			return err
 		}
 	}
@@ -79,19 +74,24 @@ type Placed struct {
 	Nth, Of uint32
 }
 
-// All gives the rows of one group after those of another one, and of each group in the order of the table; they are
-// good until the next group. A group is held in memory, 16 bytes a row. No more rows can be added.
-func (g *Grouper) All() iter.Seq2[[]Placed, error] {
-	return func(yield func([]Placed, error) bool) {
+// Group are the rows of a digest, in the order of the table.
+type Group struct {
+	Digest [32]byte
+	Rows   []Placed
+}
+
+// All gives the groups, each good until the next one. A group is held in memory, 16 bytes a row. No more rows can be
+// added.
+func (g *Grouper) All() iter.Seq2[*Group, error] {
+	return func(yield func(*Group, error) bool) {
 		defer g.end()
-		var group []Placed
-		var last member
+		group := new(Group)
 		flush := func() bool {
-			for i := range group {
-				group[i].Of = uint32(len(group))
+			for i := range group.Rows {
+				group.Rows[i].Of = uint32(len(group.Rows))
 			}
-			ok := len(group) == 0 || yield(group, nil)
-			group = group[:0]
+			ok := len(group.Rows) == 0 || yield(group, nil)
+			group.Rows = group.Rows[:0]
 			return ok
 		}
 		for m, err := range g.sorted.all(g.ctx) {
@@ -99,11 +99,11 @@ func (g *Grouper) All() iter.Seq2[[]Placed, error] {
 				yield(nil, err)
 				return
 			}
-			if m.digest != last.digest && !flush() {
+			if m.digest != group.Digest && !flush() {
 				return
 			}
-			last = m
-			group = append(group, Placed{Row: int(m.row), Nth: uint32(len(group))})
+			group.Digest = m.digest
+			group.Rows = append(group.Rows, Placed{Row: int(m.row), Nth: uint32(len(group.Rows))})
 		}
 		flush()
 	}

@@ -38,7 +38,7 @@ func (g *Grouper) Places() (p *Places, err error) {
 			return nil, err
 		}
 		groups++
-		for _, placed := range group {
+		for _, placed := range group.Rows {
 			if err := byRow.add(ctx, placed); err != nil {
 				return nil, err
 			}

@@ -73,8 +73,7 @@ func selectRows(t *partition.Table, name string, o Options) (*partition.Table, e
 		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
-		return nil, &partition.InputError{File: name, Problem: "no row belongs to this site and share",
-			Fix: "check site and share"}
+		return nil, errNoRow(name)
 	}
 	return t.Subset(rows), nil
 }

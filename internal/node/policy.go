@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -115,13 +116,13 @@ func (p policyFigures) Collect(ch chan<- prometheus.Metric) {
 
 // facts counts the privacy units, of all teachers and of the one with the fewest.
 func facts(s *question.Site) sitepolicy.Facts {
-	each := make([]int, s.Teachers)
-	for _, records := range s.Units {
-		each[records[0].Teacher]++
-	}
-	f := sitepolicy.Facts{Units: len(s.Units), LeastUnits: len(s.Units)}
-	for _, units := range each {
-		f.LeastUnits = min(f.LeastUnits, units)
+	return factsOf(s.UnitsOf)
+}
+
+func factsOf(units []int) sitepolicy.Facts {
+	f := sitepolicy.Facts{LeastUnits: slices.Min(units)}
+	for _, n := range units {
+		f.Units += n
 	}
 	return f
 }
@@ -209,7 +210,7 @@ func (p *policy) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 		}
 		return out
 	}
-	for _, known := range []error{question.ErrState, errAudit} {
+	for _, known := range []error{question.ErrState, question.ErrRows, errAudit} {
 		if errors.Is(err, known) {
 			out.Reason = known.Error() // the names of the site's files stay here
 		}

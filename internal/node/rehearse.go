@@ -43,7 +43,7 @@ func (s *Site) Rehearse(rounds []*conclavev1.Round) (answers []*conclavev1.WorkR
 	if err != nil {
 		return nil, fmt.Errorf("copy the partition key for the rehearsal: %w", err)
 	}
-	site, err := NewSite(cfg, s.table, s.kinds)
+	site, err := NewSiteOf(cfg, s.rows, s.kinds)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,6 @@
 package node
 
 import (
-	"slices"
-
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -12,23 +10,23 @@ import (
 // units of the teacher with the fewest are those of a division like the one to come:
 // certain is false then.
 func (s *Site) Facts() (f sitepolicy.Facts, certain bool, err error) {
-	a := s.assignment
-	if a == nil {
-		if a, err = s.tryDivide(); err != nil {
+	d := s.division
+	if d == nil {
+		if d, err = s.rows.divide(s.cfg, nil); err != nil {
 			return f, false, err
 		}
 	}
-	for _, units := range a.Units {
-		f.Units += units
-	}
-	f.LeastUnits = slices.Min(a.Units)
-	return f, s.manifest != nil, nil
+	return factsOf(d.units), s.division != nil, nil
 }
 
 // Hello is what the site's node says when it joins. Its manifest is empty before the first
 // start.
 func (s *Site) Hello() *conclavev1.Hello {
-	return helloOf(s.cfg, s.table.Schema(), s.manifest, s.ledger)
+	var m *partition.Manifest
+	if s.division != nil {
+		m = s.division.manifest
+	}
+	return helloOf(s.cfg, s.Schema(), m, s.ledger)
 }
 
 func helloOf(c Config, schema *partition.Schema, m *partition.Manifest, ledger *ledgerHead) *conclavev1.Hello {
@@ -44,4 +42,4 @@ func helloOf(c Config, schema *partition.Schema, m *partition.Manifest, ledger *
 }
 
 // Schema is that of the site's table.
-func (s *Site) Schema() *partition.Schema { return s.table.Schema() }
+func (s *Site) Schema() *partition.Schema { return s.rows.Schema() }

@@ -20,6 +20,8 @@ type Site struct {
 	// stream have neither.
 	Examples []ensemble.Examples
 	Units    [][]Place
+	// UnitsOf is how many privacy units each teacher has; of a node that streams how many there are.
+	UnitsOf []int
 	// Sample draws which units are in a sample, each with the same probability. Tests may
 	// put another in its place.
 	Sample func(rate gnmax.Rate) ([]int, error)
@@ -49,7 +51,7 @@ type Place struct{ Teacher, Class, At int }
 func NewSite(p *Public, table *partition.Table, teachers *partition.Assignment, unit, state string) *Site {
 	encoded := encode.New(p.Schema).Encode(table)
 	s := &Site{Public: p, Examples: make([]ensemble.Examples, p.Teachers), State: state}
-	s.Rows = inMemory{s}
+	s.Rows, s.UnitsOf = inMemory{s}, teachers.Units
 	for t := range s.Examples {
 		s.Examples[t].ByClass = make([][]float32, p.Classes)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -289,7 +290,7 @@ func (p *place) started() {
 	testkit.Must(p.t, err)
 	schema, err := partition.LoadSchema(c.Schema)
 	testkit.Must(p.t, err)
-	table, err := c.ReadTable(schema, nil)
+	table, err := tabular.Read(schema, c.Data, tabular.Options{Site: c.Site})
 	testkit.Must(p.t, err)
 	site, err := node.NewSite(c, table, nil)
 	testkit.Must(p.t, err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/conclave-dp/conclave/partition"
@@ -22,6 +23,9 @@ type Data struct {
 	// schema with a column of role site that column says whose a record is, and
 	// shares only divide the teachers.
 	Share float64 `yaml:"share"`
+	// Stream has the site's node read the file for each question, in place of holding its rows in memory. Only
+	// pipelines whose questions are sums of all records can be asked then. Default: false.
+	Stream bool `yaml:"stream"`
 }
 
 // UnmarshalYAML reads an entry over its defaults.
@@ -68,10 +72,11 @@ func (s *Spec) checkShares() error {
 	return nil
 }
 
-// HeldOut is the share of the units that a local run keeps out of its training: none where it names test rows, and of
-// images, whose few test images say little.
+// HeldOut is the share of the units that a local run keeps out of its training: none where it names test rows, of
+// images, whose few test images say little, and where a site streams: what is held out is in memory.
 func (s *Spec) HeldOut(schema *partition.Schema) float64 {
-	if len(s.Data) == 0 || s.Evaluate.Test != "" || schema.Image != nil {
+	streams := slices.ContainsFunc(s.Data, func(d Data) bool { return d.Stream })
+	if len(s.Data) == 0 || s.Evaluate.Test != "" || schema.Image != nil || streams {
 		return 0
 	}
 	return s.Evaluate.HoldOut

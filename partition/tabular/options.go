@@ -50,11 +50,14 @@ func (o *Options) check(s *partition.Schema) error {
 	return nil
 }
 
+// byShare is whether a share leaves rows out.
+func (o *Options) byShare() bool { return o.From != 0 || o.To != 0 && o.To != 1 }
+
 // selectRows applies site and share.
 func selectRows(t *partition.Table, name string, o Options) (*partition.Table, error) {
 	s := t.Schema()
 	bySite := o.Site != "" && s.SiteColumn() >= 0
-	byShare := o.From != 0 || o.To != 0
+	byShare := o.byShare()
 	if !bySite && !byShare {
 		return t, nil
 	}

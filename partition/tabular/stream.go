@@ -91,7 +91,7 @@ func (t *Stream) unchanged() error {
 // goroutines at once. A block is good until do returns. The errors are those of [Read], of do, and the cause of ctx;
 // where there is one, what was given is not the table.
 func (t *Stream) Blocks(ctx context.Context, do func(*Block) error) error {
-	if (t.options.From != 0 || t.options.To != 0) && t.schema.UnitColumn() < 0 && t.chosen == nil {
+	if t.options.byShare() && t.schema.UnitColumn() < 0 && t.chosen == nil {
 		if err := t.choose(ctx); err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (t *Stream) keep(b *Block) {
 	s, o := t.schema, &t.options
 	bySite := o.Site != "" && s.SiteColumn() >= 0
 	var positions []float64
-	if (o.From != 0 || o.To != 0) && t.chosen == nil {
+	if o.byShare() && t.chosen == nil {
 		positions = partition.SharePositions(b.Table)
 	}
 	var rows []int

@@ -147,6 +147,9 @@ func (t *Stream) choose(ctx context.Context) error {
 func (t *Stream) keep(b *Block) {
 	s, o := t.schema, &t.options
 	bySite := o.Site != "" && s.SiteColumn() >= 0
+	if !bySite && !o.byShare() {
+		return
+	}
 	var positions []float64
 	if o.byShare() && t.chosen == nil {
 		positions = partition.SharePositions(b.Table)

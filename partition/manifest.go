@@ -33,8 +33,8 @@ type Manifest struct {
 	Fingerprint string `json:"fingerprint"`
 }
 
-// BuildManifest describes a table that [Assign] divides by the same key, partitions and unit. The order of the rows does
-// not matter.
+// BuildManifest describes a table that [Assign] divides by the same key, partitions and unit. The order of the rows
+// does not matter.
 func BuildManifest(key Key, dataset, site, node string, t *Table, partitions int, unit string) (*Manifest, error) {
 	if err := t.schema.CheckUnit(unit); err != nil {
 		return nil, fmt.Errorf("build the partition manifest: %w", err)

@@ -83,7 +83,8 @@ func TestRegistry(t *testing.T) {
 			t.Errorf("%q with %x: read %+v (%v)", name, params, c, err)
 		}
 	}
-	if c, err := r.Read(&question.Public{}, "k", []byte{0xff}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+	if c, err := r.Read(&question.Public{}, "k", []byte{0xff}); err == nil ||
+		!strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("no message: read %+v (%v)", c, err)
 	}
 	sums := question.NewRegistry(question.Kind{Name: "sums", Read: k.Read, Streams: true}, k)

@@ -8,8 +8,8 @@
 //	places, err := g.Places()    // which record of its group each row is, and of how many
 //
 // Its files are readable by their owner alone. They have no name from the moment they are made on, so that they are
-// gone when they are closed and when the process dies; they are removed when they are closed where a system cannot do that.
-// They hold digests, numbers of rows and sizes of groups: they are private.
+// gone when they are closed and when the process dies; where a system cannot do that, they are removed when they are
+// closed. They hold digests, numbers of rows and sizes of groups: they are private.
 package grouping
 
 import (

@@ -61,7 +61,8 @@ func (g *Grouper) Places() (p *Places, err error) {
 		next++
 	}
 	if err := out.Flush(); err != nil {
-		return nil, errors.Join(fmt.Errorf("write the places of rows: %w; give the state folder more room", err), p.Close())
+		err = fmt.Errorf("write the places of rows: %w; give the state folder more room", err)
+		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }

@@ -24,7 +24,7 @@ func begin[E any](ctx context.Context, dir string, to func(E) []byte, from func(
 	s := &sorted[E]{in: make(chan E, 1024), ready: make(chan struct{})}
 	sorter, out, errs := extsort.Generic(s.in, func(b []byte) (E, error) { return from(b), nil },
 		func(e E) ([]byte, error) { return to(e), nil }, compare,
-		&extsort.Config{ChunkSize: chunkRows, NumWorkers: 2, ChanBuffSize: 0, SortedChanBuffSize: 1024, TempFilesDir: dir})
+		&extsort.Config{ChunkSize: chunkRows, NumWorkers: 2, SortedChanBuffSize: 1024, TempFilesDir: dir})
 	s.out, s.errs = out, errs
 	go func() {
 		defer close(s.ready)

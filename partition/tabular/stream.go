@@ -65,7 +65,8 @@ func OpenStream(s *partition.Schema, path string, o Options, dir string) (*Strea
 		case err != nil:
 			return nil, err
 		case archive && len(files) == 1:
-			return fail(path, "a workbook is read into memory, and not streamed", "remove stream: true, or save it as CSV")
+			return fail(path, "a workbook is read into memory, and not streamed",
+				"remove stream: true, or save it as CSV")
 		case s.Image != nil && !isParquet(file) && !isCSV(file):
 			return fail(path, "images are read into memory, and not streamed", "remove stream: true")
 		}
@@ -80,8 +81,8 @@ func (t *Stream) unchanged() error {
 		info, err := os.Stat(file)
 		was := t.stamps[i]
 		if err != nil || !os.SameFile(info, was) || info.Size() != was.Size() || !info.ModTime().Equal(was.ModTime()) {
-			return &partition.InputError{File: file, Problem: "cannot read the table again", Err: errors.Join(ErrChanged,
-				partition.WithoutPath(err))}
+			return &partition.InputError{File: file, Problem: "cannot read the table again",
+				Err: errors.Join(ErrChanged, partition.WithoutPath(err))}
 		}
 	}
 	return nil

@@ -140,7 +140,8 @@ func TestStreamsAreTheirTables(tb *testing.T) {
 		s := partitiontest.DrawSchema(t)
 		header, rows := partitiontest.Texts(partitiontest.DrawTable(t, s, 1, 40))
 		for range rapid.SampledFrom([]int{0, 0, 1, 4}).Draw(t, "wrong cells") {
-			rows[rapid.IntRange(0, len(rows)-1).Draw(t, "row")][rapid.IntRange(0, len(header)-1).Draw(t, "column")] = "%"
+			row := rows[rapid.IntRange(0, len(rows)-1).Draw(t, "row")]
+			row[rapid.IntRange(0, len(header)-1).Draw(t, "column")] = "%"
 		}
 		o := rapid.SampledFrom([]Options{{}, {To: 0.5}, {From: 0.3, To: 1}}).Draw(t, "options")
 		dir := testkit.Value(os.MkdirTemp(root, ""))

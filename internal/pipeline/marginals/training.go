@@ -296,7 +296,8 @@ func (t *training) largest(a *asked, kind string, number uint64, content string)
 	r.Run, r.Number = t.Run, number
 	return pipeline.Largest{
 		Round: r, RoundContent: content,
-		Answer: pipeline.LargestSum(t.Run, number, a.entries, partition.MostStreamed*mostBound), AnswerName: "counts of cells",
+		Answer:     pipeline.LargestSum(t.Run, number, a.entries, partition.MostStreamed*mostBound),
+		AnswerName: "counts of cells",
 		AnswerContent: fmt.Sprintf("%d numbers: how many records are in each cell of %d tables; the aggregator sees "+
 			"them, and releases their sum over all sites with noise only", a.entries, len(a.tables)),
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// StreamedSite is a [Site] whose records are in a file of a form, tabular.CSV or Parquet, that is read for each question.
+// StreamedSite is a [Site] whose records are in a file of a form, tabular.CSV or Parquet, that is read for each
+// question.
 func StreamedSite(t testing.TB, table *partition.Table, teachers int, form string) *question.Site {
 	t.Helper()
 	s, dir := table.Schema(), t.TempDir()

@@ -102,7 +102,8 @@ func TestWhatANodeThatStreamsRefuses(t *testing.T) {
 		t.Errorf("more teachers than units: %v", err)
 	}
 	c.SQL.Query, c.SQL.DSNEnv, c.Data = "select 1", "DSN", ""
-	if _, err := ReadSite(c, kinds.All(), nil); err == nil || !strings.Contains(err.Error(), "stream: rows of a query") {
+	if _, err := ReadSite(c, kinds.All(), nil); err == nil ||
+		!strings.Contains(err.Error(), "stream: rows of a query") {
 		t.Errorf("a query: %v", err)
 	}
 }

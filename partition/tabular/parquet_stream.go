@@ -142,12 +142,18 @@ func (g *groupsOf) read(ctx context.Context, r *rowGroup, file *parquet.File, ro
 		return g.give(first, rows, rows.reset)
 	}
 	noLine := func(int) int { return 0 }
-	for cells, err := range file.GroupRows(r.at, r.table.reads) {
+	stored := func(column int) bool { return r.table.plain[column] != nil && r.table.plain[column].Number() }
+	rows.stored = make([]bool, len(r.table.target))
+	for i := range rows.stored {
+		rows.stored[i] = stored(i) && file.InNumbers(i)
+	}
+	for cells, err := range file.GroupRows(r.at, r.table.reads, stored) {
 		if err != nil {
 			r.err = parquetError(r.table.name, err)
 			break
 		}
-		if rows.add(cells, nil, noLine); rows.rows == blockRows {
+		rows.numbers = cells.Numbers
+		if rows.add(cells.Texts, nil, noLine); rows.rows == blockRows {
 			if err := flush(); err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package tabular
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/conclave-dp/conclave/partition"
@@ -45,6 +46,9 @@ type part struct {
 	rows     int       // those with violations included
 	wrong    tally
 	decimals [3]tally
+	// numbers are the cells of the next row that are stored as numbers; infinite where the text says what they are.
+	stored  []bool
+	numbers []float64
 }
 
 // Numbers of a column with decimals, where a comma may stand before them: a point does, a comma does, and what may
@@ -63,7 +67,9 @@ func (p *part) add(texts []string, faults map[int]*partition.CellFault, line fun
 	unit, good := "", true
 	for i, text := range texts {
 		var fault *partition.CellFault
-		if at := p.plain[i]; at != nil && faults == nil { // most cells of most files
+		if p.stored != nil && p.stored[i] && !math.IsInf(p.numbers[i], 0) && !math.IsNaN(p.numbers[i]) {
+			row[p.target[i]], fault = p.plain[i].NumberCell(p.numbers[i] + 0) // no -0
+		} else if at := p.plain[i]; at != nil && faults == nil { // most cells of most files
 			if row[p.target[i]], fault = at.ParseCell(text); fault != nil {
 				fault = p.set(row, &unit, i, text)
 			}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -123,8 +124,14 @@ func csvText(t *rapid.T, header []string, rows [][]string) string {
 
 func parquetText(t *rapid.T, header []string, rows [][]string) string {
 	columns := map[string]parquetColumn{}
-	for _, name := range header {
+	for i, name := range header {
 		columns[name] = asText
+		if !slices.ContainsFunc(rows, func(row []string) bool {
+			_, err := strconv.ParseFloat(row[i], 64)
+			return err != nil && row[i] != "" || strings.HasPrefix(row[i], "0") && len(row[i]) > 1 // may be a code
+		}) && rapid.Bool().Draw(t, "in numbers") {
+			columns[name] = asDouble
+		}
 	}
 	return string(writeParquet(t, columns, header, rows,
 		writer.MaxRowsPerRowGroup(int64(rapid.IntRange(1, 9).Draw(t, "rows of a group")))))
@@ -141,7 +148,8 @@ func TestStreamsAreTheirTables(tb *testing.T) {
 		header, rows := partitiontest.Texts(partitiontest.DrawTable(t, s, 1, 40))
 		for range rapid.SampledFrom([]int{0, 0, 1, 4}).Draw(t, "wrong cells") {
 			row := rows[rapid.IntRange(0, len(rows)-1).Draw(t, "row")]
-			row[rapid.IntRange(0, len(header)-1).Draw(t, "column")] = "%"
+			row[rapid.IntRange(0, len(header)-1).Draw(t, "column")] =
+				rapid.SampledFrom([]string{"%", "NaN", "-Inf", "-1e300", "0.5", "-0", "7", ""}).Draw(t, "cell")
 		}
 		o := rapid.SampledFrom([]Options{{}, {To: 0.5}, {From: 0.3, To: 1}}).Draw(t, "options")
 		dir := testkit.Value(os.MkdirTemp(root, ""))

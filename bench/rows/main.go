@@ -23,8 +23,8 @@ func main() {
 	generate := &cobra.Command{Use: "make FILE", Short: "write a table of 22 columns to a Parquet file, and its schema",
 		Args: cobra.ExactArgs(1)}
 	one := generate.Flags().Int("rows", 1_000_000, "rows of the table")
-	persons := generate.Flags().Bool("persons", false, "a column of persons with four records each in the mean, of whom "+
-		"start finds the records; sums take each record for a person")
+	persons := generate.Flags().Bool("persons", false, "a column of persons, with four records each in the mean, "+
+		"which start finds; sums take each record for a person")
 	generate.RunE = func(_ *cobra.Command, args []string) error { return write(args[0], *one, *persons) }
 	work := &cobra.Command{Use: "measure FILE WHAT", Short: "do one kind of work on a table in this process",
 		Args: cobra.ExactArgs(2)}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/partition/parquet"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // schema is that of a table of 22 columns as in a register, a label among them.
@@ -89,8 +90,23 @@ func write(path string, rows int, persons bool) (err error) {
 	return errors.Join(w.Close(), out.Flush())
 }
 
-// rowsOf are those of a table.
-func rowsOf(path string) (int64, error) {
+// rowsOf are those of a table, which may be in parts.
+func rowsOf(path string) (rows int64, err error) {
+	files, err := tabular.Files(path)
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		n, err := rowsIn(file)
+		if err != nil {
+			return 0, err
+		}
+		rows += n
+	}
+	return rows, nil
+}
+
+func rowsIn(path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -57,14 +56,16 @@ func (c Config) Read(schema *partition.Schema, warn func(string)) (Rows, error) 
 type inMemory struct{ *partition.Table }
 
 func (r inMemory) divide(c Config, key *partition.Key) (*division, error) {
-	any, d := partition.Key{}, new(division)
+	d, by := new(division), key
 	var err error
-	if key == nil {
-		if any, err = partition.NewKey(); err != nil {
+	if by == nil {
+		thrown, err := partition.NewKey()
+		if err != nil {
 			return nil, err
 		}
+		by = &thrown
 	}
-	if d.of, err = partition.Assign(*cmp.Or(key, &any), r.Table, c.Teachers, c.Unit); err != nil {
+	if d.of, err = partition.Assign(*by, r.Table, c.Teachers, c.Unit); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.source(), err)
 	}
 	if d.units = d.of.Units; key != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // ErrVector is what errors.Is finds when a unit's vector cannot be encoded. The
@@ -51,20 +52,31 @@ func (f FixedPoint) Clip() float64 { return f.clip }
 // A vector with a number that is not finite gives an [ErrVector]. Count such a
 // unit as zeros: a sum that fails because of one unit tells of that unit.
 func Encode[F float32 | float64](f FixedPoint, vector []F) ([]int64, error) {
+	steps, err := AppendEncoded(make([]int64, 0, len(vector)), f, vector)
+	if err != nil {
+		return nil, err
+	}
+	return steps, nil
+}
+
+// AppendEncoded is [Encode] that appends to steps, and leaves them as they are where it fails.
+func AppendEncoded[F float32 | float64](before []int64, f FixedPoint, vector []F) ([]int64, error) {
 	if f.bound == 0 {
-		return nil, fmt.Errorf("%w: the fixed point was not made by its constructor", ErrParameter)
+		return before, fmt.Errorf("%w: the fixed point was not made by its constructor", ErrParameter)
 	}
 	largest := 0.0
 	for i, x := range vector {
 		magnitude := math.Abs(float64(x))
 		if math.IsNaN(magnitude) || math.IsInf(magnitude, 0) {
-			return nil, fmt.Errorf("%w: entry %d is not a finite number", ErrVector, i)
+			return before, fmt.Errorf("%w: entry %d is not a finite number", ErrVector, i)
 		}
 		largest = max(largest, magnitude)
 	}
-	steps := make([]int64, len(vector))
+	all := slices.Grow(before, len(vector))[:len(before)+len(vector)]
+	steps := all[len(before):]
 	if largest == 0 {
-		return steps, nil
+		clear(steps)
+		return all, nil
 	}
 	// Relative to the largest entry nothing overflows.
 	length := 0.0
@@ -79,7 +91,7 @@ func Encode[F float32 | float64](f FixedPoint, vector []F) ([]int64, error) {
 			steps[i] = int64(float64(x) / largest * scale) // towards zero: no entry grows
 		}
 		if within(steps, f.bound) {
-			return steps, nil
+			return all, nil
 		}
 		// Scale was rounded up by a few parts in 2^53. Slack reaches 1, and
 		// then all steps are zero.

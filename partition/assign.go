@@ -10,6 +10,7 @@ import (
 type Assignment struct {
 	Partitions int
 	Of         []int // row -> partition, 0 to Partitions-1
+	Units      []int // privacy units of each partition
 }
 
 // Assign puts every privacy unit in one partition by its hash under the key.
@@ -31,41 +32,43 @@ func Assign(key Key, t *Table, partitions int, unit string) (*Assignment, error)
 		return nil, fmt.Errorf("assign partitions: a row has no %q; read the table without ignoring its unit column",
 			unit)
 	}
-	digests := unitDigests(key, t, unit)
-	if tooFew(digests, partitions) {
-		return nil, fmt.Errorf("assign partitions: %w: each of %d teachers needs one of its own;"+
-			" use fewer teachers (teachers in teacher.yaml, of a local run in run.yaml) or more data",
-			ErrTooManyPartitions, partitions)
+	a := &Assignment{Partitions: partitions, Of: make([]int, t.rows), Units: make([]int, partitions)}
+	var seen map[digest]struct{}
+	if unit != UnitRecord {
+		seen = map[digest]struct{}{}
 	}
-	if tooMany(digests, MostUnits) {
-		return nil, fmt.Errorf("assign partitions: %w: a node holds %d at most; divide its data among several nodes",
-			ErrTooManyUnits, MostUnits)
-	}
-	a := &Assignment{Partitions: partitions, Of: make([]int, t.rows)}
-	for row, d := range digests {
+	units := 0
+	for row, d := range unitDigests(key, t, unit) {
 		high, _ := bits.Mul64(binary.BigEndian.Uint64(d[:8]), uint64(partitions))
 		a.Of[row] = int(high)
+		if seen != nil {
+			if _, again := seen[d]; again {
+				continue
+			}
+			seen[d] = struct{}{}
+		}
+		a.Units[high]++
+		units++
+	}
+	if err := CheckUnits(units, partitions, MostUnits); err != nil {
+		return nil, err
 	}
 	return a, nil
 }
 
-// tooMany tells whether there are more distinct digests than most.
-func tooMany(digests []digest, most int) bool {
-	return len(digests) > most && !tooFew(digests, most+1)
-}
-
-// tooFew tells whether there are fewer distinct digests than wanted.
-func tooFew(digests []digest, wanted int) bool {
-	if len(digests) < wanted {
-		return true
+// CheckUnits fails where there are fewer units than partitions, ErrTooManyPartitions, or more than most,
+// ErrTooManyUnits. Numbers of units are private, and not in the error.
+func CheckUnits(units, partitions, most int) error {
+	switch {
+	case units < partitions:
+		return fmt.Errorf("assign partitions: %w: each of %d teachers needs one of its own;"+
+			" use fewer teachers (teachers in teacher.yaml, of a local run in run.yaml) or more data",
+			ErrTooManyPartitions, partitions)
+	case units > most:
+		return fmt.Errorf("assign partitions: %w: a node holds %d at most; divide its data among several nodes",
+			ErrTooManyUnits, most)
 	}
-	distinct := make(map[digest]struct{}, wanted)
-	for _, d := range digests {
-		if distinct[d] = struct{}{}; len(distinct) >= wanted {
-			return false
-		}
-	}
-	return true
+	return nil
 }
 
 // Shards divides a table among the nodes of a site: all rows of a privacy unit (the unit

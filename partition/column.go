@@ -142,6 +142,11 @@ func (c *Column) parseCell(text string, exact bool) (float64, *CellFault) {
 	if fault != nil {
 		return 0, &CellFault{fault.Problem + ", expected " + c.expected(), fault.Fix}
 	}
+	return c.NumberCell(v)
+}
+
+// NumberCell is ParseCell of a finite number as it was stored, in a column that has numbers ([Column.Number]).
+func (c *Column) NumberCell(v float64) (float64, *CellFault) {
 	if v != math.Trunc(v) && (c.Kind == Integer || c.Kind == Binary) {
 		return 0, &CellFault{"not a whole number, expected " + c.expected(),
 			fixCell + " or the column's kind in the schema"}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"hash"
 	"math"
+	"math/bits"
 )
 
 type digest = [sha256.Size]byte
@@ -47,15 +48,18 @@ func (h *hasher) sum() (d digest) {
 // rows, its running number. The set of digests depends on the rows as a
 // multiset only: another row adds one digest and changes no other.
 func recordDigests(key Key, t *Table) []digest {
-	return digestRecords(key, t.rows, func(h *hasher, row int) {
-		for i, cell := range t.Cells(row) {
-			if i == t.schema.unit {
-				h.text(t.Unit(row))
-				continue
-			}
-			h.number(cellBits(cell))
+	return digestRecords(key, t.rows, func(h *hasher, row int) { h.record(t, row) })
+}
+
+// record adds the values of a row.
+func (h *hasher) record(t *Table, row int) {
+	for i, cell := range t.Cells(row) {
+		if i == t.schema.unit {
+			h.text(t.Unit(row))
+			continue
 		}
-	})
+		h.number(cellBits(cell))
+	}
 }
 
 // digestRecords is recordDigests of rows whose values add appends to a message.
@@ -67,19 +71,28 @@ func digestRecords(key Key, rows int, add func(h *hasher, row int)) []digest {
 		h.start("record")
 		add(h, row)
 		content := h.sum()
-		h.start("occurrence")
-		h.buf = append(h.buf, content[:]...)
-		h.number(seen[content])
+		out[row] = h.occurrence(content, seen[content])
 		seen[content]++
-		out[row] = h.sum()
 	}
 	return out
+}
+
+// occurrence tells equal records apart by how many stand before.
+func (h *hasher) occurrence(content digest, before uint64) digest {
+	h.start("occurrence")
+	h.buf = append(h.buf, content[:]...)
+	h.number(before)
+	return h.sum()
 }
 
 func unitDigests(key Key, t *Table, unit string) []digest {
 	if unit == UnitRecord {
 		return recordDigests(key, t)
 	}
+	return textDigests(key, t)
+}
+
+func textDigests(key Key, t *Table) []digest {
 	h := newHasher(key)
 	out := make([]digest, t.rows)
 	for row := range out {
@@ -97,9 +110,83 @@ func cellBits(cell float64) uint64 {
 	return math.Float64bits(cell)
 }
 
+// DataSum tells tables apart by their rows, as multisets and whatever their order, in constant memory. It is made with
+// [NewDataSum], and not safe for use by several goroutines: parts of a table have a sum each, and are merged.
+//
+// It adds up, modulo 2^512, 512 bits for each row, of two messages under the key ("MSet-Add-Hash" of Clarke, Devadas,
+// van Dijk, Gassend, Suh, "Incremental multiset hash functions", 2003). Whoever has not the key sees random numbers in
+// place of HMAC-SHA256: two tables that they choose have one sum with a probability of 2^-512, and so do two that
+// nobody chose. Whoever has the key can look for tables with one sum, in less time than for SHA-256; they are the site
+// itself, which gains nothing by it: it could as well say the old fingerprint.
+type DataSum struct {
+	h     *hasher
+	words [8]uint64 // the least one last
+	rows  int
+}
+
+// NewDataSum is the sum of no rows.
+func NewDataSum(key Key) *DataSum { return &DataSum{h: newHasher(key)} }
+
+// Add adds the rows of a table.
+func (s *DataSum) Add(t *Table) {
+	for row := range t.rows {
+		s.h.start("record")
+		s.h.record(t, row)
+		s.add(s.h.sum())
+	}
+}
+
+func (s *DataSum) add(content digest) {
+	s.h.start("data")
+	s.h.buf = append(s.h.buf, content[:]...)
+	more := s.h.sum()
+	var words [8]uint64
+	for i := range 4 {
+		words[i] = binary.BigEndian.Uint64(content[8*i:])
+		words[4+i] = binary.BigEndian.Uint64(more[8*i:])
+	}
+	s.plus(&words)
+	s.rows++
+}
+
+func (s *DataSum) plus(words *[8]uint64) {
+	carry := uint64(0)
+	for i := len(words) - 1; i >= 0; i-- {
+		s.words[i], carry = bits.Add64(s.words[i], words[i], carry)
+	}
+}
+
+// Merge adds the rows of another sum under the same key.
+func (s *DataSum) Merge(other *DataSum) {
+	s.plus(&other.words)
+	s.rows += other.rows
+}
+
+// Rows is how many rows were added.
+func (s *DataSum) Rows() int { return s.rows }
+
 // shareKey is public on purpose: shares only simulate several sites from one
 // file, and two sites must agree on them.
 var shareKey = Key(sha256.Sum256([]byte("conclave shares of a file, public key 1")))
+
+// ShareContents gives each row a digest of its values by which [SharePosition] places it.
+func ShareContents(t *Table) [][32]byte {
+	h, out := newHasher(shareKey), make([]digest, t.rows)
+	for row := range out {
+		h.start("record")
+		h.record(t, row)
+		out[row] = h.sum()
+	}
+	return out
+}
+
+// SharePosition is the place that [SharePositions] gives a record, of which so many equal ones stand before it.
+func SharePosition(content [32]byte, before uint64) float64 {
+	return positions([]digest{newHasher(shareKey).occurrence(content, before)})[0]
+}
+
+// UnitDigests gives each row a digest of its unit's text under a key.
+func UnitDigests(key Key, t *Table) [][32]byte { return textDigests(key, t) }
 
 // RecordPositions gives each record the place in [0,1) that a table of the same cells gives
 // it; see [SharePositions]. The cells are read before those of the next record are asked for.

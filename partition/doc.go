@@ -2,7 +2,8 @@
 // decision which partition every privacy unit belongs to, once and for all.
 //
 // Packages below it read tables from files (tabular, idx, parquet, xlsx) and databases
-// (postgres), and turn rows into what teachers train on (encode).
+// (postgres), find what rows have in common where there are too many to keep (grouping), and turn
+// rows into what teachers train on (encode).
 //
 // # How to start
 //
@@ -71,7 +72,7 @@
 // records, a running number; with a unit column it covers the unit's text.
 // Hence adding or removing one record moves no other (seen as multisets), all
 // rows of a unit stay together, and the same file gives the same partitions
-// for as long as the key lives. Manifest records the result so that a node
+// for as long as the key lives. Manifest records data and key so that a node
 // that comes back with other data is noticed.
 //
 // # What this package does not promise

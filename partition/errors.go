@@ -11,11 +11,15 @@ import (
 // manifest than it had before.
 var ErrManifestChanged = errors.New("the partition manifest changed")
 
-// MostUnits is the largest number of privacy units of a node. Sums over so many, of what a unit may
-// add at most, are within what aggregators take, so that none is refused for what the records are.
-const MostUnits = 1 << 24
+// MostUnits is the largest number of privacy units of a node that holds them in memory, MostStreamed that of one that
+// streams, which answers no fits. Sums over so many, of what a unit may add at most, are within what aggregators take,
+// so that none is refused for what the records are.
+const (
+	MostUnits    = 1 << 24
+	MostStreamed = 1 << 27
+)
 
-// ErrTooManyUnits says that there are more than MostUnits.
+// ErrTooManyUnits says that there are more than a node may hold.
 var ErrTooManyUnits = errors.New("more privacy units than a node may hold")
 
 // ErrTooManyPartitions says that there are more partitions than privacy units.

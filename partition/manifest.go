@@ -8,13 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 )
 
 // manifestVersion is written to manifest files; another one is refused.
-const manifestVersion = 1
+const manifestVersion = 2
 
-// Manifest is a node's record of its partitions. The file is private, for it
+// Manifest is a node's record of its data and of what decides its partitions. The file is private, for it
 // holds counts; only Fingerprint may be shown to others. All digests are
 // HMAC-SHA256 under the node's key, in hex.
 type Manifest struct {
@@ -25,83 +24,57 @@ type Manifest struct {
 	SchemaSHA256 string `json:"schema_sha256"`
 	Unit         string `json:"unit"`
 	Partitions   int    `json:"partitions"`
-	Units        []int  `json:"units"` // privacy units per partition
-	Rows         []int  `json:"rows"`  // records per partition
+	Units        int    `json:"units"` // privacy units
+	Rows         int    `json:"rows"`
 	KeyID        string `json:"key_id"`
-	Data         string `json:"data"` // over the sorted record digests
-	// Fingerprint covers all of the above and each record's partition. Equal
-	// fingerprints mean equal manifests; nothing else can be read from it.
+	Data         string `json:"data"` // of a [DataSum]
+	// Fingerprint covers all of the above but the counts, which follow. Key, data, unit and number decide each unit's
+	// partition. Equal fingerprints mean equal manifests; nothing else can be read from it.
 	Fingerprint string `json:"fingerprint"`
 }
 
-// BuildManifest describes an assignment made by Assign with the same key,
-// table and unit. The order of the rows does not matter.
-func BuildManifest(key Key, dataset, site, node string, t *Table, a *Assignment, unit string) (*Manifest, error) {
+// BuildManifest describes a table that [Assign] divides by the same key, partitions and unit. The order of the rows
+// does not matter.
+func BuildManifest(key Key, dataset, site, node string, t *Table, partitions int, unit string) (*Manifest, error) {
 	if err := t.schema.CheckUnit(unit); err != nil {
 		return nil, fmt.Errorf("build the partition manifest: %w", err)
 	}
-	if a.Partitions < 1 || len(a.Of) != t.rows {
-		return nil, errors.New("build the partition manifest: the assignment belongs to another table")
+	if partitions < 1 {
+		return nil, fmt.Errorf("build the partition manifest: %d partitions; there is one at least", partitions)
 	}
-	m := &Manifest{
-		Version: manifestVersion, Dataset: dataset, Site: site, Node: node,
-		SchemaSHA256: t.schema.SHA256, Unit: unit, Partitions: a.Partitions,
-		Units: make([]int, a.Partitions), Rows: make([]int, a.Partitions),
-	}
-	records := recordDigests(key, t)
-	units := records
+	sum, units := NewDataSum(key), t.rows
+	sum.Add(t)
 	if unit != UnitRecord {
-		units = unitDigests(key, t, unit)
+		distinct := map[string]struct{}{}
+		for _, u := range t.units {
+			distinct[u] = struct{}{}
+		}
+		units = len(distinct)
 	}
-	home := make(map[digest]int, len(units))
-	for row, p := range a.Of {
-		if p < 0 || p >= a.Partitions {
-			return nil, fmt.Errorf("build the partition manifest: row %d is in no partition", row+1)
-		}
-		first, seen := home[units[row]]
-		if seen && first != p {
-			return nil, fmt.Errorf("build the partition manifest: the unit of row %d is in two partitions;"+
-				" make the assignment with Assign and unit %q", row+1, unit)
-		}
-		if !seen {
-			home[units[row]] = p
-			m.Units[p]++
-		}
-		m.Rows[p]++
-	}
-	m.seal(key, records, a.Of)
+	m := &Manifest{Dataset: dataset, Site: site, Node: node, SchemaSHA256: t.schema.SHA256, Unit: unit,
+		Partitions: partitions, Units: units}
+	m.Seal(key, sum)
 	return m, nil
 }
 
-func (m *Manifest) seal(key Key, records []digest, of []int) {
-	type placed struct {
-		record    digest
-		partition int
-	}
-	sorted := make([]placed, len(records))
-	for row, d := range records {
-		sorted[row] = placed{d, of[row]}
-	}
-	slices.SortFunc(sorted, func(a, b placed) int { return bytes.Compare(a.record[:], b.record[:]) })
-
+// Seal completes a manifest that has its names and its number of units by the sum of its rows under the key.
+func (m *Manifest) Seal(key Key, sum *DataSum) {
+	m.Version, m.Rows = manifestVersion, sum.rows
 	h := newHasher(key)
 	hexSum := func() string { d := h.sum(); return hex.EncodeToString(d[:]) }
 	h.start("key id")
 	m.KeyID = hexSum()
-	h.start("data")
-	for _, p := range sorted {
-		h.buf = append(h.buf, p.record[:]...)
+	h.start("data sum")
+	for _, word := range sum.words {
+		h.number(word)
 	}
+	h.number(uint64(sum.rows))
 	m.Data = hexSum()
-	h.start("fingerprint")
-	for _, text := range []string{m.Dataset, m.Site, m.Node, m.SchemaSHA256, m.Unit} {
+	h.start("fingerprint 2")
+	for _, text := range []string{m.Dataset, m.Site, m.Node, m.SchemaSHA256, m.Unit, m.Data} {
 		h.text(text)
 	}
 	h.number(uint64(m.Partitions))
-	for _, p := range sorted {
-		h.buf = append(h.buf, p.record[:]...)
-		h.number(uint64(p.partition))
-	}
 	m.Fingerprint = hexSum()
 }
 
@@ -123,7 +96,7 @@ func (m *Manifest) CheckAgainst(stored *Manifest) error {
 		{"partition count", m.Partitions == stored.Partitions, "use the number of teachers of the first run"},
 		{"key", m.KeyID == stored.KeyID, "restore the partition key file"},
 		{"data", m.Data == stored.Data, "restore the table; changed data is another data set"},
-		{"partition map", m.Fingerprint == stored.Fingerprint, "restore the manifest file from a backup"},
+		{"fingerprint", m.Fingerprint == stored.Fingerprint, "restore the manifest file from a backup"},
 	} {
 		if !part.same {
 			return fmt.Errorf("%w: its %s differs from the one stored for this node; %s",
@@ -172,7 +145,7 @@ func LoadManifest(path string) (*Manifest, error) {
 		return nil, &InputError{File: path, Problem: fmt.Sprintf("a manifest of version %d, expected %d",
 			m.Version, manifestVersion), Fix: "use the release that wrote it"}
 	}
-	if m.Partitions < 1 || len(m.Units) != m.Partitions || len(m.Rows) != m.Partitions || m.Fingerprint == "" {
+	if m.Partitions < 1 || m.Units < 1 || m.Rows < m.Units || m.Fingerprint == "" {
 		return fail("an incomplete partition manifest", nil)
 	}
 	return m, nil

@@ -23,9 +23,7 @@ import (
 func clinicManifest(t testing.TB, key partition.Key, table *partition.Table, partitions int,
 	unit string) *partition.Manifest {
 	t.Helper()
-	a, err := partition.Assign(key, table, partitions, unit)
-	testkit.Must(t, err)
-	m, err := partition.BuildManifest(key, "visits", "hospital", "node-1", table, a, unit)
+	m, err := partition.BuildManifest(key, "visits", "hospital", "node-1", table, partitions, unit)
 	testkit.Must(t, err)
 	return m
 }
@@ -42,14 +40,14 @@ func TestManifestCounts(t *testing.T) {
 	table := clinicTable(t)
 	for unit, units := range map[string]int{partition.UnitRecord: 6, "patient": 4} {
 		m := clinicManifest(t, partition.Key{1}, table, 3, unit)
-		sum := func(counts []int) (n int) {
-			for _, c := range counts {
-				n += c
-			}
-			return n
+		a, err := partition.Assign(partition.Key{1}, table, 3, unit)
+		testkit.Must(t, err)
+		sum := 0
+		for _, n := range a.Units {
+			sum += n
 		}
-		if sum(m.Units) != units || sum(m.Rows) != 6 || len(m.Units) != 3 {
-			t.Errorf("unit %s: units %v rows %v", unit, m.Units, m.Rows)
+		if m.Units != units || m.Rows != 6 || sum != units || len(a.Units) != 3 {
+			t.Errorf("unit %s: %d units and %d rows, units of partitions %v", unit, m.Units, m.Rows, a.Units)
 		}
 	}
 }
@@ -79,22 +77,11 @@ func TestManifestCheck(t *testing.T) {
 			cells[2]++ // the age of one visit
 		}
 	})
-	moved, err := partition.Assign(key, table, 3, "patient")
-	testkit.Must(t, err)
-	for row := range moved.Of {
-		if table.Unit(row) == "p4" {
-			moved.Of[row] = (moved.Of[row] + 1) % 3
-		}
-	}
-	movedManifest, err := partition.BuildManifest(key, "visits", "hospital", "node-1", table, moved, "patient")
-	testkit.Must(t, err)
 	schema := *table.Schema()
 	schema.SHA256 = strings.Repeat("0", 64)
 	otherSchema := copied(&schema, table, func(int, []float64) {})
 	named := func(dataset, site, node string) *partition.Manifest {
-		a, err := partition.Assign(key, table, 3, "patient")
-		testkit.Must(t, err)
-		m, err := partition.BuildManifest(key, dataset, site, node, table, a, "patient")
+		m, err := partition.BuildManifest(key, dataset, site, node, table, 3, "patient")
 		testkit.Must(t, err)
 		return m
 	}
@@ -107,7 +94,6 @@ func TestManifestCheck(t *testing.T) {
 		"partition count": clinicManifest(t, key, table, 2, "patient"),
 		"key":             clinicManifest(t, partition.Key{2}, table, 3, "patient"),
 		"data":            clinicManifest(t, key, changed, 3, "patient"),
-		"partition map":   movedManifest,
 	} {
 		err := m.CheckAgainst(stored)
 		if !errors.Is(err, partition.ErrManifestChanged) || !strings.Contains(fmt.Sprint(err), "its "+part+" differs") {
@@ -125,19 +111,36 @@ func TestManifestCheck(t *testing.T) {
 
 func TestBuildManifestRefuses(t *testing.T) {
 	table := clinicTable(t)
-	for name, tc := range map[string]struct {
-		a    *partition.Assignment
-		unit string
-	}{
-		"other table":      {&partition.Assignment{Partitions: 2, Of: []int{0, 1}}, partition.UnitRecord},
-		"no partitions":    {&partition.Assignment{Of: make([]int, 6)}, partition.UnitRecord},
-		"beyond":           {&partition.Assignment{Partitions: 2, Of: []int{0, 1, 0, 1, 0, 2}}, partition.UnitRecord},
-		"negative":         {&partition.Assignment{Partitions: 2, Of: []int{0, 1, 0, 1, 0, -1}}, partition.UnitRecord},
-		"unit in two":      {&partition.Assignment{Partitions: 2, Of: []int{0, 1, 0, 1, 0, 0}}, "patient"},
-		"not a unit colum": {&partition.Assignment{Partitions: 2, Of: make([]int, 6)}, "ward"},
-	} {
-		if _, err := partition.BuildManifest(partition.Key{1}, "d", "s", "n", table, tc.a, tc.unit); err == nil {
-			t.Errorf("%s: accepted", name)
+	if _, err := partition.BuildManifest(partition.Key{1}, "d", "s", "n", table, 0, partition.UnitRecord); err == nil {
+		t.Error("no partitions: accepted")
+	}
+	if _, err := partition.BuildManifest(partition.Key{1}, "d", "s", "n", table, 2, "ward"); err == nil {
+		t.Error("not a unit column: accepted")
+	}
+}
+
+// A table in parts, in any order, has the sum of the whole; a row that is there twice counts twice.
+func TestDataSumOfParts(t *testing.T) {
+	table := clinicTable(t)
+	want := clinicManifest(t, partition.Key{1}, table, 3, partition.UnitRecord)
+	seal := func(rows ...[]int) *partition.Manifest {
+		whole := partition.NewDataSum(partition.Key{1})
+		for _, r := range rows {
+			part := partition.NewDataSum(partition.Key{1})
+			part.Add(table.Subset(r))
+			whole.Merge(part)
+		}
+		m := *want
+		m.Seal(partition.Key{1}, whole)
+		return &m
+	}
+	if got := seal([]int{5, 0}, []int{2}, nil, []int{4, 3, 1}); *got != *want {
+		t.Errorf("in parts: %+v, want %+v", got, want)
+	}
+	for name, rows := range map[string][]int{"less": {0, 1, 2, 3, 4}, "twice": {0, 1, 2, 3, 4, 5, 0},
+		"another": {0, 1, 2, 3, 4, 0}} {
+		if got := seal(rows); got.Data == want.Data || got.Fingerprint == want.Fingerprint {
+			t.Errorf("%s: the same data", name)
 		}
 	}
 }
@@ -168,10 +171,10 @@ func TestManifestFile(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":         "",
 		"cut":           string(whole[:50]),
-		"unknown field": `{"version":1,"extra":2}`,
+		"unknown field": `{"version":2,"extra":2}`,
 		"two values":    string(whole) + string(whole),
-		"other version": strings.Replace(string(whole), `"version":1`, `"version":2`, 1),
-		"too few units": strings.Replace(string(whole), `"partitions":3`, `"partitions":4`, 1),
+		"other version": strings.Replace(string(whole), `"version":2`, `"version":1`, 1),
+		"too few units": strings.Replace(string(whole), `"units":4`, `"units":0`, 1),
 		"no print":      strings.Replace(string(whole), m.Fingerprint, "", 1),
 	} {
 		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))

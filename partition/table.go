@@ -121,6 +121,9 @@ func (t *Table) Extend(cells []float64, units []string) {
 	t.rows += len(cells) / len(t.schema.Columns)
 }
 
+// Reset takes all rows out. Their memory serves the next ones.
+func (t *Table) Reset() { t.cells, t.units, t.rows, t.weights = t.cells[:0], t.units[:0], 0, nil }
+
 // Subset is a new table of the given rows, in that order.
 func (t *Table) Subset(rows []int) *Table {
 	n := len(t.schema.Columns)

@@ -9,7 +9,7 @@ import (
 )
 
 // Kind asks for the sum of the classes of all privacy units.
-var Kind = question.Kind{Name: "class-counts", Read: question.Typed(read)}
+var Kind = question.Kind{Name: "class-counts", Read: question.Typed(read), Streams: true}
 
 // maxScale is the largest fixed-point unit of class counts, that of sums at aggregators.
 const maxScale = 1 << 20
@@ -25,7 +25,7 @@ func read(p *question.Public, q *conclavev1.ClassCounts) (*question.Checked, err
 	return &question.Checked{
 		Shape: Shape(p.Classes, int64(q.Scale)),
 		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
-			return sum(s.Units, p.Classes, int64(q.Scale)), nil
+			return s.Add(p.Classes, func() question.Adder { return adder(int64(q.Scale)) })
 		},
 	}, nil
 }
@@ -37,16 +37,13 @@ func Shape(classes int, scale int64) question.Shape {
 	}}
 }
 
-// sum adds up the classes of the units' records. A unit with k records
-// adds floor(scale/k) for each of them: at most the scale in the L1 norm, and
-// so in the L2 norm, however many records it has.
-func sum(units [][]question.Place, classes int, scale int64) []int64 {
-	values := make([]int64, classes)
-	for _, unit := range units {
-		share := scale / int64(len(unit))
-		for _, r := range unit {
-			values[r.Class] += share
+// adder counts the classes of records. A unit with k records adds floor(scale/k) for each of them: at most the scale
+// in the L1 norm, and so in the L2 norm, however many records it has.
+func adder(scale int64) question.Adder {
+	return func(b *question.Block, sum []int64) {
+		for i, class := range b.Classes {
+			_, of := b.Place(i)
+			sum[class] += scale / int64(of)
 		}
 	}
-	return values
 }

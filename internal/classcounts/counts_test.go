@@ -58,10 +58,10 @@ func TestAUnitMovesTheClassCountsByAtMostTheScale(t *testing.T) {
 		scale := rapid.Int64Range(1, maxScale).Draw(t, "scale")
 		unit := rapid.SliceOfN(rapid.IntRange(0, classes-1), 1, 40)
 		units := rapid.SliceOfN(unit, 1, 10).Draw(t, "units")
-		with := sum(places(units), classes, scale)
+		with := sum(units, classes, scale)
 		gone := rapid.IntRange(0, len(units)-1).Draw(t, "gone")
 		others := slices.Delete(slices.Clone(units), gone, gone+1)
-		without := sum(places(others), classes, scale)
+		without := sum(others, classes, scale)
 		l1, l2 := int64(0), 0.0
 		for c := range classes {
 			d := with[c] - without[c]
@@ -82,15 +82,17 @@ func TestAUnitMovesTheClassCountsByAtMostTheScale(t *testing.T) {
 	})
 }
 
-// places are records of these classes, by unit.
-func places(classes [][]int) [][]question.Place {
-	units := make([][]question.Place, len(classes))
-	for i, of := range classes {
-		for _, c := range of {
-			units[i] = append(units[i], question.Place{Class: c})
+// sum counts records of these classes, by unit.
+func sum(units [][]int, classes int, scale int64) []int64 {
+	values := make([]int64, classes)
+	for _, of := range units {
+		b := question.Block{Classes: of}
+		for nth := range of {
+			b.Nth, b.Of = append(b.Nth, uint32(nth)), append(b.Of, uint32(len(of)))
 		}
+		adder(scale)(&b, values)
 	}
-	return units
+	return values
 }
 
 func TestClassCountsOfRecords(t *testing.T) {

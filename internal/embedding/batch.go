@@ -65,24 +65,38 @@ const chunk = 256
 // places of [0, Count), each place at most once, the others are 0. Both slices are valid
 // until visit returns.
 func (f *Features) Each(x []float32, n int, visit func(i int, at []int32, values []float32)) {
-	b := f.Batch()
-	var at []int32
-	var values []float32
+	f.newEach().visit(x, n, visit)
+}
+
+// each is the room that vectors are made in. It is not safe for concurrent use.
+type each struct {
+	*Batch
+	classes []int // which vectors do not depend on
+	at      []int32
+	values  []float32
+	first   int // of the part in hand
+}
+
+func (f *Features) newEach() *each { return &each{Batch: f.Batch(), classes: make([]int, chunk)} }
+
+func (e *each) add(place int, value float32) {
+	if value != 0 {
+		e.at, e.values = append(e.at, int32(e.first+place)), append(e.values, value)
+	}
+}
+
+func (e *each) visit(x []float32, n int, visit func(i int, at []int32, values []float32)) {
+	f, add := e.f, e.add
 	for lo := 0; lo < n; lo += chunk {
 		m := min(chunk, n-lo)
-		b.Take(x[lo*f.width:(lo+m)*f.width], make([]int, m))
+		e.Take(x[lo*f.width:(lo+m)*f.width], e.classes[:m])
 		for i := range m {
-			at, values = at[:0], values[:0]
-			first := 0
-			for k, p := range b.passes {
-				p.each(i, func(place int, value float32) {
-					if value != 0 {
-						at, values = append(at, int32(first+place)), append(values, value)
-					}
-				})
-				first += f.parts[k].count()
+			e.at, e.values, e.first = e.at[:0], e.values[:0], 0
+			for k, p := range e.passes {
+				p.each(i, add)
+				e.first += f.parts[k].count()
 			}
-			visit(lo+i, at, values)
+			visit(lo+i, e.at, e.values)
 		}
 	}
 }

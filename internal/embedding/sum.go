@@ -13,7 +13,7 @@ import (
 )
 
 // Sum asks for the sum of the vectors of all records, by class.
-var Sum = question.Kind{Name: "embedding", Read: question.Typed(readSum)}
+var Sum = question.Kind{Name: "embedding", Read: question.Typed(readSum), Streams: true}
 
 // The fixed-point units that aggregators take.
 const (
@@ -92,58 +92,45 @@ func described(p *question.Public, d *conclavev1.Embedding) (*Features, error) {
 	return features, nil
 }
 
-// sumChunk is how many records are collected at a time: it bounds the memory.
-const sumChunk = 512
-
 // sum returns the sum of the features of all records, in whole steps, class by class.
 //
 // A unit of k records adds for each of them whole numbers with an L2 norm of at most
 // bound/k, so at most bound in all; [gnmax.Encode] checks that on the whole numbers
-// themselves. They do not depend on other units. A record without usable features adds
-// nothing, and no error says so.
+// themselves. They do not depend on other records, nor on how records lie in blocks: a product's row depends on its
+// own row alone (package gemm). A record without usable features adds nothing, and no error says so.
 func (f *Features) sum(s *question.Site, bound int64) ([]int64, error) {
-	sum := make([]int64, s.Classes*f.count)
-	var x []float32
-	var of []member
-	flush := func() {
-		f.Each(x, len(of), func(i int, at []int32, values []float32) {
-			steps, err := gnmax.Encode(of[i].fixed, values)
-			if err != nil {
-				return // of one record
-			}
-			block := sum[of[i].class*f.count : (of[i].class+1)*f.count]
-			for j, v := range steps {
-				block[at[j]] += v
-			}
-		})
-		x, of = x[:0], of[:0]
+	if _, err := gnmax.NewFixedPoint(f.Norm(), bound); err != nil {
+		return nil, err
 	}
-	scales := map[int]gnmax.FixedPoint{}
-	for _, unit := range s.Units {
-		fixed, known := scales[len(unit)]
-		if !known && bound/int64(len(unit)) > 0 {
-			var err error
-			if fixed, err = gnmax.NewFixedPoint(f.Norm(), bound/int64(len(unit))); err != nil {
-				return nil, err
-			}
-		}
-		scales[len(unit)] = fixed // of more records than steps none, which encodes nothing
-		for _, r := range unit {
-			x = append(x, s.Record(r)...)
-			if of = append(of, member{r.Class, fixed}); len(of) == sumChunk {
-				if err := s.Wanted(); err != nil {
-					return nil, err
+	return s.Add(s.Classes*f.count, func() question.Adder {
+		e := f.newEach()
+		scales, steps := map[int]gnmax.FixedPoint{}, []int64(nil)
+		return func(b *question.Block, sum []int64) {
+			e.visit(b.Records, len(b.Classes), func(i int, at []int32, values []float32) {
+				_, of := b.Place(i)
+				fixed, known := scales[of]
+				if !known {
+					fixed = f.scale(bound / int64(of))
+					scales[of] = fixed
 				}
-				flush()
-			}
+				var err error
+				if steps, err = gnmax.AppendEncoded(steps[:0], fixed, values); err != nil {
+					return // of one record
+				}
+				block := sum[b.Classes[i]*f.count : (b.Classes[i]+1)*f.count]
+				for j, v := range steps {
+					block[at[j]] += v
+				}
+			})
 		}
-	}
-	flush()
-	return sum, nil
+	})
 }
 
-// member is a record of a unit, with the steps of a unit of so many.
-type member struct {
-	class int
-	fixed gnmax.FixedPoint
+// scale is what a record with so many steps is encoded by; of none it encodes nothing.
+func (f *Features) scale(steps int64) gnmax.FixedPoint {
+	fixed, err := gnmax.NewFixedPoint(f.Norm(), max(1, steps))
+	if err != nil || steps < 1 {
+		return gnmax.FixedPoint{}
+	}
+	return fixed
 }

@@ -302,7 +302,7 @@ func TestSumsAreThoseOfOneMachine(t *testing.T) {
 
 // More records than are worked on at a time, with one unit that stands before them all.
 func TestLargeSums(t *testing.T) {
-	const units = 2*sumChunk + 300
+	const units = 1324 // several blocks, each of several batches
 	one := mixedSites(t, partition.UnitRecord, units, 1)
 	q := sumOf(mixedEncoder(t), 3, 1<<16, nil)
 	want := checkByHand(t, one, q)

@@ -352,6 +352,7 @@ func nodeConfigs(spec *runfile.Spec, schema *partition.Schema, state string, hel
 		c.Dataset, c.Site, c.Schema, c.Data, c.Share, c.Unit = dataset, d.Site, spec.Schema, d.File, parts[i],
 			spec.Privacy.Unit
 		c.Overlap = spec.Privacy.Overlap
+		c.Stream = d.Stream
 		later := len(spec.Data) - 1 - i // each of whom needs one
 		c.Teachers = min(max(1, int(float64(left)*d.Share/weight+0.5)), left-later)
 		left, weight = left-c.Teachers, weight-d.Share

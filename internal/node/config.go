@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -14,9 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/node/notify"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/tracing"
-	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/postgres"
-	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // Config is the configuration of a node. Relative paths in a file are relative
@@ -90,6 +87,10 @@ type Records struct {
 	// SQL asks a PostgreSQL database for the site's rows, in place of Data. They are
 	// read once, when the node starts.
 	SQL postgres.Config `yaml:"sql"`
+	// Stream reads the rows of Data from the disk for each question, in place of holding them in memory: a table of any
+	// size is answered from. Only sums of all records are answered then, and nothing that trains. Data must be CSV or
+	// Parquet, and stay as it is while the node runs. Default: false.
+	Stream bool `yaml:"stream"`
 	// Share takes a part [from, to) of the file, chosen by a hash of each
 	// record, so that several sites can be played on one file. Default: all.
 	Share [2]float64 `yaml:"share"`
@@ -197,16 +198,13 @@ const maxTime = 24 * time.Hour
 // maxDrain bounds how long a node that stops may work on.
 const maxDrain = 10 * time.Minute
 
-// readOptions says which rows of the file belong to the node.
-func (c Config) readOptions(warn func(string)) tabular.Options {
-	return tabular.Options{Site: c.Site, From: c.Share[0], To: c.Share[1], Warn: warn}
-}
-
 // checkSource reports what is wrong with where the rows come from.
 func (c Config) checkSource() error {
 	switch {
 	case c.Data != "" && c.SQL.Set():
 		return errors.New("data: sql is given too; keep one of them")
+	case c.SQL.Set() && c.Stream:
+		return errors.New("stream: rows of a query are read into memory; remove stream, or write them to Parquet files")
 	case c.SQL.Set():
 		return c.SQL.Validate()
 	case c.Data == "":
@@ -222,13 +220,4 @@ func (c Config) source() string {
 		return "sql"
 	}
 	return c.Data
-}
-
-// ReadTable reads the node's rows from its file, or from its database. warn is told what is odd and no error; it may
-// be nil.
-func (c Config) ReadTable(schema *partition.Schema, warn func(string)) (*partition.Table, error) {
-	if c.SQL.Set() {
-		return postgres.Read(context.Background(), schema, c.SQL, c.readOptions(warn)) // ends by sql.timeout
-	}
-	return tabular.Read(schema, c.Data, c.readOptions(warn))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
-	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -77,7 +77,8 @@ type policy struct {
 }
 
 // newPolicy makes that of a node of the configuration.
-func newPolicy(c Config, s *question.Site, table *partition.Table, w *watch, log *zap.Logger) *policy {
+func newPolicy(c Config, s *question.Site, unitsBy func(string) (map[string]int, error), w *watch,
+	log *zap.Logger) *policy {
 	p := &policy{waiting: map[string]waitingRun{}, permitted: map[string]sitepolicy.Request{}, site: c.Identity,
 		notify: notify.New(c.Notify, log)}
 	if c.Policy == "" {
@@ -85,7 +86,7 @@ func newPolicy(c Config, s *question.Site, table *partition.Table, w *watch, log
 	}
 	o := c.PolicyOptions(s.Schema.SHA256)
 	o.Facts = facts(s)
-	o.Facts.UnitsBy = unitsBy(table, c.Unit)
+	o.Facts.UnitsBy = unitsBy
 	o.Expired = func(e sitepolicy.Entry) { _ = w.auditLog.Write(c.decided(auditlog.Expired, e.Run, e.By)) }
 	p.enforcer = sitepolicy.New(o)
 	p.figure = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -121,13 +122,13 @@ func (p policyFigures) Collect(ch chan<- prometheus.Metric) {
 
 // facts counts the privacy units, of all teachers and of the one with the fewest.
 func facts(s *question.Site) sitepolicy.Facts {
-	each := make([]int, s.Teachers)
-	for _, records := range s.Units {
-		each[records[0].Teacher]++
-	}
-	f := sitepolicy.Facts{Units: len(s.Units), LeastUnits: len(s.Units)}
-	for _, units := range each {
-		f.LeastUnits = min(f.LeastUnits, units)
+	return factsOf(s.UnitsOf)
+}
+
+func factsOf(units []int) sitepolicy.Facts {
+	f := sitepolicy.Facts{LeastUnits: slices.Min(units)}
+	for _, n := range units {
+		f.Units += n
 	}
 	return f
 }
@@ -216,7 +217,7 @@ func (p *policy) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 		}
 		return out
 	}
-	for _, known := range []error{question.ErrState, errAudit} {
+	for _, known := range []error{question.ErrState, question.ErrRows, errAudit} {
 		if errors.Is(err, known) {
 			out.Reason = known.Error() // the names of the site's files stay here
 		}

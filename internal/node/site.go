@@ -4,26 +4,26 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Site is a site's table, read and checked, before there is an aggregator to
+// Site is a site's records, read and checked, before there is an aggregator to
 // answer to. Making one writes nothing, so that a mistake leaves no trace.
 type Site struct {
-	cfg   Config
-	table *partition.Table
-	// key, assignment and manifest are kept where the key was there already;
-	// at a first start manifest is nil.
-	key        partition.Key
-	assignment *partition.Assignment
-	manifest   *partition.Manifest
+	cfg  Config
+	rows Rows
+	// key and division are kept where the key was there already; at a first start division is nil.
+	key      partition.Key
+	division *division
 	// ledger is what earlier starts were told of the dataset's ledger.
 	ledger *ledgerHead
 	kinds  question.Registry
@@ -39,22 +39,27 @@ func ReadSite(cfg Config, kinds question.Registry, warn func(string)) (*Site, er
 	if err != nil {
 		return nil, err
 	}
-	table, err := cfg.ReadTable(schema, warn)
+	rows, err := cfg.Read(schema, warn)
 	if err != nil {
 		return nil, err
 	}
-	return NewSite(cfg, table, kinds)
+	return NewSiteOf(cfg, rows, kinds)
 }
 
-// NewSite checks that a table can be divided among the node's teachers and that
-// its partitions are those of earlier starts. The table must hold the node's
+// NewSite is [NewSiteOf] of a table in memory.
+func NewSite(cfg Config, table *partition.Table, kinds question.Registry) (*Site, error) {
+	return NewSiteOf(cfg, inMemory{table}, kinds)
+}
+
+// NewSiteOf checks that records can be divided among the node's teachers and that
+// its partitions are those of earlier starts. They must be the node's
 // own rows only; the configuration needs no address of an aggregator, and its
 // file names are used in errors only.
-func NewSite(cfg Config, table *partition.Table, kinds question.Registry) (*Site, error) {
+func NewSiteOf(cfg Config, rows Rows, kinds question.Registry) (*Site, error) {
 	if err := cfg.validateSite(); err != nil {
 		return nil, err
 	}
-	s := &Site{cfg: cfg, table: table, kinds: kinds}
+	s := &Site{cfg: cfg, rows: rows, kinds: kinds}
 	stored, err := loadManifest(s.manifestPath())
 	if err != nil {
 		return nil, err
@@ -67,7 +72,7 @@ func NewSite(cfg Config, table *partition.Table, kinds question.Registry) (*Site
 		if s.key, err = partition.LoadOrCreateKey(s.keyPath()); err != nil {
 			return nil, err
 		}
-		if err := s.divide(); err != nil {
+		if s.division, err = rows.divide(cfg, &s.key); err != nil {
 			return nil, err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
@@ -77,12 +82,12 @@ func NewSite(cfg Config, table *partition.Table, kinds question.Registry) (*Site
 			"restore it from a backup, for a new key gives every unit another teacher",
 			s.keyPath(), s.manifestPath())
 	default:
-		if _, err := s.tryDivide(); err != nil {
+		if _, err := rows.divide(cfg, nil); err != nil {
 			return nil, err
 		}
 	}
 	if stored != nil {
-		if err := s.manifest.CheckAgainst(stored); err != nil {
+		if err := s.division.manifest.CheckAgainst(stored); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.manifestPath(), err)
 		}
 	}
@@ -99,33 +104,6 @@ func (s *Site) CheckRound(r *conclavev1.Round) error {
 // Name is the site's name.
 func (s *Site) Name() string { return s.cfg.Site }
 
-// divided assigns the units to partitions by a key.
-func (s *Site) divided(key partition.Key) (*partition.Assignment, *partition.Manifest, error) {
-	c := s.cfg
-	a, err := partition.Assign(key, s.table, c.Teachers, c.Unit)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", c.source(), err)
-	}
-	m, err := partition.BuildManifest(key, c.Dataset, c.Site, c.Node, s.table, a, c.Unit)
-	return a, m, err
-}
-
-// divide divides by the site's own key.
-func (s *Site) divide() (err error) {
-	s.assignment, s.manifest, err = s.divided(s.key)
-	return err
-}
-
-// tryDivide divides with a key that is thrown away.
-func (s *Site) tryDivide() (*partition.Manifest, error) {
-	key, err := partition.NewKey()
-	if err != nil {
-		return nil, err
-	}
-	_, m, err := s.divided(key)
-	return m, err
-}
-
 // Node makes the node that answers to the aggregator at an address, host:port.
 // The first node of a site makes the state folder and the partition key, which
 // says nothing of the configuration. The manifest, which binds the node to its
@@ -141,32 +119,81 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.manifest == nil || key != s.key {
+	if s.division == nil || key != s.key {
 		s.key = key
-		if err := s.divide(); err != nil {
+		if s.division, err = s.rows.divide(s.cfg, &key); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := checkManifest(s.manifestPath(), s.manifest); err != nil {
+	if _, err := checkManifest(s.manifestPath(), s.division.manifest); err != nil {
 		return nil, err
 	}
 	cfg := s.cfg
 	cfg.Aggregator = aggregator
 	w := &watch{metrics: newMetrics()}
-	site := question.NewSite(s.public(), s.table, s.assignment, cfg.Unit, cfg.State)
+	site := s.rows.site(s.public(), s.division, cfg)
 	return &Node{
 		cfg: cfg, log: log, kinds: s.kinds, site: site, ledger: s.ledger,
-		manifest: storedManifest{Manifest: s.manifest, path: s.manifestPath()},
-		policy:   newPolicy(cfg, site, s.table, w, log), watch: w, masks: newMasks(cfg),
+		manifest: storedManifest{Manifest: s.division.manifest, path: s.manifestPath()},
+		policy:   newPolicy(cfg, site, s.rows.unitsBy(cfg), w, log), watch: w, masks: newMasks(cfg),
 	}, nil
 }
 
 // public is what questions are checked against.
 func (s *Site) public() *question.Public {
-	p := question.NewPublic(s.table.Schema(), s.cfg.Teachers, question.Seed(s.cfg.Site, s.cfg.Node))
-	p.MaxSteps = s.cfg.MaxSteps
+	p := question.NewPublic(s.Schema(), s.cfg.Teachers, question.Seed(s.cfg.Site, s.cfg.Node))
+	p.MaxSteps, p.Streams = s.cfg.MaxSteps, s.cfg.Stream
 	return p
 }
 
-func (s *Site) keyPath() string      { return filepath.Join(s.cfg.State, "partition.key") }
+func (s *Site) keyPath() string      { return keyPath(s.cfg.State) }
 func (s *Site) manifestPath() string { return manifestPath(s.cfg.State) }
+
+func keyPath(dir string) string { return filepath.Join(dir, "partition.key") }
+
+// Draw returns a round with records that chance makes in place of the generated ones in it.
+func (s *Site) Draw(r *conclavev1.Round, rng *rand.Rand) *conclavev1.Round {
+	drawn := proto.Clone(r).(*conclavev1.Round)
+	if draw := s.kinds[r.GetKind()].Draw; draw != nil {
+		drawn.Params = draw(r.GetParams(), rng)
+	}
+	return drawn
+}
+
+// Rehearse answers rounds as the site's node would, with teachers that begin untrained, and
+// keeps nothing. The answers are PRIVATE to the site: nobody adds noise to them.
+func (s *Site) Rehearse(rounds []*conclavev1.Round) (answers []*conclavev1.WorkRequest, err error) {
+	dir, err := os.MkdirTemp("", "rehearsal-") // mode 0700
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the rehearsal: %w; "+
+			"set TMPDIR to one that this process may write to", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	cfg := s.cfg
+	cfg.Policy, cfg.State = "", dir
+	key, err := os.ReadFile(s.keyPath())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "partition.key"), key, 0o600)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil // any division does
+	}
+	if err != nil {
+		return nil, fmt.Errorf("copy the partition key for the rehearsal: %w", err)
+	}
+	site, err := NewSiteOf(cfg, s.rows, s.kinds)
+	if err != nil {
+		return nil, err
+	}
+	node, err := site.Node("127.0.0.1:1", zap.NewNop()) // which nobody dials
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range rounds {
+		answer, err := node.answer(&received{round: r, digest: func() string { return fmt.Sprint(i) }}, false, nil)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.GetKind(), err)
+		}
+		answers = append(answers, answer)
+	}
+	return answers, nil
+}

@@ -3,7 +3,6 @@ package node
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
@@ -15,18 +14,15 @@ import (
 // units of the teacher with the fewest are those of a division like the one to come:
 // certain is false then.
 func (s *Site) Facts() (f sitepolicy.Facts, certain bool, err error) {
-	m := s.manifest
-	if m == nil {
-		if m, err = s.tryDivide(); err != nil {
+	d := s.division
+	if d == nil {
+		if d, err = s.rows.divide(s.cfg, nil); err != nil {
 			return f, false, err
 		}
 	}
-	for _, units := range m.Units {
-		f.Units += units
-	}
-	f.LeastUnits = slices.Min(m.Units)
-	f.UnitsBy = unitsBy(s.table, s.cfg.Unit)
-	return f, s.manifest != nil, nil
+	f = factsOf(d.units)
+	f.UnitsBy = s.rows.unitsBy(s.cfg)
+	return f, s.division != nil, nil
 }
 
 // unitsBy counts the privacy units that have each category of each categorical column. A unit with records of several
@@ -81,7 +77,11 @@ func unitsBy(table *partition.Table, unit string) func(column string) (map[strin
 // Hello is what the site's node says when it joins. Its manifest is empty before the first
 // start.
 func (s *Site) Hello() *conclavev1.Hello {
-	return helloOf(s.cfg, s.table.Schema(), s.manifest, s.ledger)
+	var m *partition.Manifest
+	if s.division != nil {
+		m = s.division.manifest
+	}
+	return helloOf(s.cfg, s.Schema(), m, s.ledger)
 }
 
 func helloOf(c Config, schema *partition.Schema, m *partition.Manifest, ledger *ledgerHead) *conclavev1.Hello {
@@ -97,4 +97,4 @@ func helloOf(c Config, schema *partition.Schema, m *partition.Manifest, ledger *
 }
 
 // Schema is that of the site's table.
-func (s *Site) Schema() *partition.Schema { return s.table.Schema() }
+func (s *Site) Schema() *partition.Schema { return s.rows.Schema() }

@@ -121,7 +121,13 @@ func TestASiteIsCheckedAgainAtItsStart(t *testing.T) {
 }
 
 func TestReadSiteReadsTheFilesOfTheConfiguration(t *testing.T) {
+	t.Run("in memory", func(t *testing.T) { readFiles(t, false) })
+	t.Run("streamed", func(t *testing.T) { readFiles(t, true) })
+}
+
+func readFiles(t *testing.T, stream bool) {
 	dir, c := t.TempDir(), smallConfig(t, 2)
+	c.Stream = stream
 	c.Schema, c.Data = filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "table.csv")
 	rows := "x,b,c,y\n0.5,1,p,no\n0.25,0,q,yes\n0.75,0,r,yes\n"
 	testkit.Must(t, os.WriteFile(c.Schema, []byte(questiontest.SmallSchema), 0o600))
@@ -134,9 +140,9 @@ func TestReadSiteReadsTheFilesOfTheConfiguration(t *testing.T) {
 	part := c
 	part.State, part.Share = filepath.Join(dir, "part"), [2]float64{0, 0.5}
 	testkit.Must(t, os.WriteFile(c.Data, []byte(rows+strings.Repeat("0.5,0,p,no\n0.125,1,q,yes\n", 20)), 0o600))
-	first := testkit.Value(ReadSite(part, kinds.All(), nil)).table.Len()
+	first := testkit.Value(ReadSite(part, kinds.All(), nil)).rows.Len()
 	part.Share = [2]float64{0.5, 1}
-	if second := testkit.Value(ReadSite(part, kinds.All(), nil)).table.Len(); first+second != 43 || first*second == 0 {
+	if second := testkit.Value(ReadSite(part, kinds.All(), nil)).rows.Len(); first+second != 43 || first*second == 0 {
 		t.Errorf("halves of 43 records have %d and %d", first, second)
 	}
 	testkit.Must(t, os.WriteFile(c.Data, []byte(rows+"7,0,r,yes\n"), 0o600))

@@ -64,7 +64,7 @@ func TestANodeMovesToADatabase(t *testing.T) {
 	t.Setenv("TEACHER_TEST_DSN", server.DSN)
 	again, err := ReadSite(moved, kinds.All(), nil)
 	testkit.Must(t, err)
-	if again.manifest.Fingerprint != n.manifest.Fingerprint {
+	if again.division.manifest.Fingerprint != n.manifest.Fingerprint {
 		t.Error("another manifest")
 	}
 	moved.SQL.Query += " where x > 0.5"

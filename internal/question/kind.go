@@ -20,6 +20,8 @@ type Kind struct {
 	// Passes is above 0 where nodes are asked by a reducer at the aggregator, in several passes: so
 	// many different ones serve a question at most. A node counts them as one, and shows no time of any.
 	Passes int
+	// Streams says that answers need [Site.Rows] alone, so that nodes that stream give them.
+	Streams bool
 	// Draw puts records that chance makes in place of the generated ones that a question
 	// holds; nil where it holds none. It is for rehearsals.
 	Draw func(params []byte, rng *rand.Rand) []byte
@@ -66,6 +68,10 @@ var ErrState = errors.New("the node cannot keep its teachers' state; its log say
 
 // ErrUnknown says that a node has no such kind.
 var ErrUnknown = errors.New("the question is of a kind this node does not know; update it")
+
+// errStreams is what a node that streams says to a question that needs its records in memory.
+var errStreams = errors.New("this node reads its records from the disk for each question and answers sums of all of " +
+	"them alone, as of the pipelines marginals and embed; leave it out of the run, or have its site remove stream")
 
 // Typed makes the Read of a kind whose parameters are a message of type P.
 func Typed[P proto.Message](read func(*Public, P) (*Checked, error)) func(*Public, []byte) (*Checked, error) {
@@ -119,6 +125,9 @@ func (r Registry) Read(p *Public, name string, params []byte) (*Checked, error) 
 	k, known := r[name]
 	if !known {
 		return nil, ErrUnknown
+	}
+	if p.Streams && !k.Streams {
+		return nil, errStreams
 	}
 	return k.Read(p, params)
 }

@@ -22,6 +22,8 @@ type Public struct {
 	// MaxSteps is the most steps that a teacher may be asked to train in a round, 0 for as many
 	// as a kind takes.
 	MaxSteps int
+	// Streams says that the node does not hold its records in memory.
+	Streams bool
 	// Seed is that of the node's draws; they protect nothing.
 	Seed uint64
 

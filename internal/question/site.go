@@ -14,10 +14,14 @@ import (
 // goroutines: a node answers one question at a time.
 type Site struct {
 	*Public
-	// Examples has each teacher's encoded records by class.
+	// Rows are all records, which may lie on a disk.
+	Rows Rows
+	// Examples has each teacher's encoded records by class, and Units the records of each privacy unit. Nodes that
+	// stream have neither.
 	Examples []ensemble.Examples
-	// Units has the records of each privacy unit.
-	Units [][]Place
+	Units    [][]Place
+	// UnitsOf is how many privacy units each teacher has; of a node that streams how many there are.
+	UnitsOf []int
 	// Sample draws which units are in a sample, each with the same probability. Tests may
 	// put another in its place.
 	Sample func(rate gnmax.Rate) ([]int, error)
@@ -47,6 +51,7 @@ type Place struct{ Teacher, Class, At int }
 func NewSite(p *Public, table *partition.Table, teachers *partition.Assignment, unit, state string) *Site {
 	encoded := encode.New(p.Schema).Encode(table)
 	s := &Site{Public: p, Examples: make([]ensemble.Examples, p.Teachers), State: state}
+	s.Rows, s.UnitsOf = inMemory{s}, teachers.Units
 	for t := range s.Examples {
 		s.Examples[t].ByClass = make([][]float32, p.Classes)
 	}

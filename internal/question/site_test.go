@@ -73,18 +73,28 @@ func TestRegistry(t *testing.T) {
 	}
 	k := question.Kind{Name: "k", Read: question.Typed(read)}
 	r := question.NewRegistry(k)
-	if c, err := r.Read(nil, "k", question.Marshal(&conclavev1.ClassCounts{Classes: 7})); err != nil ||
+	if c, err := r.Read(&question.Public{}, "k", question.Marshal(&conclavev1.ClassCounts{Classes: 7})); err != nil ||
 		c.Shape.Sum.Entries != 7 {
 		t.Errorf("read %+v (%v)", c, err)
 	}
 	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 100, protowire.VarintType), 1)
 	for name, params := range map[string][]byte{"k": unknown, "other": nil, "": nil} {
-		if c, err := r.Read(nil, name, params); !errors.Is(err, question.ErrUnknown) {
+		if c, err := r.Read(&question.Public{}, name, params); !errors.Is(err, question.ErrUnknown) {
 			t.Errorf("%q with %x: read %+v (%v)", name, params, c, err)
 		}
 	}
-	if c, err := r.Read(nil, "k", []byte{0xff}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+	if c, err := r.Read(&question.Public{}, "k", []byte{0xff}); err == nil ||
+		!strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("no message: read %+v (%v)", c, err)
+	}
+	sums := question.NewRegistry(question.Kind{Name: "sums", Read: k.Read, Streams: true}, k)
+	params := question.Marshal(&conclavev1.ClassCounts{Classes: 7})
+	if _, err := sums.Read(&question.Public{Streams: true}, "sums", params); err != nil {
+		t.Errorf("a sum at a node that streams: %v", err)
+	}
+	if _, err := sums.Read(&question.Public{Streams: true}, "k", params); err == nil ||
+		!strings.Contains(err.Error(), "answers sums of all of them alone") {
+		t.Errorf("another question at a node that streams: %v", err)
 	}
 	defer func() {
 		if recover() == nil {

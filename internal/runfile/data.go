@@ -25,6 +25,9 @@ type Data struct {
 	// `privacy.overlap`, by default 1. Teachers are divided among the sites by these shares. If the schema has a column
 	// of role `site`, that column decides instead, all sites may name one file, and shares only divide the teachers.
 	Share float64 `yaml:"share"`
+	// Stream has the site's node read the file for each question, in place of holding its rows in memory. Only
+	// pipelines whose questions are sums of all records can be asked then. Default: false.
+	Stream bool `yaml:"stream"`
 }
 
 // UnmarshalYAML reads an entry over its defaults.
@@ -86,9 +89,10 @@ func part(used, share float64) (from, to float64) {
 }
 
 // HeldOut is the share of the units that a local run holds out of its training. It is 0 if the run names test
-// rows, and for images, since a few test images say little.
+// rows, if a site streams, since held-out rows are in memory, and for images, since a few test images say little.
 func (s *Spec) HeldOut(schema *partition.Schema) float64 {
-	if len(s.Data) == 0 || s.Evaluate.Test != "" || schema.Image != nil {
+	streams := slices.ContainsFunc(s.Data, func(d Data) bool { return d.Stream })
+	if len(s.Data) == 0 || s.Evaluate.Test != "" || schema.Image != nil || streams {
 		return 0
 	}
 	return s.Evaluate.HoldOut

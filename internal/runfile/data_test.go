@@ -37,7 +37,8 @@ func TestSitesThatShareFiles(t *testing.T) {
 		"no folder":                {"parts", "none*", [2]float64{}, "there is no file of rows"},
 	} {
 		s := DefaultSpec()
-		s.Data = []Data{{"a", filepath.Join(dir, c.a), 0.5}, {"b", filepath.Join(dir, c.b), 0.5}}
+		s.Data = []Data{{Site: "a", File: filepath.Join(dir, c.a), Share: 0.5},
+			{Site: "b", File: filepath.Join(dir, c.b), Share: 0.5}}
 		err := s.checkShares()
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {

@@ -29,7 +29,8 @@ pategan: {queries: 32, student: {memory: 1}}
 	want := DefaultSpec()
 	want.Name, want.Schema = "r1", filepath.Join(dir, "schema.yaml")
 	want.Privacy.Epsilon, want.Privacy.Delta = 1, 1e-5
-	want.Data = []Data{{"north", filepath.Join(dir, "data", "north.csv"), 1}, {"south", "/abs/south.csv", 0.25}}
+	want.Data = []Data{dataOf("north", filepath.Join(dir, "data", "north.csv"), 1),
+		dataOf("south", "/abs/south.csv", 0.25)}
 	want.Evaluate.Test = filepath.Join(dir, "test.csv")
 	Section[pategan.Options](want).Queries, Section[pategan.Options](want).Student.Memory = 32, 1
 	want.Path, want.Text = path, got.Text
@@ -140,13 +141,16 @@ func TestSharesOfAFileMustNotOverlap(t *testing.T) {
 	}
 }
 
+func dataOf(site, file string, share float64) Data { return Data{Site: site, File: file, Share: share} }
+
 func TestSitesTakePartsThatFollowEachOther(t *testing.T) {
 	s := &Spec{Data: []Data{
-		{"a", "x.csv", 0.5}, {"b", "y.csv", 1}, {"c", "x.csv", 0.25}, {"d", "x.csv", 0.25}, {"e", "z.csv", 0.1},
+		dataOf("a", "x.csv", 0.5), dataOf("b", "y.csv", 1), dataOf("c", "x.csv", 0.25), dataOf("d", "x.csv", 0.25),
+		dataOf("e", "z.csv", 0.1),
 	}}
 	want := [][2]float64{{0, 0.5}, {0, 1}, {0.5, 0.75}, {0.75, 1}, {0, 0.1}}
 	testkit.Same(t, "", want, s.Sites(plainSchema(t)))
-	thirds := &Spec{Data: []Data{{"a", "x", 1.0 / 3}, {"b", "x", 1.0 / 3}, {"c", "x", 1.0 / 3}}}
+	thirds := &Spec{Data: []Data{dataOf("a", "x", 1.0/3), dataOf("b", "x", 1.0/3), dataOf("c", "x", 1.0/3)}}
 	if got := thirds.Sites(plainSchema(t))[2][1]; got != 1 {
 		t.Errorf("three thirds end at %v; the last records would belong to nobody", got)
 	}
@@ -161,7 +165,7 @@ func TestAFileWithTwoNamesIsOneFile(t *testing.T) {
 	}
 	t.Chdir(dir)
 	for _, other := range []string{link, "a.csv", "./b.csv"} {
-		s := &Spec{Data: []Data{{"a", real, 0.5}, {"b", other, 0.5}}}
+		s := &Spec{Data: []Data{dataOf("a", real, 0.5), dataOf("b", other, 0.5)}}
 		if got, want := s.Sites(plainSchema(t)), [][2]float64{{0, 0.5}, {0.5, 1}}; !cmp.Equal(want, got) {
 			t.Errorf("%s: parts %v, want %v", other, got, want)
 		}

@@ -165,19 +165,29 @@ func (x *Encoded) Row(i int) []float32 {
 
 // Encode encodes all rows of a table of the encoder's schema.
 func (e *Encoder) Encode(t *partition.Table) *Encoded {
-	x := &Encoded{Width: e.width, Features: make([]float32, t.Len()*e.width), Classes: make([]int, t.Len())}
-	for row := range t.Len() {
+	x := &Encoded{Width: e.width}
+	e.EncodeInto(x, t)
+	return x
+}
+
+// EncodeInto is Encode into the memory of an earlier one.
+func (e *Encoder) EncodeInto(x *Encoded, t *partition.Table) {
+	n := t.Len()
+	x.Width, x.Features = e.width, slices.Grow(x.Features[:0], n*e.width)[:n*e.width]
+	x.Classes = slices.Grow(x.Classes[:0], n)[:n]
+	clear(x.Features)
+	for row := range n {
 		cells := t.Cells(row)
 		out := x.Row(row)
-		for _, h := range e.heads {
+		for i := range e.heads {
+			h := &e.heads[i]
 			e.encodeHead(h, cells[h.Column], out[h.Offset:h.Offset+h.Width])
 		}
 		x.Classes[row] = t.Label(row)
 	}
-	return x
 }
 
-func (e *Encoder) encodeHead(h Head, cell float64, out []float32) {
+func (e *Encoder) encodeHead(h *Head, cell float64, out []float32) {
 	empty := math.IsNaN(cell)
 	switch {
 	case h.Kind == HeadMissing:
@@ -215,12 +225,6 @@ func (e *Encoder) Decode(features []float32, class int, unit string) ([]float64,
 		}
 	}
 	s := e.schema
-	cells := make([]float64, len(s.Columns))
-	for i := range s.Columns {
-		if !s.Columns[i].HasCell() {
-			cells[i] = math.NaN()
-		}
-	}
 	if at := s.UnitColumn(); at >= 0 {
 		if _, fault := s.Columns[at].ParseUnit(unit); unit != "" && fault != nil {
 			return nil, fmt.Errorf("decode a row: unit column %q: %s", s.Columns[at].Name, fault.Problem)
@@ -231,11 +235,27 @@ func (e *Encoder) Decode(features []float32, class int, unit string) ([]float64,
 		if class < 0 || class >= s.Columns[s.LabelColumn()].ClassCount() {
 			return nil, fmt.Errorf("decode a row: there is no class %d", class)
 		}
-		cells[s.LabelColumn()] = float64(class)
 	case class != 0:
 		return nil, fmt.Errorf("decode a row: class %d, but the schema has no classes", class)
 	}
-	for _, h := range e.heads {
+	cells := make([]float64, len(s.Columns))
+	e.DecodeInto(cells, features, class)
+	return cells, nil
+}
+
+// DecodeInto is [Encoder.Decode] into cells, one for each column, of features and a class that Encode made.
+func (e *Encoder) DecodeInto(cells []float64, features []float32, class int) {
+	s := e.schema
+	for i := range s.Columns {
+		if !s.Columns[i].HasCell() {
+			cells[i] = math.NaN()
+		}
+	}
+	if s.HasClasses() {
+		cells[s.LabelColumn()] = float64(class)
+	}
+	for i := range e.heads {
+		h := &e.heads[i]
 		f := features[h.Offset : h.Offset+h.Width]
 		switch h.Kind {
 		case HeadNumber:
@@ -262,5 +282,4 @@ func (e *Encoder) Decode(features []float32, class int, unit string) ([]float64,
 			}
 		}
 	}
-	return cells, nil
 }

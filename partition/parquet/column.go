@@ -31,6 +31,7 @@ type Column struct {
 	stored pq.Kind
 	width  int // bytes of a stored value, 0 where they vary or are bits
 	text   func(pq.Value) (string, error)
+	number func(pq.Value) float64 // of a stored number that is its text's; nil elsewhere
 }
 
 // maxScale bounds the digits after a decimal's point; databases allow less than 100.
@@ -114,7 +115,7 @@ func (c *Column) describe(node *pq.Column, e *format.SchemaElement) {
 	case *format.UUIDType:
 		c.Kind, c.text = Text, uuidText
 	case *format.IntType:
-		c.Kind, c.text = Whole, wholeText(c.stored, l.IsSigned)
+		c.Kind, c.text, c.number = Whole, wholeText(c.stored, l.IsSigned), wholeNumber(c.stored, l.IsSigned)
 	case *format.DecimalType:
 		if l.Scale < 0 || l.Scale > maxScale {
 			c.What = "a decimal number of more places than are read"
@@ -147,11 +148,11 @@ func (c *Column) bare() {
 	case pq.Boolean:
 		c.Kind, c.text = Truth, truthText
 	case pq.Int32, pq.Int64:
-		c.Kind, c.text = Whole, wholeText(c.stored, true)
+		c.Kind, c.text, c.number = Whole, wholeText(c.stored, true), wholeNumber(c.stored, true)
 	case pq.Float:
 		c.Kind, c.text = Number, floatText
 	case pq.Double:
-		c.Kind, c.text = Number, doubleText
+		c.Kind, c.text, c.number = Number, doubleText, pq.Value.Double
 	case pq.ByteArray:
 		c.What = "bytes that are not said to be text"
 	case pq.Int96:

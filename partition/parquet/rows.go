@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"math"
 
 	pq "github.com/parquet-go/parquet-go"
 )
@@ -12,20 +13,46 @@ import (
 // empty for null. They are good until the next row. Columns that wanted refuses are empty and
 // not read; nil wants all. An error is *PlaceError and the last that is given.
 func (f *File) Rows(wanted func(column int) bool) iter.Seq2[[]string, error] {
+	none := func(int) bool { return false }
 	return func(yield func([]string, error) bool) {
+		texts := func(r *Row, err error) bool { return yield(r.Texts, err) }
 		for group := range f.file.Metadata().RowGroups {
-			if !f.groupRows(group, wanted, yield) {
+			if !f.groupRows(group, wanted, none, texts) {
 				return
 			}
 		}
 	}
 }
 
-func (f *File) groupRows(group int, wanted func(int) bool, yield func([]string, error) bool) bool {
-	cells := make([]string, len(f.Columns))
+// Groups are how many rows each row group has.
+func (f *File) Groups() (rows []int) {
+	for i := range f.file.Metadata().RowGroups {
+		rows = append(rows, int(f.file.Metadata().RowGroups[i].NumRows))
+	}
+	return rows
+}
+
+// Row is a row with the texts of its cells. Of a column that was asked for in numbers and is stored in them Numbers
+// has the cell, NaN where it is empty, and the text is not made, unless the number is not finite: then Numbers has an
+// infinite one, and the text says what it is.
+type Row struct {
+	Texts   []string
+	Numbers []float64
+}
+
+// GroupRows is Rows of one row group, from 0, of which some columns may be given as numbers.
+func (f *File) GroupRows(group int, wanted, numbers func(column int) bool) iter.Seq2[*Row, error] {
+	return func(yield func(*Row, error) bool) { f.groupRows(group, wanted, numbers, yield) }
+}
+
+// InNumbers is whether a column can be given as numbers, without loss and without digits.
+func (f *File) InNumbers(column int) bool { return f.Columns[column].number != nil }
+
+func (f *File) groupRows(group int, wanted, numbers func(int) bool, yield func(*Row, error) bool) bool {
+	row := &Row{make([]string, len(f.Columns)), make([]float64, len(f.Columns))}
 	cursors := make([]*cursor, len(f.Columns))
 	fail := func(c *Column, err error) bool {
-		yield(nil, &PlaceError{group + 1, c.Name, err})
+		yield(&Row{}, &PlaceError{group + 1, c.Name, err})
 		return false
 	}
 	var held int64
@@ -42,6 +69,7 @@ func (f *File) groupRows(group int, wanted func(int) bool, yield func([]string, 
 			return fail(c, err)
 		}
 		defer cursor.close()
+		cursor.numeric = c.number != nil && numbers(i)
 		if held += takes; held > maxHeld {
 			return fail(c, unsupported("pages of more than %d GiB at a time; write smaller ones", maxHeld>>30))
 		}
@@ -52,12 +80,15 @@ func (f *File) groupRows(group int, wanted func(int) bool, yield func([]string, 
 			if cursor == nil {
 				continue
 			}
-			var err error
-			if cells[i], err = cursor.next(); err != nil {
+			at, err := cursor.next()
+			if err != nil {
 				return fail(cursor.column, err)
 			}
+			if row.Texts[i] = cursor.texts[at]; cursor.numeric {
+				row.Numbers[i] = cursor.numbers[at]
+			}
 		}
-		if !yield(cells, nil) {
+		if !yield(row, nil) {
 			return false
 		}
 	}
@@ -75,8 +106,11 @@ type cursor struct {
 	page   pq.Page // the one in hand, or nil
 	values pq.ValueReader
 	raw    [batch]pq.Value
-	texts  []string // that were not given
-	room   [batch]string
+	// texts are those of a batch of which so many were given, and are left. A numeric cursor has numbers as well.
+	texts       [batch]string
+	numbers     [batch]float64
+	numeric     bool
+	given, left int
 }
 
 func (f *File) newCursor(c *Column, group int) (*cursor, int64, error) {
@@ -91,15 +125,16 @@ func (f *File) newCursor(c *Column, group int) (*cursor, int64, error) {
 	return u, held, err
 }
 
-func (u *cursor) next() (string, error) {
-	for len(u.texts) == 0 {
+// next is where the next cell is in the batch.
+func (u *cursor) next() (at int, err error) {
+	for u.left == 0 {
 		if err := guarded(u.fill); err != nil {
-			return "", err
+			return 0, err
 		}
 	}
-	text := u.texts[0]
-	u.texts = u.texts[1:]
-	return text, nil
+	u.given++
+	u.left--
+	return u.given - 1, nil
 }
 
 // fill makes texts of the next values of the page in hand, or takes the next page.
@@ -116,14 +151,23 @@ func (u *cursor) fill() error {
 	case n == 0:
 		return damaged("a page without an end")
 	}
-	u.texts = u.room[:n]
 	for i, v := range u.raw[:n] {
-		if v.IsNull() {
-			u.room[i] = ""
-		} else if u.room[i], err = u.column.text(v); err != nil {
+		switch {
+		case v.IsNull():
+			u.texts[i], u.numbers[i] = "", math.NaN()
+			continue
+		case u.numeric:
+			u.texts[i] = ""
+			if u.numbers[i] = u.column.number(v); math.Abs(u.numbers[i]) <= math.MaxFloat64 {
+				continue
+			}
+			u.numbers[i] = math.Inf(1)
+		}
+		if u.texts[i], err = u.column.text(v); err != nil {
 			return err
 		}
 	}
+	u.given, u.left = 0, n
 	return nil
 }
 

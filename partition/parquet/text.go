@@ -39,6 +39,20 @@ func wholeText(k pq.Kind, signed bool) func(pq.Value) (string, error) {
 	}
 }
 
+// wholeNumber is the float64 that the digits are read as: both round to the nearest one.
+func wholeNumber(k pq.Kind, signed bool) func(pq.Value) float64 {
+	switch {
+	case k == pq.Int32 && signed:
+		return func(v pq.Value) float64 { return float64(v.Int32()) }
+	case k == pq.Int32:
+		return func(v pq.Value) float64 { return float64(v.Uint32()) }
+	case signed:
+		return func(v pq.Value) float64 { return float64(v.Int64()) }
+	default:
+		return func(v pq.Value) float64 { return float64(v.Uint64()) }
+	}
+}
+
 // floatText is the fewest digits that bring the 32 bits back, as programs write them to
 // CSV: 1.1 and not 1.10000002384.
 func floatText(v pq.Value) (string, error) {

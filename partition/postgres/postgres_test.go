@@ -149,7 +149,7 @@ func divide(t *testing.T, key partition.Key, table *partition.Table, unit string
 	t.Helper()
 	a, err := partition.Assign(key, table, 7, unit)
 	testkit.Must(t, err)
-	m, err := partition.BuildManifest(key, "visits", "north", "0", table, a, unit)
+	m, err := partition.BuildManifest(key, "visits", "north", "0", table, a.Partitions, unit)
 	testkit.Must(t, err)
 	return a.Of, m
 }

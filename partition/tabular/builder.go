@@ -106,11 +106,8 @@ func (b *Builder) Broken(why error) error {
 // Table ends the table: the rows of the site and share that the options ask for. Where cells or rows are not as the
 // schema has them the error is *Violations.
 func (b *Builder) Table() (*partition.Table, error) {
-	if b.row == 0 && !b.options.ofPart {
-		return nil, b.fail("", b.source.empty, b.source.fixEmpty)
-	}
-	if b.mixed(); len(b.wrong) > 0 {
-		return nil, &Violations{File: b.name, Rows: b.row, Found: b.wrong.list()}
+	if err := b.end(); err != nil {
+		return nil, err
 	}
 	t := b.table
 	if b.weights != nil {
@@ -125,6 +122,17 @@ func (b *Builder) Table() (*partition.Table, error) {
 		t = weighted
 	}
 	return selectRows(t, b.name, b.options)
+}
+
+// end says what is wrong with the source when all of it was read.
+func (b *Builder) end() error {
+	if b.row == 0 && !b.options.ofPart {
+		return b.fail("", b.source.empty, b.source.fixEmpty)
+	}
+	if b.mixed(); len(b.wrong) > 0 {
+		return &Violations{File: b.name, Rows: b.row, Found: b.wrong.list()}
+	}
+	return nil
 }
 
 func (b *Builder) fail(column, problem, fix string) *partition.InputError {

@@ -16,11 +16,7 @@ import (
 )
 
 func manifestOf(t rapid.TB, table *partition.Table, unit string) *partition.Manifest {
-	a, err := partition.Assign(partition.Key{1}, table, 1, unit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := partition.BuildManifest(partition.Key{1}, "d", "s", "n", table, a, unit)
+	m, err := partition.BuildManifest(partition.Key{1}, "d", "s", "n", table, 1, unit)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,8 +41,18 @@ func DecodeCSV(s *partition.Schema, r io.Reader, name string, o Options) (*parti
 	if err != nil {
 		return nil, err
 	}
-	if err := d.rows(); err != nil {
-		return nil, d.table.Broken(err)
+	err = d.rows(func(_ int, p *part, back func()) error {
+		if d.table.table.Len() == 0 && d.read > 0 {
+			// As many rows as the rest would have at this length; a zipped file is larger, and the table grows then.
+			d.table.table.Grow(int(float64(p.rows) * (1.02*float64(d.size)/float64(d.read) + 1)))
+		}
+		d.table.table.Extend(p.cells, p.units)
+		d.table.weights = append(d.table.weights, p.weights...)
+		back()
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return d.table.Table()
 }
@@ -55,6 +65,7 @@ type csvDecoder struct {
 	first     string // the rest of the chunk that has the header
 	size      int64  // of the file in bytes, 0 where it is not known
 	lines     int    // before the rows that the table does not have yet
+	read      int    // bytes of the text of the rows that it has
 	table     *Builder
 }
 
@@ -115,34 +126,38 @@ func (d *csvDecoder) header(s *partition.Schema, o Options) error {
 	return nil
 }
 
-// rows reads the chunks at once, on as many cores as there are, and adds their rows in order.
-func (d *csvDecoder) rows() error {
+// rows reads the chunks at once, on as many cores as there are, and gives their rows in order to take, with the number
+// of those before them. The part is take's until it calls back. Rows behind one with a violation are not given. What
+// is wrong with the file is for the builder to tell, but for what ends the reading.
+func (d *csvDecoder) rows(take func(first int, p *part, back func()) error) error {
 	var begun []*csvChunk // in order
 	defer func() {
 		for _, c := range begun {
 			<-c.done
 		}
 	}()
-	var free []*part
-	finish := func() *partition.InputError {
+	free := make(chan *part, 4*runtime.GOMAXPROCS(0)+4) // more than there ever are
+	finish := func() error {
 		c := begun[0]
 		begun = begun[1:]
 		<-c.done
-		bad := c.bad
-		if bad != nil {
-			bad.File, bad.Line = d.name, d.lines+bad.Line
-			if bad.Row > 0 {
-				bad.Row += d.table.row
-			}
-		}
-		if len(d.table.wrong) == 0 && d.table.row == 0 && len(c.text) > 0 {
-			// As many rows as the rest would have at this length; a zipped file is larger, and the table grows then.
-			d.table.table.Grow(int(float64(c.rows.rows) * (1.02*float64(d.size)/float64(len(c.text)) + 1)))
-		}
-		d.table.take(c.rows, d.lines)
+		bad, first, lines := c.bad, d.table.row, d.lines
 		d.lines += strings.Count(c.text, "\n")
-		free = append(free, c.rows)
-		return bad
+		d.read += len(c.text)
+		back := func() { c.rows.reset(); free <- c.rows }
+		if !d.table.count(c.rows, lines) || c.rows.rows == 0 {
+			back()
+		} else if err := take(first, c.rows, back); err != nil {
+			return err
+		}
+		if bad == nil {
+			return nil
+		}
+		bad.File, bad.Line = d.name, lines+bad.Line
+		if bad.Row > 0 {
+			bad.Row += first
+		}
+		return d.table.Broken(bad)
 	}
 	for text, err := d.first, error(nil); ; text, err = d.chunks.next() {
 		if err != nil {
@@ -151,18 +166,21 @@ func (d *csvDecoder) rows() error {
 					return bad
 				}
 			}
-			return d.endError(err, d.table.row+1)
+			if bad := d.endError(err, d.table.row+1); bad != nil {
+				return d.table.Broken(bad)
+			}
+			return nil
 		}
 		c := &csvChunk{text: text, delimiter: d.delimiter, done: make(chan struct{})}
-		if n := len(free); n > 0 {
-			c.rows, free = free[n-1], free[:n-1]
-		} else {
+		select {
+		case c.rows = <-free:
+		default:
 			c.rows = d.table.newPart()
 		}
 		go c.read()
 		if begun = append(begun, c); len(begun) > runtime.GOMAXPROCS(0) {
-			if bad := finish(); bad != nil {
-				return bad
+			if err := finish(); err != nil {
+				return err
 			}
 		}
 	}

@@ -49,3 +49,34 @@ func (o *Options) check(s *partition.Schema) error {
 	}
 	return nil
 }
+
+// byShare is whether a share leaves rows out.
+func (o *Options) byShare() bool { return o.From != 0 || o.To != 0 && o.To != 1 }
+
+// selectRows applies site and share.
+func selectRows(t *partition.Table, name string, o Options) (*partition.Table, error) {
+	s := t.Schema()
+	bySite := o.Site != "" && s.SiteColumn() >= 0
+	byShare := o.byShare()
+	if !bySite && !byShare {
+		return t, nil
+	}
+	var positions []float64
+	if byShare {
+		positions = partition.SharePositions(t)
+	}
+	var rows []int
+	for row := range t.Len() {
+		if bySite && s.Columns[s.SiteColumn()].Categories[int(t.Cells(row)[s.SiteColumn()])] != o.Site {
+			continue
+		}
+		if byShare && !(positions[row] >= o.From && positions[row] < o.To) {
+			continue
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		return nil, errNoRow(name)
+	}
+	return t.Subset(rows), nil
+}

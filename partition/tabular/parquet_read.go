@@ -33,26 +33,15 @@ func ReadParquet(s *partition.Schema, path string, o Options) (*partition.Table,
 
 // DecodeParquet is ReadParquet from size bytes of a reader; name is for errors.
 func DecodeParquet(s *partition.Schema, r io.ReaderAt, size int64, name string, o Options) (*partition.Table, error) {
-	file, err := parquet.Open(r, size)
-	if err != nil {
-		return nil, parquetError(name, err)
-	}
-	columns := make([]SourceColumn, len(file.Columns))
-	for i, c := range file.Columns {
-		columns[i] = SourceColumn{Name: c.Name, What: c.What, Kind: map[parquet.Kind]CellKind{
-			parquet.Other: Unreadable, parquet.Truth: TruthValues, parquet.Whole: WholeNumbers, parquet.Number: Numbers,
-			parquet.Text: Texts, parquet.Time: Times, parquet.Null: Nulls,
-		}[c.Kind]}
-	}
-	b, err := NewBuilder(s, name, FromParquet, columns, o)
+	file, b, err := openParquet(s, r, size, name, o)
 	if err != nil {
 		return nil, err
 	}
 	if file.Len() > int64(b.most) {
 		return nil, &partition.InputError{File: name, Problem: fmt.Sprintf("a table of more than %d rows", b.most),
-			Fix: "divide it among several nodes"}
+			Fix: "divide it among several nodes, or have the node stream it"}
 	}
-	for cells, err := range file.Rows(func(column int) bool { return b.target[column] != toNowhere }) {
+	for cells, err := range file.Rows(b.reads) {
 		if err != nil {
 			return nil, b.Broken(parquetError(name, err))
 		}
@@ -62,6 +51,27 @@ func DecodeParquet(s *partition.Schema, r io.ReaderAt, size int64, name string, 
 	}
 	return b.Table()
 }
+
+// openParquet begins a table of the file.
+func openParquet(s *partition.Schema, r io.ReaderAt, size int64, name string, o Options) (*parquet.File, *Builder,
+	error) {
+	file, err := parquet.Open(r, size)
+	if err != nil {
+		return nil, nil, parquetError(name, err)
+	}
+	columns := make([]SourceColumn, len(file.Columns))
+	for i, c := range file.Columns {
+		columns[i] = SourceColumn{Name: c.Name, What: c.What, Kind: map[parquet.Kind]CellKind{
+			parquet.Other: Unreadable, parquet.Truth: TruthValues, parquet.Whole: WholeNumbers, parquet.Number: Numbers,
+			parquet.Text: Texts, parquet.Time: Times, parquet.Null: Nulls,
+		}[c.Kind]}
+	}
+	b, err := NewBuilder(s, name, FromParquet, columns, o)
+	return file, b, err
+}
+
+// reads is whether anything reads a column.
+func (l *layout) reads(column int) bool { return l.target[column] != toNowhere }
 
 // rawParquet gives the names of the columns and then the rows. Cells that are not read anywhere are empty.
 func rawParquet(f *os.File, size int64, path string) (iter.Seq2[[]string, error], error) {

@@ -66,7 +66,7 @@ var (
 )
 
 // writeParquet writes rows of texts; a row's column is missing where it is in no column.
-func writeParquet(t testing.TB, columns map[string]parquetColumn, header []string, rows [][]string,
+func writeParquet(t rapid.TB, columns map[string]parquetColumn, header []string, rows [][]string,
 	options ...writer.WriterOption) []byte {
 	t.Helper()
 	group := writer.Group{}
@@ -92,7 +92,9 @@ func writeParquet(t testing.TB, columns map[string]parquetColumn, header []strin
 			t.Fatal(err)
 		}
 	}
-	testkit.Must(t, w.Close())
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
 	return b.Bytes()
 }
 

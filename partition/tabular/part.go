@@ -2,6 +2,7 @@ package tabular
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/conclave-dp/conclave/partition"
@@ -45,6 +46,9 @@ type part struct {
 	rows     int       // those with violations included
 	wrong    tally
 	decimals [3]tally
+	// numbers are the cells of the next row that are stored as numbers; infinite where the text says what they are.
+	stored  []bool
+	numbers []float64
 }
 
 // Numbers of a column with decimals, where a comma may stand before them: a point does, a comma does, and what may
@@ -63,7 +67,9 @@ func (p *part) add(texts []string, faults map[int]*partition.CellFault, line fun
 	unit, good := "", true
 	for i, text := range texts {
 		var fault *partition.CellFault
-		if at := p.plain[i]; at != nil && faults == nil { // most cells of most files
+		if p.stored != nil && p.stored[i] && !math.IsInf(p.numbers[i], 0) && !math.IsNaN(p.numbers[i]) {
+			row[p.target[i]], fault = p.plain[i].NumberCell(p.numbers[i] + 0) // no -0
+		} else if at := p.plain[i]; at != nil && faults == nil { // most cells of most files
 			if row[p.target[i]], fault = at.ParseCell(text); fault != nil {
 				fault = p.set(row, &unit, i, text)
 			}
@@ -170,19 +176,24 @@ func (p *part) decimalComma(c *partition.Column, text string) bool {
 	return fault == nil
 }
 
-// take adds the rows of a part, which begin after so many lines, to the table. Where any row so far has a violation the
-// table is not needed.
+// take adds the rows of a part, which begin after so many lines, to the table.
 func (b *Builder) take(p *part, lines int) {
+	if b.count(p, lines) {
+		b.table.Extend(p.cells, p.units)
+		b.weights = append(b.weights, p.weights...)
+	}
+	p.reset()
+}
+
+// count counts the rows of a part and what is wrong with them. Where any row so far has a violation the table is not
+// needed.
+func (b *Builder) count(p *part, lines int) (needed bool) {
 	b.wrong.merge(p.wrong, b.row, lines)
 	for i := range b.decimals {
 		b.decimals[i].merge(p.decimals[i], b.row, lines)
 	}
 	b.row += p.rows
-	if len(b.wrong) == 0 {
-		b.table.Extend(p.cells, p.units)
-		b.weights = append(b.weights, p.weights...)
-	}
-	p.reset()
+	return len(b.wrong) == 0
 }
 
 // reset empties a part that was taken; its memory serves the next rows.

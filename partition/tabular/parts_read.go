@@ -91,8 +91,7 @@ func readParts(s *partition.Schema, name string, parts []string, o Options) (*pa
 		return nil, wrong
 	}
 	if whole.Len() == 0 {
-		return nil, &partition.InputError{File: name, Problem: "there is no row in any part",
-			Fix: "check that it is the right folder, and that all of it was copied"}
+		return nil, errNoRows(name)
 	}
 	if weights != nil {
 		weighted, err := whole.WithWeights(weights)
@@ -106,13 +105,21 @@ func readParts(s *partition.Schema, name string, parts []string, o Options) (*pa
 
 // readPart reads a file of a table whose first part is Parquet or not.
 func readPart(s *partition.Schema, path string, columnar bool, o Options) (*partition.Table, error) {
+	if err := checkPart(path, columnar); err != nil {
+		return nil, err
+	}
+	return readFile(s, path, o)
+}
+
+// checkPart refuses a file of another kind than the first part.
+func checkPart(path string, columnar bool) error {
 	if isParquet(path) != columnar {
-		return nil, &partition.InputError{File: path, Problem: "CSV and Parquet among the parts of one table",
+		return &partition.InputError{File: path, Problem: "CSV and Parquet among the parts of one table",
 			Fix: "name one kind by a pattern, such as parts/*.parquet"}
 	}
 	if archive, _ := isArchive(path); archive {
-		return nil, &partition.InputError{File: path, Problem: "a workbook or archive among the parts of a table",
+		return &partition.InputError{File: path, Problem: "a workbook or archive among the parts of a table",
 			Fix: "save its rows as CSV"}
 	}
-	return readFile(s, path, o)
+	return nil
 }

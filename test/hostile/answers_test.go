@@ -109,8 +109,8 @@ func answerCases() map[string]answerCase {
 			one("out_of_range"), 0, "", nil},
 		"the least gradient": {gradients, sums(math.MinInt64, math.MinInt64, math.MinInt64),
 			one("out_of_range"), 0, "", nil},
-		"a discriminator's gradient": {discriminator, sums(0, 1<<24*fixed+1, 0), one("out_of_range"), 0, "", nil},
-		"an embedding out of range":  {embedding, sums(0, 0, -(1<<24)*fixed-1), one("out_of_range"), 0, "", nil},
+		"a discriminator's gradient": {discriminator, sums(0, 1<<27*fixed+1, 0), one("out_of_range"), 0, "", nil},
+		"an embedding out of range":  {embedding, sums(0, 0, -(1<<27)*fixed-1), one("out_of_range"), 0, "", nil},
 		"scores out of range":        {scores, sums(math.MaxInt64, 0), one("out_of_range"), 0, "", nil},
 		"sums of a fit out of range": {logistic, sums(0, 0, math.MinInt64, 0, 0, 0), one("out_of_range"), 0, "", nil},
 		"the same answer twice": {votes, func(p *party, a asked) {

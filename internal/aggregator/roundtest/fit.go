@@ -127,6 +127,6 @@ func BadFits() map[string]Bad[conclavev1.Fit] {
 		"no records":       {count(0), "a fit counts on 0 privacy units; say 1 to 16777216, a public number"},
 		"half a record":    {count(0.5), "counts on 0.5 privacy units"},
 		"records of NaN":   {count(math.NaN()), "counts on NaN privacy units"},
-		"too many records": {count(MaxUnits + 1), "privacy units; say 1 to 16777216"},
+		"too many records": {count(MaxFitted + 1), "privacy units; say 1 to 16777216"},
 	}
 }

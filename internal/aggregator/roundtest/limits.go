@@ -6,6 +6,7 @@ const (
 	MaxQueries  = 1 << 16
 	MaxCounts   = 1 << 17
 	MaxEntries  = 1 << 21
-	MaxUnits    = 1 << 24
+	MaxUnits    = 1 << 27
+	MaxFitted   = 1 << 24
 	MaxFitWidth = 400
 )

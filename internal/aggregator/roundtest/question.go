@@ -157,7 +157,7 @@ func BadSelections() map[string]Bad[conclavev1.Round] {
 		"votes": {func(r *conclavev1.Round) { r.Shape = VoteRound("r", 0, 2).Shape }, "selects by votes"},
 		"no records": {selecting(func(s *conclavev1.Selection) { s.Records = 0 }),
 			"counts on 0 privacy units; say 1 to 16777216"},
-		"too many records": {selecting(func(s *conclavev1.Selection) { s.Records = MaxUnits + 1 }),
+		"too many records": {selecting(func(s *conclavev1.Selection) { s.Records = MaxFitted + 1 }),
 			"counts on 16777217 privacy units"},
 		"too few expected": {selecting(func(s *conclavev1.Selection) { s.Expected = s.Expected[:1] }),
 			"a selection among 2 says of 1"},

@@ -83,10 +83,11 @@ func (q *reduced) Answer(src *gnmax.Source, result []int64, r *conclavev1.Releas
 // Reduce makes the result.
 func (q *reduced) Reduce(ctx context.Context, ask round.Pass) ([]int64, error) {
 	return q.reduction.Run(ctx, func(params []byte, sum *conclavev1.Vector) ([]int64, bool, error) {
-		v, err := newVector(sum, mostCount/maxUnits)
+		v, err := newVector(sum, mostCount/maxFitted)
 		if err != nil {
 			return nil, false, err
 		}
+		v.fitted = true
 		return ask(pass{v}, params, sum)
 	})
 }

@@ -47,9 +47,9 @@ func newSelection(
 	case len(q.GetExpected()) != among:
 		return nil, fault.Invalidf("a selection among %d says of %d what is expected of them", among,
 			len(q.GetExpected()))
-	case q.GetRecords() == 0 || q.GetRecords() > maxUnits:
+	case q.GetRecords() == 0 || q.GetRecords() > maxFitted:
 		return nil, fault.Invalidf("a selection counts on %d privacy units; say 1 to %d, a public number",
-			q.GetRecords(), maxUnits)
+			q.GetRecords(), maxFitted)
 	}
 	for i, e := range q.GetExpected() {
 		if e > sensitivity || e < -sensitivity {

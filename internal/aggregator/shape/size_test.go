@@ -69,6 +69,7 @@ func TestLimits(t *testing.T) {
 	for name, same := range map[string]bool{
 		"queries": roundtest.MaxQueries == maxQueries, "entries": roundtest.MaxEntries == maxEntries,
 		"counts": roundtest.MaxCounts == maxCounts, "units": roundtest.MaxUnits == maxUnits,
+		"units of fits": roundtest.MaxFitted == maxFitted,
 	} {
 		if !same {
 			t.Errorf("the limit of %s is another", name)

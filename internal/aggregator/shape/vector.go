@@ -11,9 +11,12 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maxUnits is more privacy units than any node has: what is longer than the vectors of so many
-// is an error of the node, not a sum.
-const maxUnits = 1 << 24
+// maxUnits is more privacy units than any node has, maxFitted than any node that answers fits and selections: what is
+// longer than the vectors of so many is an error of the node, not a sum.
+const (
+	maxUnits  = 1 << 27
+	maxFitted = 1 << 24
+)
 
 // vector is the shape of a sum that nodes answer with: it is read and added up, and not
 // released.
@@ -22,6 +25,7 @@ type vector struct {
 	bound      int64 // of what one contributor adds, in the norm
 	norm       conclavev1.Vector_Norm
 	perTeacher bool
+	fitted     bool // for a fit, in a pass
 	rate       float64
 	counts     bool // no entry is below 0
 }
@@ -58,12 +62,20 @@ func (q *vector) sensitivity() int64 {
 	return q.bound
 }
 
+// units is how many a node has at most.
+func (q *vector) units() int64 {
+	if q.fitted {
+		return maxFitted
+	}
+	return maxUnits
+}
+
 // most is what so many teachers, or any number of units, can make of the norm.
 func (q *vector) most(teachers uint32) int64 {
 	if q.perTeacher {
 		return int64(teachers) * q.bound
 	}
-	return maxUnits * q.bound
+	return q.units() * q.bound
 }
 
 func (q *vector) Length() int { return q.entries }
@@ -109,7 +121,7 @@ func (q *vector) contributors(teachers uint32) string {
 	if q.perTeacher {
 		return fmt.Sprintf("%d teachers", teachers)
 	}
-	return fmt.Sprintf("%d units", maxUnits)
+	return fmt.Sprintf("%d units", q.units())
 }
 
 // Sum is a sum over the nodes that is released with noise on each entry.

@@ -267,7 +267,7 @@ func FuzzSums(f *testing.F) {
 		roundtest.ScoreRound("r", 1, roundtest.Units(0, 0), nil),
 		roundtest.ScoreRound("r", 1, roundtest.Units(1, -1), func(r *conclavev1.Round) {
 			r.Selection.Complements, r.Selection.Expected = true, roundtest.Units(1, -1, -1, 1)
-			r.Selection.Records = maxUnits
+			r.Selection.Records = maxFitted
 		}),
 		roundtest.SelectionRound("r", 1, roundtest.Units(0, 0), nil), roundtest.VoteRound("r", 1, 1),
 		roundtest.FitRound("r", 1, question.L2, nil), roundtest.FitRound("r", 1, question.L1, nil),

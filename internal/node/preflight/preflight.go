@@ -97,7 +97,7 @@ func (c *checker) readData() {
 			c.openToOthers("database", file, at, "others may read the password in it")
 		}
 	}
-	table, err := c.config.ReadTable(c.schema, func(odd string) {
+	records, err := c.config.Read(c.schema, func(odd string) {
 		c.add("data", Warning, "write the names as the schema has them", "%s", odd)
 	})
 	if err != nil {
@@ -115,9 +115,11 @@ func (c *checker) readData() {
 		}
 		return
 	}
-	c.ok("data", "%d rows of this site", table.Len())
-	c.estimate(table.Len())
-	if c.site, err = node.NewSite(c.config, table, nil); err != nil {
+	c.ok("data", "%d rows of this site", records.Len())
+	if !c.config.Stream {
+		c.estimate(records.Len())
+	}
+	if c.site, err = node.NewSiteOf(c.config, records, nil); err != nil {
 		c.fail("teachers and state", err)
 		return
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -150,6 +151,13 @@ func entries(t testing.TB, dir string) (names []string) {
 
 func TestANodeThatIsReady(t *testing.T) {
 	p := newPlace(t)
+	ready(t, p)
+	p.fields["stream"] = "true"
+	ready(t, p)
+}
+
+func ready(t *testing.T, p *place) {
+	t.Helper()
 	p.config()
 	before := entries(t, p.dir)
 	r := p.check(Options{Offline: true})
@@ -193,6 +201,14 @@ func TestProblemsAreNamed(t *testing.T) {
 			"cannot read the table"},
 		"a bad row": {func(p *place) { p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n") }, Problem,
 			"data", "row 2"},
+		"a bad row of a stream": {func(p *place) {
+			p.fields["stream"] = "true"
+			p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n")
+		}, Problem, "data", "row 3"},
+		"a stream of a query": {func(p *place) {
+			delete(p.fields, "data")
+			p.fields["stream"], p.fields["sql"] = "true", "{dsn_env: DSN, query: select 1}"
+		}, Problem, "config", "stream: rows of a query are read into memory"},
 		"another bad row": {func(p *place) { p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n") }, Problem,
 			"data", "row 3"},
 		"teachers": {func(p *place) { p.fields["teachers"] = "81" }, Problem, "teachers and state",
@@ -301,7 +317,7 @@ func (p *place) started() {
 	testkit.Must(p.t, err)
 	schema, err := partition.LoadSchema(c.Schema)
 	testkit.Must(p.t, err)
-	table, err := c.ReadTable(schema, nil)
+	table, err := tabular.Read(schema, c.Data, tabular.Options{Site: c.Site})
 	testkit.Must(p.t, err)
 	site, err := node.NewSite(c, table, nil)
 	testkit.Must(p.t, err)
@@ -309,9 +325,7 @@ func (p *place) started() {
 	testkit.Must(p.t, err)
 	key, err := partition.LoadOrCreateKey(filepath.Join(c.State, "partition.key"))
 	testkit.Must(p.t, err)
-	a, err := partition.Assign(key, table, c.Teachers, c.Unit)
-	testkit.Must(p.t, err)
-	m, err := partition.BuildManifest(key, c.Dataset, c.Site, c.Node, table, a, c.Unit)
+	m, err := partition.BuildManifest(key, c.Dataset, c.Site, c.Node, table, c.Teachers, c.Unit)
 	testkit.Must(p.t, err)
 	testkit.Must(p.t, m.Save(filepath.Join(c.State, "manifest.json")))
 }

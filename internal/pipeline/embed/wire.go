@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -71,7 +72,7 @@ func largest(o pipeline.Options, p pipeline.Problem, s *plan.Start) pipeline.Lar
 	round.Run = p.Run
 	return pipeline.Largest{
 		Round: round, RoundContent: "the names of public features; nobody's data",
-		Answer:     pipeline.LargestSum(p.Run, 0, s.Entries, 1<<24*Bound(sigma)),
+		Answer:     pipeline.LargestSum(p.Run, 0, s.Entries, partition.MostStreamed*Bound(sigma)),
 		AnswerName: "embedding sum",
 		AnswerContent: fmt.Sprintf("%d numbers: the sum of public features over the site's privacy units; the "+
 			"aggregator sees it, and releases the sum over all nodes with noise only", s.Entries),

@@ -19,7 +19,8 @@ const (
 
 // Kinds are how nodes answer them.
 var kinds = []question.Kind{
-	{Name: columnsKind, Read: question.Typed(read)}, {Name: pairsKind, Read: question.Typed(read)},
+	{Name: columnsKind, Read: question.Typed(read), Streams: true},
+	{Name: pairsKind, Read: question.Typed(read), Streams: true},
 }
 
 const (
@@ -140,25 +141,45 @@ func read(p *question.Public, m *conclavev1.MarginalsQuestion) (*question.Checke
 	return &question.Checked{
 		Shape: a.shape(), Baseline: a.baseline,
 		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
-			sum, at := make([]int64, a.entries), make([]int, len(a.columns))
 			if a.baseline {
-				return sum, nil
+				return make([]int64, a.entries), nil
 			}
-			for _, unit := range s.Units {
-				if err := s.Wanted(); err != nil {
-					return nil, err
-				}
-				for nth, place := range unit {
-					row, err := encoder.Decode(s.Record(place), place.Class, "")
-					if err != nil {
-						continue // it counts as zeros: no error may say that there is one
-					}
-					a.count(row, nth, len(unit), at, sum)
-				}
-			}
-			return sum, nil
+			return s.Add(a.entries, func() question.Adder { return a.adder(encoder) })
 		},
 	}, nil
+}
+
+// adder counts records. It has room for one: nothing is allocated for a record.
+func (a *asked) adder(encoder *encode.Encoder) question.Adder {
+	row, at := make([]float64, len(encoder.Schema().Columns)), make([]int, len(a.columns))
+	signs := slices.ContainsFunc(a.columns, func(c cells) bool { return c.sign })
+	alone := !signs && a.together == 0
+	// What the loop over tables needs, close together: of one column the first factor is 0.
+	type place struct{ first, second, along, offset, weight int }
+	places := make([]place, len(a.tables))
+	for i, t := range a.tables {
+		places[i] = place{t.first, t.second, 0, t.offset, int(t.weight)}
+		if t.second != t.first {
+			places[i].along = a.columns[t.second].n
+		}
+	}
+	return func(b *question.Block, sum []int64) {
+		for i, class := range b.Classes {
+			encoder.DecodeInto(row, b.Record(i), class)
+			nth, of := b.Place(i)
+			if of > 1 || !alone {
+				a.count(row, nth, of, at, sum)
+				continue
+			}
+			for i := range a.columns { // most records of most questions
+				at[i] = a.columns[i].cell(row[a.columns[i].column])
+			}
+			for i := range places {
+				p := &places[i]
+				sum[p.offset+at[p.first]*p.along+at[p.second]] += int64(p.weight)
+			}
+		}
+	}
 }
 
 // count adds the nth record of a unit of so many to a sum. At is room for its cells.

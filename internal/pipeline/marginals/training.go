@@ -283,7 +283,7 @@ func (t *training) Largest(p *plan.Plan, _ int) pipeline.Largest {
 	}
 	l := t.largest(second, pairsKind, 1, "cells of every column")
 	if third.entries > second.entries {
-		l.Answer = pipeline.LargestSum(t.Run, 2, third.entries, 1<<44)
+		l.Answer = pipeline.LargestSum(t.Run, 2, third.entries, partition.MostStreamed*mostBound)
 		l.AnswerContent = fmt.Sprintf("%d numbers: of each pair of columns, how many records more have both values "+
 			"on the same side of a middle than on different ones; the aggregator sees them, and releases their sum "+
 			"over all sites with noise only", third.entries)
@@ -296,7 +296,8 @@ func (t *training) largest(a *asked, kind string, number uint64, content string)
 	r.Run, r.Number = t.Run, number
 	return pipeline.Largest{
 		Round: r, RoundContent: content,
-		Answer: pipeline.LargestSum(t.Run, number, a.entries, 1<<44), AnswerName: "counts of cells",
+		Answer:     pipeline.LargestSum(t.Run, number, a.entries, partition.MostStreamed*mostBound),
+		AnswerName: "counts of cells",
 		AnswerContent: fmt.Sprintf("%d numbers: how many records are in each cell of %d tables; the aggregator sees "+
 			"them, and releases their sum over all sites with noise only", a.entries, len(a.tables)),
 	}

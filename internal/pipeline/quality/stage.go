@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report/text"
+	"github.com/conclave-dp/conclave/partition"
 )
 
 const name = "quality"
@@ -91,7 +92,7 @@ func messages(_ pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline
 	}
 	return []pipeline.StageMessages{{
 		AnswerName: "counts for quality", Times: 1, Numbers: counting.Entries(),
-		Largest: pipeline.MostUnits * counting.Bound(),
+		Largest: partition.MostStreamed * counting.Bound(),
 		AnswerContent: fmt.Sprintf("%d numbers: how many records are in each cell of every column, by itself and "+
 			"beside the label; the aggregator sees them, and releases their sum over all sites with noise only",
 			counting.Entries()),

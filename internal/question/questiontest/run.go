@@ -36,6 +36,7 @@ func Run(t *testing.T, k question.Kind, c Cases) {
 	t.Run("again", r.again)
 	t.Run("restart", r.restart)
 	t.Run("refusal", r.refusal)
+	t.Run("streams", r.streams)
 }
 
 type runner struct {

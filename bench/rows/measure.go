@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/kinds"
+	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/node/dryrun"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/run"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/tabular"
+)
+
+// The kinds of work. Each of the later ones reads and encodes as well.
+const (
+	reading   = "reading"
+	encoding  = "encoding"
+	start     = "start" // of a node: reading, checks and the digest of the rows
+	marginals = "marginals"
+	embed     = "embed"
+)
+
+// result is what a process measured of itself.
+type result struct {
+	What    string  `json:"what"`
+	Rows    int64   `json:"rows"`
+	Cores   int     `json:"cores"`
+	Seconds float64 `json:"seconds"`
+	CPU     float64 `json:"cpu_seconds"`
+	// PerCore is rows a second of processor time.
+	PerCore float64 `json:"rows_per_cpu_second"`
+	PeakMiB float64 `json:"peak_mib"`
+}
+
+// measure does one kind of work on a table.
+func measure(ctx context.Context, path, what string) (*result, error) {
+	s, err := partition.LoadSchema(schemaPath(path))
+	if err != nil {
+		return nil, err
+	}
+	rows, err := rowsOf(path)
+	if err != nil {
+		return nil, err
+	}
+	begin, used := time.Now(), cpu()
+	if err := work(ctx, s, path, what); err != nil {
+		return nil, err
+	}
+	r := &result{What: what, Rows: rows, Cores: runtime.GOMAXPROCS(0), Seconds: time.Since(begin).Seconds(),
+		CPU: cpu() - used}
+	r.PerCore = float64(rows) / r.CPU
+	r.PeakMiB, err = peak()
+	return r, err
+}
+
+func work(ctx context.Context, s *partition.Schema, path, what string) error {
+	stream, err := tabular.OpenStream(s, path, tabular.Options{}, os.TempDir())
+	if err != nil {
+		return err
+	}
+	switch what {
+	case reading:
+		return stream.Blocks(ctx, func(*tabular.Block) error { return nil })
+	case encoding:
+		encoder, room := encode.New(s), sync.Pool{New: func() any { return new(encode.Encoded) }}
+		return stream.Blocks(ctx, func(b *tabular.Block) error {
+			x := room.Get().(*encode.Encoded)
+			defer room.Put(x)
+			encoder.EncodeInto(x, b.Table)
+			return nil
+		})
+	case start:
+		c := config(path)
+		if c.State = filepath.Dir(path); s.UnitColumn() >= 0 {
+			c.Unit = s.Columns[s.UnitColumn()].Name
+		}
+		_, err := c.Read(s, nil)
+		return err
+	}
+	site := question.NewStreamedSite(question.NewPublic(s, 1, 1), stream, nil, 1, "")
+	spec, err := dryrun.Spec(config(path), what, 1, 1e-6)
+	if err != nil {
+		return err
+	}
+	_, questions, err := run.Questions(spec, s, run.Node{Dataset: "d", Site: "s", Node: "0", Teachers: 1})
+	if err != nil {
+		return err
+	}
+	round := questions[len(questions)-1].Round
+	asked, err := kinds.All().Read(site.Public, round.GetKind(), round.GetParams())
+	if err != nil {
+		return err
+	}
+	_, err = asked.Sum(site, question.Round{})
+	return err
+}
+
+func config(path string) node.Config {
+	c := node.DefaultConfig()
+	c.Dataset, c.Site, c.Schema, c.Data, c.Stream, c.Teachers = "d", "s", schemaPath(path), path, true, 1
+	return c
+}
+
+// cpu is the processor time of the process, in seconds.
+func cpu() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// peak is the most memory that the process ever had (VmHWM), in MiB.
+func peak() (float64, error) {
+	raw, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "VmHWM:" {
+			kib, err := strconv.ParseFloat(fields[1], 64)
+			return kib / 1024, err
+		}
+	}
+	return 0, errors.New("the system does not say how much memory the process had")
+}

@@ -1,0 +1,63 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+// Sites that stream add up to the same integers as one that has all rows in memory, of records and of people, also
+// where they share a file; a pipeline that trains at nodes is refused before anything starts.
+func TestSitesThatStream(t *testing.T) {
+	t.Parallel()
+	who := func(i int) string { return fmt.Sprint("p", i*i%101%50) }
+	for name, c := range map[string]struct {
+		lines string
+		who   func(i int) string
+	}{
+		"embed":             {embedding, nil},
+		"embed over people": {embedding + "privacy: {epsilon: 2, delta: 1e-5, unit: who}\n", who},
+		"marginals":         {"pipeline: marginals\nmarginals: {cells: 4, steps: 5}\n", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sums [2][]int64
+			for i, text := range []string{runOn("table.csv", c.lines, 1),
+				strings.ReplaceAll(runOn("table.csv", c.lines, 0.4, 0.6), "share: ", "stream: true, share: ")} {
+				spec, dir, out := begin(t, text)
+				people(t, dir, c.who)
+				_, err := Run(testkit.Within(t), spec, Options{Out: out, HoldOut: i == 1,
+					Hooks: aggregator.Hooks{Sums: func(_ string, number uint64, counts []int64) {
+						if number == 0 { // later questions follow from what was released
+							sums[i] = slices.Clone(counts)
+						}
+					}}})
+				testkit.Must(t, err)
+				left, err := filepath.Glob(filepath.Join(out, "state", "node-*", ".*"))
+				if err != nil || len(left) > 0 {
+					t.Errorf("%v is left (%v)", left, err)
+				}
+			}
+			if len(sums[0]) == 0 || !slices.Equal(sums[0], sums[1]) {
+				t.Errorf("the sum is %v, and streamed %v", sums[0], sums[1])
+			}
+		})
+	}
+	t.Run("pategan", func(t *testing.T) {
+		spec, _, out := begin(t, strings.ReplaceAll(runOn("table.csv", votes), "share: ", "stream: true, share: "))
+		_, err := Run(testkit.Within(t), spec, Options{Out: out})
+		if err == nil || !strings.Contains(err.Error(), "the teachers of site s0 would refuse the rounds: this node "+
+			"reads its records from the disk for each question and answers sums of all of them alone") {
+			t.Errorf("error is %v", err)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Error("something was begun")
+		}
+	})
+}

@@ -1,0 +1,264 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"sync"
+
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/grouping"
+	"github.com/conclave-dp/conclave/partition/postgres"
+	"github.com/conclave-dp/conclave/partition/tabular"
+)
+
+// Rows are a node's records, read once and checked: in memory, or on the disk where the node streams.
+type Rows interface {
+	Schema() *partition.Schema
+	Len() int // private
+	// divide divides the units among the node's teachers by a key, nil for any.
+	divide(c Config, key *partition.Key) (*division, error)
+	site(p *question.Public, d *division, c Config) *question.Site
+	// unitsBy returns what counts the privacy units of each category of a column.
+	unitsBy(c Config) func(column string) (map[string]int, error)
+}
+
+// division is how units are divided.
+type division struct {
+	units    []int // of each teacher; of a node that streams, whose teachers have none of their own, all at once
+	of       *partition.Assignment
+	manifest *partition.Manifest // nil for any key
+}
+
+// Read reads the node's rows and checks each cell. warn is told what is odd and no error; it may be nil.
+func (c Config) Read(schema *partition.Schema, warn func(string)) (Rows, error) {
+	o := tabular.Options{Site: c.Site, From: c.Share[0], To: c.Share[1], Warn: warn}
+	if c.Stream {
+		return c.stream(schema, o)
+	}
+	var table *partition.Table
+	var err error
+	if c.SQL.Set() {
+		table, err = postgres.Read(context.Background(), schema, c.SQL, o) // ends by sql.timeout
+	} else {
+		table, err = tabular.Read(schema, c.Data, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return inMemory{table}, nil
+}
+
+// inMemory are rows in memory.
+type inMemory struct{ *partition.Table }
+
+func (r inMemory) divide(c Config, key *partition.Key) (*division, error) {
+	d, by := new(division), key
+	var err error
+	if by == nil {
+		thrown, err := partition.NewKey()
+		if err != nil {
+			return nil, err
+		}
+		by = &thrown
+	}
+	if d.of, err = partition.Assign(*by, r.Table, c.Teachers, c.Unit); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	if d.units = d.of.Units; key != nil {
+		d.manifest, err = partition.BuildManifest(*key, c.Dataset, c.Site, c.Node, r.Table, c.Teachers, c.Unit)
+	}
+	return d, err
+}
+
+func (r inMemory) site(p *question.Public, d *division, c Config) *question.Site {
+	return question.NewSite(p, r.Table, d.of, c.Unit, c.State)
+}
+
+func (r inMemory) unitsBy(c Config) func(string) (map[string]int, error) {
+	return unitsBy(r.Table, c.Unit)
+}
+
+// onDisk are rows that are read for each question.
+type onDisk struct {
+	*tabular.Stream
+	schema *partition.Schema
+	rows   int
+	places *grouping.Places // nil where each record is a unit
+	key    partition.Key    // of sum
+	sum    *partition.DataSum
+}
+
+func (r *onDisk) Schema() *partition.Schema { return r.schema }
+func (r *onDisk) Len() int                  { return r.rows }
+
+// stream opens the table and reads it once: each cell is checked, and the records of each unit are counted.
+func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error) {
+	if err := schema.CheckUnit(c.Unit); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	table, err := tabular.OpenStream(schema, c.Data, o, c.scratch())
+	if err != nil {
+		return nil, err
+	}
+	r := &onDisk{Stream: table, schema: schema}
+	// Where there is a key already, all that the start needs is one reading.
+	if _, err := os.Stat(keyPath(c.State)); err == nil {
+		if r.key, err = partition.LoadOrCreateKey(keyPath(c.State)); err != nil {
+			return nil, err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look for the partition key: %w; let this process read the state folder", err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	var groups *grouping.Grouper
+	of := func(*tabular.Block) error { return nil }
+	if c.Unit != partition.UnitRecord {
+		key, err := partition.NewKey() // which nobody can make two units alike for
+		if err != nil {
+			return nil, err
+		}
+		groups = grouping.New(ctx, c.scratch())
+		of = func(b *tabular.Block) error { return groups.Add(b.Numbers, partition.UnitDigests(key, b.Table)) }
+	}
+	if r.sum, err = r.add(ctx, r.key, of); err != nil {
+		return nil, err
+	}
+	if r.rows = r.sum.Rows(); groups != nil {
+		r.places, err = groups.Places()
+	}
+	return r, err
+}
+
+// add reads all rows and gives their sum under a key; do sees them as well.
+func (r *onDisk) add(ctx context.Context, key partition.Key, do func(*tabular.Block) error) (*partition.DataSum,
+	error) {
+	var mu sync.Mutex
+	whole := partition.NewDataSum(key)
+	err := r.Blocks(ctx, func(b *tabular.Block) error {
+		sum := partition.NewDataSum(key)
+		sum.Add(b.Table)
+		mu.Lock()
+		whole.Merge(sum)
+		mu.Unlock()
+		return do(b)
+	})
+	return whole, err
+}
+
+func (r *onDisk) divide(c Config, key *partition.Key) (_ *division, err error) {
+	units := r.rows
+	if r.places != nil {
+		units = r.places.Groups
+	}
+	if err := partition.CheckUnits(units, c.Teachers, partition.MostStreamed); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	d := &division{units: []int{units}}
+	if key == nil {
+		return d, nil
+	}
+	if *key != r.key {
+		nothing := func(*tabular.Block) error { return nil }
+		if r.sum, err = r.add(context.Background(), *key, nothing); err != nil {
+			return nil, err
+		}
+		r.key = *key
+	}
+	d.manifest = &partition.Manifest{Dataset: c.Dataset, Site: c.Site, Node: c.Node, SchemaSHA256: r.schema.SHA256,
+		Unit: c.Unit, Partitions: c.Teachers, Units: units}
+	d.manifest.Seal(*key, r.sum)
+	return d, nil
+}
+
+func (r *onDisk) site(p *question.Public, d *division, c Config) *question.Site {
+	return question.NewStreamedSite(p, r.Stream, r.places, d.units[0], c.State)
+}
+
+// unitsBy counts, when it is asked, the privacy units that have each category of a categorical column. It reads all
+// rows once for a column and remembers the counts, since a policy asks before every answer. A unit with records of
+// several categories counts for each of them; an empty cell is none.
+func (r *onDisk) unitsBy(c Config) func(column string) (map[string]int, error) {
+	var mu sync.Mutex
+	known := map[string]map[string]int{}
+	return func(name string) (map[string]int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if by := known[name]; by != nil {
+			return by, nil
+		}
+		at := r.schema.ColumnIndex(name)
+		if at < 0 || r.schema.Columns[at].ClassCount() == 0 || at == r.schema.UnitColumn() {
+			return nil, fmt.Errorf("column %q is no categorical column of the schema; name one, or leave the rule out",
+				name)
+		}
+		counts, err := r.countBy(c, at)
+		if err != nil {
+			return nil, err
+		}
+		by := map[string]int{}
+		for cell, n := range counts {
+			by[r.schema.Columns[at].CellText(float64(cell))] = n
+		}
+		known[name] = by
+		return by, nil
+	}
+}
+
+// countBy is unitsBy by cells.
+func (r *onDisk) countBy(c Config, at int) (map[uint32]int, error) {
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	var mu sync.Mutex
+	counts := map[uint32]int{}
+	key, err := partition.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	units := grouping.New(ctx, c.scratch())
+	err = r.Blocks(ctx, func(b *tabular.Block) error {
+		if r.places == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range b.Len() {
+				if cell := b.Cells(i)[at]; !math.IsNaN(cell) {
+					counts[uint32(cell)]++
+				}
+			}
+			return nil
+		}
+		var numbers []int
+		var digests [][32]byte
+		for i, d := range partition.UnitDigests(key, b.Table) {
+			if cell := b.Cells(i)[at]; !math.IsNaN(cell) {
+				binary.BigEndian.PutUint32(d[28:], uint32(cell)) // 28 bytes tell units apart
+				numbers, digests = append(numbers, b.Numbers[i]), append(digests, d)
+			}
+		}
+		return units.Add(numbers, digests)
+	})
+	if err != nil || r.places == nil {
+		return counts, err
+	}
+	for unit, err := range units.All() {
+		if err != nil {
+			return nil, err
+		}
+		counts[binary.BigEndian.Uint32(unit.Digest[28:])]++
+	}
+	return counts, nil
+}
+
+// scratch is the folder for sorts: before the first start nothing is made in the state folder's place.
+func (c Config) scratch() string {
+	if _, err := os.Stat(c.State); err != nil {
+		return os.TempDir()
+	}
+	return c.State
+}

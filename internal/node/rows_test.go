@@ -1,0 +1,142 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/internal/kinds"
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/question/questiontest"
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
+)
+
+// onFile is a configuration whose rows are in a file of a form, each of a unit or of one of many.
+func onFile(t *testing.T, unit, form string) Config {
+	t.Helper()
+	dir, c := t.TempDir(), smallConfig(t, 3)
+	table := questiontest.SmallUnits(t, unit, 40, func(int) bool { return true })
+	c.Schema, c.Data, c.Unit = filepath.Join(dir, "schema.yaml"), filepath.Join(dir, "table."+form), unit
+	text := questiontest.SmallSchema
+	if unit != partition.UnitRecord {
+		text = strings.Replace(text, "columns:\n", "columns:\n  - {name: "+unit+", role: unit}\n", 1)
+	}
+	testkit.Must(t, os.WriteFile(c.Schema, []byte(text), 0o600))
+	f, err := os.Create(c.Data)
+	testkit.Must(t, err)
+	testkit.Must(t, tabular.Write(f, form, table, nil))
+	testkit.Must(t, f.Close())
+	return c
+}
+
+func node(t *testing.T, c Config) *Node {
+	t.Helper()
+	n, err := New(c, kinds.All(), zap.NewNop())
+	testkit.Must(t, err)
+	return n
+}
+
+// A node that begins to stream has the manifest, the facts and the sums that it had, also of a share.
+func TestANodeMayStreamFromNowOn(t *testing.T) {
+	for name, c := range map[string]Config{
+		"records": onFile(t, partition.UnitRecord, tabular.CSV),
+		"units":   onFile(t, questiontest.UnitColumn, tabular.Parquet),
+	} {
+		for _, share := range [][2]float64{{0, 1}, {0.2, 0.9}} {
+			c.State, c.Share = filepath.Join(t.TempDir(), "state"), share
+			first := node(t, c)
+			streams := c
+			streams.Stream = true
+			second := node(t, streams)
+			if *first.manifest.Manifest != *second.manifest.Manifest {
+				t.Errorf("%s of %v: the manifest was %+v and is %+v", name, share, first.manifest.Manifest,
+					second.manifest.Manifest)
+			}
+			if a, b := facts(first.site), facts(second.site); a.Units != b.Units || b.LeastUnits != b.Units {
+				t.Errorf("%s of %v: %+v, streamed %+v", name, share, a, b)
+			}
+			r := countRound("r", 0, 2, 1000)
+			a, b := ask(t, first, r).GetSum().GetValues(), ask(t, second, r).GetSum().GetValues()
+			if len(a) == 0 || !slices.Equal(a, b) {
+				t.Errorf("%s of %v: the sum was %v and is %v", name, share, a, b)
+			}
+			left, err := filepath.Glob(filepath.Join(c.State, ".*"))
+			if err != nil || len(left) > 0 {
+				t.Errorf("%s of %v: %v is left (%v)", name, share, left, err)
+			}
+		}
+	}
+}
+
+// What needs records in memory is refused before any is looked at; where rows cannot be read again the reason says
+// nothing of them.
+func TestWhatANodeThatStreamsRefuses(t *testing.T) {
+	c := onFile(t, partition.UnitRecord, tabular.CSV)
+	c.Stream = true
+	n := node(t, c)
+	if why := ask(t, n, voteRound("r", 1)).GetRefusal().GetReason(); !strings.Contains(why, "leave it out of the run") {
+		t.Errorf("votes: %q", why)
+	}
+	rows := testkit.Read(t, c.Data)
+	testkit.Must(t, os.WriteFile(c.Data, append(rows, "0.5,1,secret,no\n"...), 0o600))
+	if why := ask(t, n, countRound("r", 0, 2, 1)).GetRefusal().GetReason(); why != question.ErrRows.Error() {
+		t.Errorf("a file that was written: %q", why)
+	}
+	if _, err := ReadSite(c, kinds.All(), nil); err == nil || !strings.Contains(err.Error(), `column "c"`) ||
+		strings.Contains(err.Error(), "secret") {
+		t.Errorf("a start: %v", err)
+	}
+	testkit.Must(t, os.WriteFile(c.Data, append(rows, rows[strings.Index(string(rows), "\n")+1:]...), 0o600))
+	testkit.Must(t, n.manifest.store())
+	if _, err := ReadSite(c, kinds.All(), nil); err == nil || !strings.Contains(err.Error(), "its data differs") {
+		t.Errorf("other rows: %v", err)
+	}
+	c.Teachers = 1000
+	if _, err := ReadSite(c, kinds.All(), nil); err == nil || !strings.Contains(err.Error(), "use fewer teachers") {
+		t.Errorf("more teachers than units: %v", err)
+	}
+	c.SQL.Query, c.SQL.DSNEnv, c.Data = "select 1", "DSN", ""
+	if _, err := ReadSite(c, kinds.All(), nil); err == nil ||
+		!strings.Contains(err.Error(), "stream: rows of a query") {
+		t.Errorf("a query: %v", err)
+	}
+}
+
+// The units of each category are those that counting one unit after the other gives.
+func TestUnitsByCategoryOfAStream(t *testing.T) {
+	for _, unit := range []string{partition.UnitRecord, questiontest.UnitColumn} {
+		c := onFile(t, unit, tabular.CSV)
+		c.Stream = true
+		schema, err := partition.LoadSchema(c.Schema)
+		testkit.Must(t, err)
+		rows, err := c.Read(schema, nil)
+		testkit.Must(t, err)
+		table, err := tabular.Read(schema, c.Data, tabular.Options{})
+		testkit.Must(t, err)
+		count := rows.(*onDisk).unitsBy(c)
+		for _, name := range []string{"b", "c", "y"} {
+			at, seen, want := schema.ColumnIndex(name), map[string]bool{}, map[string]int{}
+			for row := range table.Len() {
+				category, who := schema.Columns[at].CellText(table.Cells(row)[at]), table.Unit(row)
+				if who == "" || !seen[who+" "+category] {
+					want[category]++
+				}
+				seen[who+" "+category] = true
+			}
+			got, err := count(name)
+			testkit.Must(t, err)
+			testkit.Same(t, unit+" by "+name, want, got)
+		}
+		for _, name := range []string{"x", questiontest.UnitColumn, "none"} {
+			if by, err := count(name); err == nil {
+				t.Errorf("column %s has %v", name, by)
+			}
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package question
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Rows are a node's records. They can be read any number of times.
+type Rows interface {
+	// Blocks gives all records, in blocks and in no order, to do, on several goroutines at once. It ends with the first
+	// error of do, with the cause of ctx where that ends, or with one that wraps [ErrRows].
+	Blocks(ctx context.Context, do func(*Block) error) error
+}
+
+// ErrRows is wrapped by errors about records that cannot be read again. Their details name the site's files and rows,
+// and stay there: only this text leaves.
+var ErrRows = errors.New("the node cannot read its records; its log says why")
+
+// Block is some encoded records. It is good until do returns.
+type Block struct {
+	Records []float32 // [len(Classes), Features]
+	Classes []int
+	// Of is how many records the unit of each has, Nth which of them it is, from 0; nil where each record is a unit.
+	Nth, Of []uint32
+}
+
+// Record is one of them.
+func (b *Block) Record(i int) []float32 {
+	width := len(b.Records) / len(b.Classes)
+	return b.Records[i*width : (i+1)*width]
+}
+
+// Place is which record of its unit one is, from 0, and how many the unit has.
+func (b *Block) Place(i int) (nth, of int) {
+	if b.Of == nil {
+		return 0, 1
+	}
+	return int(b.Nth[i]), int(b.Of[i])
+}
+
+func (b *Block) reset() { *b = Block{b.Records[:0], b.Classes[:0], b.Nth[:0], b.Of[:0]} }
+
+// Adder adds what the records of a block add to a sum.
+type Adder func(b *Block, sum []int64)
+
+// mostSums bounds the bytes of the sums of all processors.
+const mostSums = 256 << 20
+
+// Add adds up so many entries over all records, on all processors. begin makes what one of them adds with, and has
+// for itself. Whole numbers have the same sum in every order.
+func (s *Site) Add(entries int, begin func() Adder) ([]int64, error) {
+	type worker struct {
+		add Adder
+		sum []int64
+	}
+	ctx := s.Asked
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	free := make(chan *worker, max(1, min(runtime.GOMAXPROCS(0), mostSums/(8*max(1, entries)))))
+	for range cap(free) {
+		free <- nil
+	}
+	err := s.Rows.Blocks(ctx, func(b *Block) error {
+		w := <-free
+		if w == nil {
+			w = &worker{begin(), make([]int64, entries)}
+		}
+		w.add(b, w.sum)
+		free <- w
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	sum := make([]int64, entries)
+	for range cap(free) {
+		if w := <-free; w != nil {
+			for i, v := range w.sum {
+				sum[i] += v
+			}
+		}
+	}
+	return sum, nil
+}
+
+// blockRecords is how many records a block has of those that are in memory.
+const blockRecords = 512
+
+// inMemory are the records of a site that holds all of them.
+type inMemory struct{ *Site }
+
+func (m inMemory) Blocks(ctx context.Context, do func(*Block) error) error {
+	var next atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() error {
+			var b Block
+			for {
+				from := int(next.Add(blockRecords)) - blockRecords
+				if from >= len(m.Units) {
+					return nil
+				}
+				for _, unit := range m.Units[from:min(from+blockRecords, len(m.Units))] {
+					for nth, r := range unit {
+						b.Records, b.Classes = append(b.Records, m.Record(r)...), append(b.Classes, r.Class)
+						b.Nth, b.Of = append(b.Nth, uint32(nth)), append(b.Of, uint32(len(unit)))
+						if len(b.Classes) < blockRecords {
+							continue
+						}
+						if err := give(ctx, &b, do); err != nil {
+							return err
+						}
+					}
+				}
+				if err := give(ctx, &b, do); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	return group.Wait()
+}
+
+// give gives a block that is not empty, and empties it, unless nobody waits for it.
+func give(ctx context.Context, b *Block, do func(*Block) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if len(b.Classes) == 0 {
+		return nil
+	}
+	defer b.reset()
+	return do(b)
+}

@@ -1,0 +1,196 @@
+package tabular
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/conclave-dp/conclave/partition/parquet"
+)
+
+// blockRows is how many rows of a Parquet file are in a block. Tests have fewer.
+var blockRows = 4096
+
+// rowGroup is a row group of a file of a table.
+type rowGroup struct {
+	file, at int
+	first    int // rows of the table before it
+	table    *Builder
+	err      error // why its end was not read
+}
+
+// groupsOf are a pass's files, and the row groups of all.
+type groupsOf struct {
+	*pass
+	stream *Stream
+	tables []*Builder // by file; nil where it cannot be opened, for which errs says why
+	errs   []error
+	groups []*rowGroup
+
+	mu     sync.Mutex
+	next   int
+	broken map[int]bool // files in which something is wrong
+}
+
+// parquet reads the row groups of all files at once, on as many cores as there are, each by a cursor of its own.
+func (p *pass) parquet(t *Stream) error {
+	g := &groupsOf{pass: p, stream: t, broken: map[int]bool{}}
+	first := 0
+	for i := range t.files {
+		f, file, table, err := g.open(i)
+		g.tables, g.errs = append(g.tables, table), append(g.errs, err)
+		if err != nil {
+			if p.wrong == nil {
+				return err
+			}
+			g.broken[i] = true
+			continue
+		}
+		f.Close()
+		for at, rows := range file.Groups() {
+			of := *table
+			of.wrong, of.decimals = tally{}, newDecimals()
+			g.groups = append(g.groups, &rowGroup{file: i, at: at, first: first, table: &of})
+			first += rows
+		}
+	}
+	workers, ctx := errgroup.WithContext(p.ctx)
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() error { return g.work(ctx) })
+	}
+	if err := workers.Wait(); err != nil {
+		return err
+	}
+	return g.end()
+}
+
+// open opens a file; the caller closes it.
+func (g *groupsOf) open(i int) (*os.File, *parquet.File, *Builder, error) {
+	path := g.stream.files[i]
+	if g.wrong != nil {
+		if err := checkPart(path, true); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	f, err := open(path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	file, table, err := openParquet(g.stream.schema, f, g.stream.stamps[i].Size(), path, g.options)
+	if err != nil {
+		f.Close()
+		return nil, nil, nil, err
+	}
+	return f, file, table, nil
+}
+
+// take takes the next row group, nil behind the last. No file is begun behind many with something wrong.
+func (g *groupsOf) take() *rowGroup {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.next == len(g.groups) {
+		return nil
+	}
+	r := g.groups[g.next]
+	if len(g.broken) >= mostWrongParts && r.at == 0 {
+		return nil
+	}
+	g.next++
+	return r
+}
+
+func (g *groupsOf) work(ctx context.Context) error {
+	var f *os.File
+	var file *parquet.File
+	defer func() { f.Close() }() // of nil it is an error
+	which, rows := -1, (*part)(nil)
+	for r := g.take(); r != nil; r = g.take() {
+		if r.file != which {
+			f.Close()
+			var err error
+			if f, file, _, err = g.open(r.file); err != nil {
+				return err // it was opened before
+			}
+			which, rows = r.file, r.table.newPart()
+		}
+		if err := g.read(ctx, r, file, rows); err != nil {
+			return err
+		}
+		if r.err != nil || len(r.table.wrong) > 0 {
+			g.mu.Lock()
+			g.broken[r.file] = true
+			g.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+// read reads a row group. Its error is one of who takes the rows.
+func (g *groupsOf) read(ctx context.Context, r *rowGroup, file *parquet.File, rows *part) error {
+	flush := func() error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		first := r.first + r.table.row
+		if !r.table.count(rows, 0) || rows.rows == 0 {
+			rows.reset()
+			return nil
+		}
+		return g.give(first, rows, rows.reset)
+	}
+	noLine := func(int) int { return 0 }
+	stored := func(column int) bool { return r.table.plain[column] != nil && r.table.plain[column].Number() }
+	rows.stored = make([]bool, len(r.table.target))
+	for i := range rows.stored {
+		rows.stored[i] = stored(i) && file.InNumbers(i)
+	}
+	for cells, err := range file.GroupRows(r.at, r.table.reads, stored) {
+		if err != nil {
+			r.err = parquetError(r.table.name, err)
+			break
+		}
+		rows.numbers = cells.Numbers
+		if rows.add(cells.Texts, nil, noLine); rows.rows == blockRows {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+// end puts together what is wrong with the files, in their order.
+func (g *groupsOf) end() error {
+	groups := g.groups
+	for i, table := range g.tables {
+		if g.wrong != nil && len(g.wrong.Wrong) == mostWrongParts {
+			g.wrong.Unread = len(g.tables) - i
+			break
+		}
+		err := g.errs[i]
+		for ; len(groups) > 0 && groups[0].file == i; groups = groups[1:] {
+			if r := groups[0]; err == nil {
+				table.wrong.merge(r.table.wrong, table.row, 0)
+				for j := range table.decimals {
+					table.decimals[j].merge(r.table.decimals[j], table.row, 0)
+				}
+				if table.row += r.table.row; r.err != nil {
+					err = table.Broken(r.err)
+				}
+			}
+		}
+		rows := 0
+		if table != nil {
+			if rows = table.row; err == nil {
+				err = table.end()
+			}
+		}
+		if err := g.ended(rows, err); err != nil {
+			return err
+		}
+	}
+	return g.pass.end(g.stream)
+}

@@ -1,0 +1,323 @@
+package tabular
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/grouping"
+)
+
+// Stream is a table that is read as often as one likes, in blocks and on all cores, and never held as a whole. Its
+// source is CSV or Parquet, in a file or in parts. Start with [OpenStream].
+type Stream struct {
+	schema  *partition.Schema
+	path    string
+	files   []string
+	options Options
+	dir     string
+	stamps  []os.FileInfo
+	// chosen has a bit for each row that is in the share, where that takes to know the other rows; nil elsewhere.
+	chosen []uint64
+}
+
+// Block is some rows of a stream, with their numbers in the source, from 0 and rising.
+type Block struct {
+	*partition.Table
+	Numbers []int
+}
+
+// ErrChanged says that a file is not the one that was opened.
+var ErrChanged = errors.New("the file was written since it was opened; start again with files that stay as they are")
+
+// OpenStream finds the files that [Read] would read, and reads nothing. Sorts of rows on the disk have files in dir.
+// Weights are not read. Errors are *InputError.
+func OpenStream(s *partition.Schema, path string, o Options, dir string) (*Stream, error) {
+	fail := func(file, problem, fix string) (*Stream, error) {
+		return nil, &partition.InputError{File: file, Problem: problem, Fix: fix}
+	}
+	if err := o.check(s); err != nil {
+		return fail(path, err.Error(), "")
+	}
+	o.Weights = false
+	files, err := Files(path)
+	if err != nil {
+		return nil, err
+	}
+	t := &Stream{schema: s, path: path, files: files, options: o, dir: dir}
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return nil, &partition.InputError{File: file, Problem: "cannot read the table",
+				Fix: "check path and permissions", Err: partition.WithoutPath(err)}
+		}
+		if !info.Mode().IsRegular() {
+			return fail(file, "a table that is streamed is read several times, and this is no regular file",
+				"copy it to a disk")
+		}
+		switch archive, err := isArchive(file); {
+		case err != nil:
+			return nil, err
+		case archive && len(files) == 1:
+			return fail(path, "a workbook is read into memory, and not streamed",
+				"remove stream: true, or save it as CSV")
+		case s.Image != nil && !isParquet(file) && !isCSV(file):
+			return fail(path, "images are read into memory, and not streamed", "remove stream: true")
+		}
+		t.stamps = append(t.stamps, info)
+	}
+	return t, nil
+}
+
+// unchanged fails where a file is another one than it was, or was written.
+func (t *Stream) unchanged() error {
+	for i, file := range t.files {
+		info, err := os.Stat(file)
+		was := t.stamps[i]
+		if err != nil || !os.SameFile(info, was) || info.Size() != was.Size() || !info.ModTime().Equal(was.ModTime()) {
+			return &partition.InputError{File: file, Problem: "cannot read the table again",
+				Err: errors.Join(ErrChanged, partition.WithoutPath(err))}
+		}
+	}
+	return nil
+}
+
+// Blocks gives all rows of the site and share that the options ask for, in blocks and in no order, to do, on several
+// goroutines at once. A block is good until do returns. The errors are those of [Read], of do, and the cause of ctx;
+// where there is one, what was given is not the table.
+func (t *Stream) Blocks(ctx context.Context, do func(*Block) error) error {
+	if t.options.byShare() && t.schema.UnitColumn() < 0 && t.chosen == nil {
+		if err := t.choose(ctx); err != nil {
+			return err
+		}
+		t.options.Warn = nil // was told
+	}
+	var some atomic.Bool
+	err := t.pass(ctx, func(b *Block) error {
+		if t.keep(b); b.Len() == 0 {
+			return nil
+		}
+		some.Store(true)
+		return do(b)
+	})
+	t.options.Warn = nil
+	if err == nil && !some.Load() {
+		err = errNoRow(t.path)
+	}
+	return err
+}
+
+// choose finds the rows of a share of records, of which equal ones are told apart by how many stand before.
+func (t *Stream) choose(ctx context.Context) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	g := grouping.New(ctx, t.dir)
+	var mu sync.Mutex
+	rows := 0
+	err := t.pass(ctx, func(b *Block) error {
+		mu.Lock()
+		rows = max(rows, b.Numbers[b.Len()-1]+1)
+		mu.Unlock()
+		return g.Add(b.Numbers, partition.ShareContents(b.Table))
+	})
+	if err != nil {
+		return err
+	}
+	chosen := make([]uint64, (rows+63)/64)
+	for group, err := range g.All() {
+		if err != nil {
+			return err
+		}
+		for _, p := range group.Rows {
+			if at := partition.SharePosition(group.Digest, uint64(p.Nth)); at >= t.options.From && at < t.options.To {
+				chosen[p.Row/64] |= 1 << (p.Row % 64)
+			}
+		}
+	}
+	t.chosen = chosen
+	return nil
+}
+
+// keep leaves the rows of the site and share.
+func (t *Stream) keep(b *Block) {
+	s, o := t.schema, &t.options
+	bySite := o.Site != "" && s.SiteColumn() >= 0
+	if !bySite && !o.byShare() {
+		return
+	}
+	var positions []float64
+	if o.byShare() && t.chosen == nil {
+		positions = partition.SharePositions(b.Table)
+	}
+	var rows []int
+	for row, number := range b.Numbers {
+		if bySite && s.Columns[s.SiteColumn()].Categories[int(b.Cells(row)[s.SiteColumn()])] != o.Site ||
+			positions != nil && !(positions[row] >= o.From && positions[row] < o.To) ||
+			t.chosen != nil && t.chosen[number/64]>>(number%64)&1 == 0 {
+			continue
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == b.Len() {
+		return
+	}
+	b.Table = b.Subset(rows)
+	for i, row := range rows {
+		b.Numbers[i] = b.Numbers[row]
+	}
+	b.Numbers = b.Numbers[:len(rows)]
+}
+
+// pass reads all files once, and gives the blocks of all rows.
+func (t *Stream) pass(ctx context.Context, do func(*Block) error) error {
+	if err := t.unchanged(); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	p := &pass{ctx: ctx, group: group, do: do, free: sync.Pool{New: func() any { return partition.NewTable(t.schema) }},
+		options: t.options}
+	if len(t.files) > 1 || t.files[0] != t.path {
+		p.ofParts(len(t.files))
+	}
+	var err error
+	if isParquet(t.files[0]) {
+		err = p.parquet(t)
+	} else {
+		err = p.csv(t)
+	}
+	if failed := group.Wait(); failed != nil {
+		return failed
+	}
+	if err != nil {
+		return err
+	}
+	return t.unchanged()
+}
+
+// pass is a pass over the files of a stream.
+type pass struct {
+	ctx     context.Context
+	group   *errgroup.Group // works on blocks
+	do      func(*Block) error
+	free    sync.Pool // of tables
+	options Options
+	wrong   *WrongParts // nil for a single file
+}
+
+// ofParts has the options those of parts.
+func (p *pass) ofParts(files int) {
+	p.wrong = &WrongParts{Parts: files}
+	p.options.ofPart = true
+	told, warn := map[string]bool{}, p.options.Warn
+	p.options.Warn = func(warning string) { // parts are odd in the same way
+		if warn != nil && !told[warning] {
+			warn(warning)
+		}
+		told[warning] = true
+	}
+}
+
+// ended takes how a file ended, after so many rows. It returns the error of a single file.
+func (p *pass) ended(rows int, err error) error {
+	switch {
+	case p.wrong == nil:
+		return err
+	case err != nil:
+		p.wrong.add(err)
+	default:
+		p.wrong.Rows += rows
+	}
+	return nil
+}
+
+// end is what is wrong with the files.
+func (p *pass) end(t *Stream) error {
+	switch {
+	case p.wrong == nil:
+		return nil
+	case len(p.wrong.Wrong) > 0:
+		return p.wrong
+	case p.wrong.Rows == 0:
+		return errNoRows(t.path)
+	}
+	return nil
+}
+
+// give gives the rows of a part of a file, of which so many stand before in the source, and calls back.
+func (p *pass) give(first int, rows *part, back func()) error {
+	if p.ctx.Err() != nil {
+		return context.Cause(p.ctx)
+	}
+	table := p.free.Get().(*partition.Table)
+	defer p.free.Put(table)
+	table.Reset()
+	table.Extend(rows.cells, rows.units)
+	back()
+	b := &Block{Table: table, Numbers: make([]int, table.Len())}
+	for i := range b.Numbers {
+		b.Numbers[i] = first + i
+	}
+	return p.do(b)
+}
+
+// csv reads files of text, one after the other.
+func (p *pass) csv(t *Stream) error {
+	first := 0
+	for i, path := range t.files {
+		if p.wrong != nil && len(p.wrong.Wrong) == mostWrongParts {
+			p.wrong.Unread = len(t.files) - i
+			break
+		}
+		rows, err := p.csvFile(t, path, first)
+		if err := p.ended(rows, err); err != nil {
+			return err
+		}
+		first += rows
+	}
+	return p.end(t)
+}
+
+func (p *pass) csvFile(t *Stream, path string, first int) (rows int, err error) {
+	if p.wrong != nil {
+		if err := checkPart(path, false); err != nil {
+			return 0, err
+		}
+	}
+	f, err := open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	d, err := newCSVDecoder(t.schema, f, path, p.options)
+	if err != nil {
+		return 0, err
+	}
+	err = d.rows(func(before int, rows *part, back func()) error {
+		if p.ctx.Err() != nil {
+			return context.Cause(p.ctx)
+		}
+		p.group.Go(func() error { return p.give(first+before, rows, back) })
+		return nil
+	})
+	if err == nil {
+		err = d.table.end()
+	}
+	return d.table.row, err
+}
+
+func errNoRow(name string) error {
+	return &partition.InputError{File: name, Problem: "no row belongs to this site and share",
+		Fix: "check site and share"}
+}
+
+func errNoRows(name string) error {
+	return &partition.InputError{File: name, Problem: "there is no row in any part",
+		Fix: "check that it is the right folder, and that all of it was copied"}
+}

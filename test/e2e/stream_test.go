@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/test/clustertest"
+)
+
+// A node that streams is killed while it reads its table for a sum. Nothing was charged then; it is
+// asked anew when it is back, and the round is charged once, at the aggregator and in the site's own ledger.
+func TestANodeThatStreamsIsKilledInTheMiddleOfASum(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	aggregator := c.startAggregator(c.aggregatorFile())
+	aggregator.awaitLog("listening", nil)
+	_, audited := c.audit(c.embeddedEndpoint())
+	// Many times the rows: the sum takes a second or more.
+	rows := testkit.Read(t, built.north)
+	header, rest, _ := bytes.Cut(rows, []byte("\n"))
+	large := filepath.Join(c.dir, "large.csv")
+	testkit.Must(t, os.WriteFile(large, append(append(header, '\n'), bytes.Repeat(rest, 12)...), 0o600))
+	policy := filepath.Join(c.dir, "policy.yaml")
+	testkit.Must(t, os.WriteFile(policy, fmt.Appendf(nil, "datasets:\n  - {name: %s, epsilon: 20, delta: 1e-4, "+
+		"pipelines: [embed], approval: automatic}\n", dataset), 0o600))
+	streams := settings{"data": large, "stream": "true", "policy": policy}
+	file := c.nodeFile("north", streams)
+	startNorth := func() *process { return start(t, "teacher north", binary("teacher"), "--config", file) }
+	north, south := startNorth(), c.startNode("south")
+	north.awaitLog("joined", nil)
+	south.awaitLog("joined", nil)
+	j := job{name: "streamed", changes: settings{"pipeline": "embed", "warm_start": "", "pategan": "",
+		"embed": "{quorum: 1, features: {waves: 2000}, fit: {steps: 20, batch: 32}}"}}
+	student := c.startStudent(c.studentFile(c.runFile(j), c.out(j.name)))
+	south.awaitLog("answered", nil) // and the other one was asked, too
+	time.Sleep(100 * time.Millisecond)
+	north.kill()
+	if len(north.logged("answered")) > 0 {
+		t.Fatal("the sum was over before the kill; give the node more rows")
+	}
+	if s := siteStatus(t, file); len(s.Runs) > 0 && s.Runs[0].Charges > 0 {
+		t.Errorf("the site's ledger was charged before the answer: %+v", s)
+	}
+	north = startNorth()
+	north.awaitLog("answered", func(l clustertest.Line) bool { return l.Run == j.name })
+	if code := student.wait(); code != 0 {
+		t.Fatalf("the student ended with exit code %d", code)
+	}
+	if s := siteStatus(t, file); len(s.Runs) != 1 || s.Runs[0].Charges != 1 {
+		t.Errorf("the site's ledger: %+v", s)
+	}
+	audited(1)
+	if left, err := filepath.Glob(filepath.Join(c.state("north"), ".*")); err != nil || len(left) > 0 {
+		t.Errorf("the state folder has %v (%v)", left, err)
+	}
+	stop(north, south, aggregator)
+}

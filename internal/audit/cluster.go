@@ -19,7 +19,6 @@ import (
 
 const (
 	aggregatorName = "audit"
-	studentName    = "student"
 	// validity outlives every audit.
 	validity = 30 * 24 * time.Hour
 )
@@ -52,16 +51,13 @@ func newCluster(ctx context.Context, o Options, datasets []aggregator.DatasetCon
 			err = errors.Join(err, c.close())
 		}
 	}()
-	if err := errors.Join(c.issue(sites), c.writeRecords()); err != nil {
+	if err := errors.Join(c.issue(datasets, sites), c.writeRecords()); err != nil {
 		return nil, err
 	}
 	config := aggregator.DefaultConfig()
 	config.Name, config.Listen = aggregatorName, "127.0.0.1:0"
 	config.TLS = c.files(certs.RoleAggregator, aggregatorName)
 	config.Etcd.Embedded, config.Etcd.Dir = true, filepath.Join(dir, "etcd")
-	// One student opens all runs, so it needs a higher limit than the default.
-	config.MaxRuns = len(datasets) * batch
-	config.MaxQuestions = config.MaxRuns * voteRounds * voteQueries
 	config.Datasets = datasets
 	if c.server, err = aggregator.New(ctx, config, o.Aggregator); err != nil {
 		return nil, err
@@ -91,11 +87,13 @@ func (c *cluster) files(role certs.Role, name string) certs.Files {
 	return certs.IssuedFiles(c.certs(), role, name)
 }
 
-func (c *cluster) issue(sites []string) error {
+func (c *cluster) issue(datasets []aggregator.DatasetConfig, sites []string) error {
 	errs := []error{
 		authority.Create(c.certs()),
 		authority.Issue(c.certs(), certs.RoleAggregator, aggregatorName, []string{"127.0.0.1"}, validity),
-		authority.Issue(c.certs(), certs.RoleStudent, studentName, nil, validity),
+	}
+	for _, d := range datasets {
+		errs = append(errs, authority.Issue(c.certs(), certs.RoleStudent, d.Name, nil, validity))
 	}
 	for _, site := range sites {
 		errs = append(errs, authority.Issue(c.certs(), certs.RoleNode, site, nil, validity))
@@ -103,12 +101,13 @@ func (c *cluster) issue(sites []string) error {
 	return errors.Join(errs...)
 }
 
-// student connects like a student. Nothing is read or written outside the connection; the config needs values for
+// student connects like a student. Each dataset has one of its own, for an aggregator bounds how many runs and calls
+// one student makes. Nothing is read or written outside the connection; the config needs values for
 // run and out.
-func (c *cluster) student() (*student.Client, error) {
+func (c *cluster) student(dataset string) (*student.Client, error) {
 	config := student.DefaultConfig()
-	config.Aggregator, config.Dataset, config.Run, config.Out = c.address(), "audit", "audit", c.dir
-	config.TLS = c.files(certs.RoleStudent, studentName)
+	config.Aggregator, config.Dataset, config.Run, config.Out = c.address(), dataset, "audit", c.dir
+	config.TLS = c.files(certs.RoleStudent, dataset)
 	return student.Dial(config, zap.NewNop())
 }
 

@@ -38,7 +38,8 @@ func TestTheTokenWorksOnce(t *testing.T) {
 	if a.StatusCode != http.StatusOK || len(a.Cookies()) != 1 {
 		t.Fatalf("the token: %s", a.Status)
 	}
-	if c := a.Cookies()[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != s.access.path+"/" || len(c.Value) < 26 {
+	if c := a.Cookies()[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != s.access.path+"/" ||
+		len(c.Value) < 26 {
 		t.Errorf("the cookie is %v", c)
 	}
 	if a := s.ask(t, http.MethodGet, "/", ""); a.StatusCode != http.StatusOK || !strings.Contains(a.text,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/version"
 )
 
@@ -58,8 +59,8 @@ func Run(root *cobra.Command) int {
 	if own := new(ExitError); errors.As(err, &own) {
 		code = own.Code
 	}
-	if text := err.Error(); text != "" {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", root.Name(), text)
+	if says := err.Error(); says != "" {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", root.Name(), text.Plain(says)) // some of it may be somebody else's
 	}
 	return code
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"text/tabwriter"
+
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // PrintJSON prints a result as one line on standard output.
@@ -21,8 +23,10 @@ func PrintJSON(v any) error {
 // Warn prints a warning to standard error.
 func Warn(sentence string) { fmt.Fprintln(os.Stderr, "warning: "+sentence) }
 
-// Columns aligns lines of cells, which tabs separate, on standard output.
-func Columns() *tabwriter.Writer { return tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0) }
+// Columns aligns lines of cells, which tabs separate, on standard output. Cells may be somebody else's words.
+func Columns() *tabwriter.Writer {
+	return tabwriter.NewWriter(text.PlainWriter(os.Stdout), 0, 0, 2, ' ', 0)
+}
 
 // Dash stands for an empty cell in a line of [Columns].
 func Dash(s string) string { return cmp.Or(s, "-") }

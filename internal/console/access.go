@@ -3,9 +3,10 @@ package console
 import (
 	"crypto/rand"
 	"crypto/subtle"
-	"io"
 	"net"
 	"net/http"
+	"regexp"
+	"strings"
 	"sync"
 	"time"
 )
@@ -23,8 +24,11 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // access lets one browser in: who has the token makes it a cookie, once.
 type access struct {
-	host   string // what the browser must have asked for, host:port
-	cookie string // its name; cookies do not know ports
+	host string // what the browser must have asked for, host:port
+	// path is before all paths, and nobody else's to know. Browsers send cookies to all ports of a host, those of other
+	// users' servers too, but none to another path than the cookie's.
+	path   string
+	cookie string // its name; a browser may have several consoles
 	now    func() time.Time
 
 	mu      sync.Mutex
@@ -35,12 +39,24 @@ type access struct {
 
 func newAccess(host string) *access {
 	_, port, _ := net.SplitHostPort(host) // of a listener
-	a := &access{host: host, cookie: "conclave-console-" + port, now: time.Now, token: rand.Text() + rand.Text()}
+	a := &access{host: host, path: "/" + rand.Text(), cookie: "conclave-console-" + port, now: time.Now,
+		token: rand.Text() + rand.Text()}
 	a.since = a.now()
 	return a
 }
 
-func (a *access) address() string { return "http://" + a.host + openPath + "?token=" + a.token }
+func (a *access) address() string {
+	return "http://" + a.host + a.path + openPath + "?token=" + a.token
+}
+
+// links are the attributes of pages that lead to other ones of the console, and of nothing else: in texts and values
+// templates write quotes otherwise.
+var links = regexp.MustCompile(` (href|src|action|data-events)="/`)
+
+// placed is a page whose links begin with the console's path.
+func (a *access) placed(page []byte) []byte {
+	return links.ReplaceAll(page, []byte(` ${1}="`+a.path+"/"))
+}
 
 // redeem makes the token a session, the first time that it comes.
 func (a *access) redeem(token string) (session string, ok bool) {
@@ -65,6 +81,7 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 
 // guard sets the headers of all answers, and lets through what comes from the person's browser.
 func (a *access) guard(next http.Handler) http.Handler {
+	next = http.StripPrefix(a.path, next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
 			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
@@ -76,9 +93,9 @@ func (a *access) guard(next http.Handler) http.Handler {
 		switch {
 		case r.Host != a.host: // a name of somebody else that leads to this machine
 			http.Error(w, "This console answers at http://"+a.host+" alone.", http.StatusMisdirectedRequest)
-		case r.URL.Path == openPath:
+		case same(r.URL.Path, a.path+openPath):
 			a.open(w, r)
-		case !a.known(r):
+		case !strings.HasPrefix(r.URL.Path, a.path+"/") || !a.known(r):
 			http.Error(w, "The console opens by the address that it printed, once. Start it again for a new one.",
 				http.StatusUnauthorized)
 		default:
@@ -100,11 +117,11 @@ func (a *access) open(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: a.cookie, Value: session, Path: "/", MaxAge: int(sessionLife.Seconds()), HttpOnly: true,
+		Name: a.cookie, Value: session, Path: a.path + "/", MaxAge: int(sessionLife.Seconds()), HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
 	})
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><meta charset="utf-8"><title>Conclave console</title>`+
-		`<link rel="icon" href="/static/icon.svg">`+
-		`<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Open the console</a></p></html>`)
+	_, _ = w.Write(a.placed([]byte(`<!doctype html><html lang="en"><meta charset="utf-8"><title>Conclave console` +
+		`</title><link rel="icon" href="/static/icon.svg"><meta http-equiv="refresh" content="0;url=` + a.path +
+		`/"><p><a href="/">Open the console</a></p></html>`)))
 }

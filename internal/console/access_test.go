@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -37,7 +38,8 @@ func TestTheTokenWorksOnce(t *testing.T) {
 	if a.StatusCode != http.StatusOK || len(a.Cookies()) != 1 {
 		t.Fatalf("the token: %s", a.Status)
 	}
-	if c := a.Cookies()[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || len(c.Value) < 26 {
+	if c := a.Cookies()[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != s.access.path+"/" ||
+		len(c.Value) < 26 {
 		t.Errorf("the cookie is %v", c)
 	}
 	if a := s.ask(t, http.MethodGet, "/", ""); a.StatusCode != http.StatusOK || !strings.Contains(a.text,
@@ -169,7 +171,7 @@ func TestMethodsAndStates(t *testing.T) {
 		{http.MethodGet, "/do", http.StatusMethodNotAllowed, ""},
 		{http.MethodPut, "/static/console.js", http.StatusMethodNotAllowed, ""},
 		{http.MethodGet, "/nowhere", http.StatusNotFound, ""},
-		{http.MethodGet, "/static/../access.go", http.StatusNotFound, ""},
+		{http.MethodGet, "/static/../access.go", http.StatusUnauthorized, ""},
 		{http.MethodGet, "/none", http.StatusNotFound, "There is no &#34;none&#34;."},
 		{http.MethodGet, "/broken", http.StatusBadGateway, "It is away."},
 	} {
@@ -208,4 +210,31 @@ func TestOnlyALoopbackIsListenedOn(t *testing.T) {
 		t.Errorf("the address is %s", c.Address())
 	}
 	testkit.Must(t, c.Close())
+}
+
+// Browsers send cookies to all ports of a host: a page of another user's server on this machine gets none, as it does
+// not know the path; and the cookie without the path opens nothing.
+func TestOtherPortsGetNoCookie(t *testing.T) {
+	s := serve(t)
+	got := make(chan int, 1)
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got <- len(r.Cookies())
+	}))
+	defer thief.Close()
+	cookie := s.ask(t, http.MethodGet, s.Address(), "").Cookies()[0]
+	for _, path := range []string{"/", "/runs", "/static/console.js"} {
+		a, err := s.browser.Get(thief.URL + path)
+		testkit.Must(t, err)
+		a.Body.Close()
+		testkit.Same(t, "cookies that another port gets at "+path, 0, testkit.Receive(t, got))
+	}
+	for _, path := range []string{"/", "/static/console.css", "/events", s.access.path, "//" + s.access.path + "/"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.access.host+path, nil)
+		testkit.Must(t, err)
+		r.AddCookie(cookie)
+		a, err := http.DefaultClient.Do(r)
+		testkit.Must(t, err)
+		a.Body.Close()
+		testkit.Same(t, "status at "+path, http.StatusUnauthorized, a.StatusCode)
+	}
 }

@@ -108,7 +108,7 @@ func (c *Console) Post(path string, do func(*http.Request) (to, say string, err 
 		c.mu.Lock()
 		c.said = said
 		c.mu.Unlock()
-		http.Redirect(w, r, to, http.StatusSeeOther)
+		http.Redirect(w, r, c.access.path+to, http.StatusSeeOther)
 	})
 }
 

@@ -29,7 +29,7 @@ func serve(t *testing.T) *served {
 		"home.html": {Data: []byte(`{{define "main"}}<p>{{.}}</p>{{end}}`)},
 	})
 	testkit.Must(t, err)
-	s := &served{Console: c, base: "http://" + c.access.host, changes: make(chan struct{})}
+	s := &served{Console: c, base: "http://" + c.access.host + c.access.path, changes: make(chan struct{})}
 	c.Get("/{$}", func(*http.Request) (View, error) {
 		return View{Page: "home", Title: "Home", Data: "<b>text</b>"}, nil
 	})

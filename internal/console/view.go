@@ -129,5 +129,5 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, v View) {
 	if v.status != 0 {
 		w.WriteHeader(v.status)
 	}
-	_, _ = page.WriteTo(w) // a browser that is gone
+	_, _ = w.Write(c.access.placed(page.Bytes())) // a browser that is gone
 }

@@ -6,6 +6,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // longestRest bounds a pause that an aggregator asks for: whoever is to wait longer asks again between.
@@ -25,3 +27,6 @@ func Again(err error) time.Duration {
 	}
 	return 0
 }
+
+// Message is what an aggregator says of an error, on one line that a terminal may show: who says it may be anybody.
+func Message(err error) string { return text.Line(status.Convert(err).Message()) }

@@ -68,7 +68,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 			return err
 		}
 		if refused(err) {
-			return fmt.Errorf("%w: %s", ErrRefused, status.Convert(err).Message())
+			return fmt.Errorf("%w: %s", ErrRefused, dial.Message(err))
 		}
 		if probed := conn.Probe(ctx); probed != nil {
 			if !n.awaitsRenewal(probed) {

@@ -177,7 +177,7 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", what, ctx.Err())
 		}
-		message, trouble := status.Convert(err).Message(), "the aggregator does not answer; trying again"
+		message, trouble := dial.Message(err), "the aggregator does not answer; trying again"
 		rest := dial.Again(err)
 		switch status.Code(err) {
 		case codes.ResourceExhausted:

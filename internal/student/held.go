@@ -191,7 +191,7 @@ func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 					return
 				}
 			default:
-				h.end(&LostError{Reason: status.Convert(err).Message()})
+				h.end(&LostError{Reason: dial.Message(err)})
 				return
 			}
 			pause := max(rest, pauses.NextBackOff())

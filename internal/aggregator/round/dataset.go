@@ -139,8 +139,9 @@ func (d *Dataset) execution(key payload.Key) *Execution {
 	return d.executions[key]
 }
 
-// Unanswered are the nodes that were asked something and did not answer, with since when and in which run.
-func (d *Dataset) Unanswered() map[peer.ID]peer.Unanswered {
+// Unanswered are the nodes that were asked something in a round that is open and did not answer before the minute of
+// now, with since when and in which run.
+func (d *Dataset) Unanswered(now time.Time) map[peer.ID]peer.Unanswered {
 	d.mu.Lock()
 	open := slices.Collect(maps.Values(d.executions))
 	d.mu.Unlock()
@@ -148,7 +149,7 @@ func (d *Dataset) Unanswered() map[peer.ID]peer.Unanswered {
 	for _, e := range open {
 		e.mu.Lock()
 		for id, p := range e.participants.byID {
-			if p.current.state == sent && (all[id].Since.IsZero() || p.current.asked.Before(all[id].Since)) {
+			if p.current.seemsToOwe(now) && (all[id].Since.IsZero() || p.current.asked.Before(all[id].Since)) {
 				all[id] = peer.Unanswered{Run: e.key.Run, Since: p.current.asked}
 			}
 		}

@@ -47,6 +47,7 @@ type stream struct {
 	node     *peer.Node
 	state    streamState
 	asked    time.Time
+	done     time.Time // when its last answer came, whether it counts or not
 	inquired int    // how often it was asked whether its site permits the run
 	waited   int    // how often it let the round wait
 	problem  string // of a failed one: why its answer was refused or rejected
@@ -128,7 +129,7 @@ func (p *participant) mayAnswer(s *stream, round uint64) error {
 }
 
 func (ps *participants) count(p *participant, s *stream) {
-	s.state = answered
+	s.state, s.done = answered, time.Now()
 	ps.pending--
 	p.teachers = s.node.Teachers
 	ps.answered += p.teachers
@@ -136,7 +137,7 @@ func (ps *participants) count(p *participant, s *stream) {
 
 // fail says that the answer on a stream was refused or rejected.
 func (ps *participants) fail(s *stream, problem string) {
-	s.state, s.problem = failed, problem
+	s.state, s.problem, s.done = failed, problem, time.Now()
 	ps.pending--
 }
 
@@ -150,6 +151,12 @@ func (ps *participants) wait(s *stream, reason string) (tooOften bool) {
 	s.state = unsent
 	ps.pending--
 	return false
+}
+
+// seemsToOwe says whether others are told that it owes an answer: also until the minute in which one came is over. When
+// a node answers depends on its records, and nobody is told more finely.
+func (s *stream) seemsToOwe(now time.Time) bool {
+	return s.state == sent || !s.done.IsZero() && s.done.Truncate(time.Minute).Equal(now.Truncate(time.Minute))
 }
 
 // unanswered are the streams that owe an answer.

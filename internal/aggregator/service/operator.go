@@ -79,7 +79,7 @@ func (s *operators) list(ctx context.Context, q *conclavev1.ListNodesRequest, li
 		left := limit - len(r.Nodes)
 		r.More = len(admitted) > left
 		admitted = admitted[:min(len(admitted), left)]
-		live, unanswered := map[peer.ID]*peer.Node{}, d.Unanswered()
+		live, unanswered := map[peer.ID]*peer.Node{}, d.Unanswered(time.Now())
 		for _, n := range d.Live() {
 			live[n.ID] = n
 		}

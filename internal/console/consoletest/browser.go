@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	neturl "net/url"
 	"strings"
 	"testing"
 
@@ -60,7 +61,7 @@ func (b *Browser) Post(path, form string) string {
 	return text
 }
 
-// Ask returns the status and the text of any answer.
+// Ask returns the status and the text of any answer, in which links are as pages write them.
 func (b *Browser) Ask(method, url, kind string, body io.Reader) (int, string) {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), method, url, body)
@@ -73,7 +74,9 @@ func (b *Browser) Ask(method, url, kind string, body io.Reader) (int, string) {
 	defer got.Body.Close()
 	text, err := io.ReadAll(got.Body)
 	testkit.Must(b.t, err)
-	return got.StatusCode, string(text)
+	base, err := neturl.Parse(b.Base)
+	testkit.Must(b.t, err)
+	return got.StatusCode, strings.ReplaceAll(string(text), base.Path+"/", "/")
 }
 
 // Says checks that a page has texts.

@@ -130,7 +130,7 @@ func (c *checker) checkLeader(ctx context.Context, target dial.Target) {
 	switch {
 	case err != nil:
 		c.add("leader", Problem, "ask the aggregator's operator", "nobody says who leads: %s",
-			status.Convert(err).Message())
+			dial.Message(err))
 		return
 	case health.GetStatus() != healthpb.HealthCheckResponse_SERVING:
 		c.add("leader", Warning, "wait, or ask the aggregator's operator",
@@ -149,9 +149,9 @@ func (c *checker) checkLeader(ctx context.Context, target dial.Target) {
 		c.skip("dataset", "the aggregator is of an earlier version, which tells only nodes that join: "+
 			"dataset, schema, unit, budget, manifest and protocol are not compared")
 	case status.Code(err) == codes.Unavailable || status.Code(err) == codes.DeadlineExceeded:
-		c.add("dataset", Warning, "check again", "the aggregator did not answer: %s", status.Convert(err).Message())
+		c.add("dataset", Warning, "check again", "the aggregator did not answer: %s", dial.Message(err))
 	case err != nil:
-		c.fail("dataset", errors.New(status.Convert(err).Message()))
+		c.fail("dataset", errors.New(dial.Message(err)))
 	default:
 		joined := "this node has never joined"
 		if answer.GetKnown() {

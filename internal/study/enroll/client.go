@@ -60,7 +60,7 @@ func (c *client) again(ctx context.Context, what string, call func() error) erro
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", what, ctx.Err())
 		}
-		rest, message := dial.Again(err), status.Convert(err).Message()
+		rest, message := dial.Again(err), dial.Message(err)
 		switch status.Code(err) {
 		case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled:
 			if err := c.Probe(ctx); err != nil { // they do not trust each other, which does not pass

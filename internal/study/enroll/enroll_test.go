@@ -180,4 +180,8 @@ func TestAnInterruptedInstallationIsFinished(t *testing.T) {
 	if got := string(testkit.Read(t, s.PolicyFile())); got != "the site's own" || !s.Confirmed(more) {
 		t.Errorf("after the second roster the policy is %q", got)
 	}
+	// An aggregator that shows the first one again hides a site that was admitted since.
+	if r, err := s.check(r.Signed, time.Now()); r != nil || !errors.Is(err, roster.ErrRoster) {
+		t.Errorf("an older roster: %v, %v", r, err)
+	}
 }

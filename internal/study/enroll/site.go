@@ -138,7 +138,23 @@ func (s *Site) check(signed roster.Signed, now time.Time) (*Standing, error) {
 			"the operator, who revokes it", ErrOther,
 			certs.SpellFingerprint(own.Key), s.Site, certs.SpellFingerprint(s.Fingerprint))
 	}
+	if newest := s.newest(); r.Generation < newest {
+		return nil, fmt.Errorf("%w: it is of generation %d, and people confirmed one of generation %d here (%s); "+
+			"have the operator look at the aggregator", roster.ErrRoster, r.Generation, newest, s.rosterFile(newest))
+	}
 	return &Standing{r, signed}, nil
+}
+
+// newest is the generation of the newest roster that people confirmed, 0 before the first.
+func (s *Site) newest() (generation uint64) {
+	names, _ := filepath.Glob(filepath.Join(s.Dir, "roster-*.json")) // the pattern is one
+	for _, name := range names {
+		var n uint64
+		if _, err := fmt.Sscanf(filepath.Base(name), "roster-%d.json", &n); err == nil {
+			generation = max(generation, n)
+		}
+	}
+	return generation
 }
 
 // rosterFile is where the roster of a generation is, once people confirmed it.

@@ -16,7 +16,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Rows are a node's records, read once and checked: in memory, or on the disk where the node streams.
+// Rows are a node's records, read once and checked: in memory, on the disk where the node streams, or in a database
+// that counts.
 type Rows interface {
 	Schema() *partition.Schema
 	Len() int // private
@@ -27,15 +28,21 @@ type Rows interface {
 
 // division is how units are divided.
 type division struct {
-	units    []int // of each teacher; of a node that streams, whose teachers have none of their own, all at once
+	units    []int // of each teacher; where the node holds no records, of all at once
 	of       *partition.Assignment
 	manifest *partition.Manifest // nil for any key
+	// key and sum are those of rows in a database.
+	key partition.Key
+	sum postgres.Sum
 }
 
 // Read reads the node's rows and checks each cell. warn is told what is odd and no error; it may be nil.
 func (c Config) Read(schema *partition.Schema, warn func(string)) (Rows, error) {
 	o := tabular.Options{Site: c.Site, From: c.Share[0], To: c.Share[1], Warn: warn}
-	if c.Stream {
+	switch {
+	case c.SQL.Pushdown:
+		return c.push(schema, o)
+	case c.Stream:
 		return c.stream(schema, o)
 	}
 	var table *partition.Table
@@ -166,12 +173,59 @@ func (r *onDisk) divide(c Config, key *partition.Key) (_ *division, err error) {
 		}
 		r.key = *key
 	}
-	d.manifest = &partition.Manifest{Dataset: c.Dataset, Site: c.Site, Node: c.Node, SchemaSHA256: r.schema.SHA256,
-		Unit: c.Unit, Partitions: c.Teachers, Units: units}
-	d.manifest.Seal(*key, r.sum)
+	d.manifest = c.manifest(r.schema, units, *key, r.sum)
 	return d, nil
+}
+
+// manifest is that of rows that are not in memory.
+func (c Config) manifest(s *partition.Schema, units int, key partition.Key, sum *partition.DataSum) *partition.Manifest {
+	m := &partition.Manifest{Dataset: c.Dataset, Site: c.Site, Node: c.Node, SchemaSHA256: s.SHA256,
+		Unit: c.Unit, Partitions: c.Teachers, Units: units}
+	m.Seal(key, sum)
+	return m
 }
 
 func (r *onDisk) site(p *question.Public, d *division, c Config) *question.Site {
 	return question.NewStreamedSite(p, r.Stream, r.places, d.units[0], c.State)
+}
+
+// inDatabase are rows that a database counts.
+type inDatabase struct{ *postgres.Pushed }
+
+func (r inDatabase) Len() int { return r.Rows() }
+
+// push has the database check each cell.
+func (c Config) push(schema *partition.Schema, o tabular.Options) (Rows, error) {
+	if err := schema.CheckUnit(c.Unit); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	ctx := context.Background() // ends by sql.timeout
+	rows, err := postgres.OpenPushed(ctx, schema, c.SQL, o, c.Unit != partition.UnitRecord)
+	if err == nil {
+		err = rows.Check(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return inDatabase{rows}, nil
+}
+
+func (r inDatabase) divide(c Config, key *partition.Key) (*division, error) {
+	if err := partition.CheckUnits(r.Units(), c.Teachers, partition.MostStreamed); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	d := &division{units: []int{r.Units()}}
+	if key == nil {
+		return d, nil
+	}
+	var err error
+	if d.sum, err = r.SumRows(context.Background(), key.ForDatabase()); err != nil {
+		return nil, err
+	}
+	d.key, d.manifest = *key, c.manifest(r.Schema(), r.Units(), *key, partition.CountedSum(d.sum, r.Rows()))
+	return d, nil
+}
+
+func (r inDatabase) site(p *question.Public, d *division, c Config) *question.Site {
+	return question.NewPushedSite(p, r.Pushed, d.key, d.sum, c.State)
 }

@@ -142,7 +142,7 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 // public is what questions are checked against.
 func (s *Site) public() *question.Public {
 	p := question.NewPublic(s.Schema(), s.cfg.Teachers, question.Seed(s.cfg.Site, s.cfg.Node))
-	p.MaxSteps, p.Streams = s.cfg.MaxSteps, s.cfg.Stream
+	p.MaxSteps, p.Streams, p.Pushes = s.cfg.MaxSteps, s.cfg.Stream, s.cfg.SQL.Pushdown
 	return p
 }
 

@@ -50,6 +50,16 @@ func NewBuilder(s *partition.Schema, name string, from Source, columns []SourceC
 	return b, nil
 }
 
+// Match says which column of the schema each of a source's is, -1 where nothing reads it, under the rules of
+// [NewBuilder].
+func Match(s *partition.Schema, name string, from Source, columns []SourceColumn, o Options) ([]int, error) {
+	b, err := NewBuilder(s, name, from, columns, o)
+	if err != nil {
+		return nil, err
+	}
+	return b.target, nil
+}
+
 func mostRows(columns int) int { return max(1, maxTableBytes/(8*columns)) }
 
 func newBuilder(s *partition.Schema, name string, from Source, columns []SourceColumn, o Options) (*Builder,

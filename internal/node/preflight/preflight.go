@@ -116,7 +116,7 @@ func (c *checker) readData() {
 		return
 	}
 	c.ok("data", "%d rows of this site", records.Len())
-	if !c.config.Stream {
+	if !c.config.Stream && !c.config.SQL.Pushdown {
 		c.estimate(records.Len())
 	}
 	if c.site, err = node.NewSiteOf(c.config, records, nil); err != nil {

@@ -113,13 +113,14 @@ func (e *Encoder) Kept(column int, cell float64) float64 {
 // half of 2^-20 of the slope, which leaves room for the slope of the other number.
 func (e *Encoder) Near(column int, v float64) (lo, hi float64) {
 	s := &e.scales[column]
+	v = min(max(v, s.lo), s.hi) // nothing is kept beyond
 	by := s.span * 0x1p-20
 	if s.log {
-		by *= 1 + max(v, 0)
+		by *= 1 + v
 	}
 	if s.whole {
 		by++
 	}
-	by += max(math.Abs(s.lo), math.Abs(s.hi), math.Abs(v)) * 0x1p-45 // what float64 rounds
+	by += max(math.Abs(s.lo), math.Abs(s.hi)) * 0x1p-45 // what float64 rounds
 	return v - by, v + by
 }

@@ -77,8 +77,12 @@ func (p *Pushed) piecesOf(in *session, t *Tally) ([]pieces, error) {
 	err := in.ask("find the values near borders", sql, s.params, func(row [][]byte) error {
 		at, err := whole(row[0])
 		v, other := real(row[1])
-		if err != nil || other != nil || len(near[at]) == maxNear {
+		if err != nil || other != nil {
 			return errUnexpected
+		}
+		if len(near[at]) == maxNear {
+			return fmt.Errorf("sql.pushdown: more than %d different values of a column lie where cells of the question begin; "+
+				"round them in the query, or remove sql.pushdown", maxNear)
 		}
 		near[at] = append(near[at], v)
 		return nil
@@ -89,7 +93,9 @@ func (p *Pushed) piecesOf(in *session, t *Tally) ([]pieces, error) {
 	for i := range zones {
 		if zones[i] != nil {
 			slices.Sort(near[i])
-			out[i] = split(t.Columns[i].Cell, zones[i], near[i])
+			lo, hi := p.columns[t.Columns[i].Column].Range()
+			within := func(v float64) int { return t.Columns[i].Cell(min(max(v, lo), hi)) }
+			out[i] = split(within, zones[i], near[i])
 		}
 	}
 	return out, nil

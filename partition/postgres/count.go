@@ -107,9 +107,44 @@ func (p *Pushed) Count(ctx context.Context, key [32]byte, want Sum, t *Tally) ([
 	if err != nil {
 		return nil, err
 	}
-	sql, params := p.counting(t, places)
 	sum := make([]int64, t.Entries)
-	err = in.ask("count", sql, params, func(row [][]byte) error {
+	if p.unit {
+		return sum, p.addParts(in, t, places, sum)
+	}
+	return sum, p.addGroups(in, t, places, sum)
+}
+
+// addParts adds the parts that the rows of units have of each table.
+func (p *Pushed) addParts(in *session, t *Tally, places []pieces, sum []int64) error {
+	need := map[int]bool{}
+	for i, c := range p.columns {
+		need[i] = c.as != unread // they order the rows of a unit
+	}
+	s := p.from(need)
+	ats, signs := make([]string, len(t.Columns)), make([]string, len(t.Columns))
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		ats[i], signs[i] = p.at(s, c, places[i]), "1"
+		if c.Sign {
+			signs[i], ats[i] = "case when "+ats[i]+" = 0 then -1 else 1 end", "0"
+		}
+	}
+	// "offset 0" has the server compute a row's cells once, and not for each table.
+	rows := "select array[" + strings.Join(ats, ", ") + "]::int4[] as at, array[" + strings.Join(signs, ", ") +
+		"]::int4[] as sign, row_number() over w - 1 as nth, count(*) over (partition by " + p.unitOf() + ") as many" +
+		s.from() + " window w as (partition by " + p.unitOf() + p.order(s) + ") offset 0"
+	var first, second, along, start, weight []int
+	for _, c := range t.Tables {
+		first, second, along = append(first, c.First+1), append(second, c.Second+1), append(along, c.Along)
+		start, weight = append(start, c.Start), append(weight, c.Weight)
+	}
+	sql := "select e.entry, sum(e.part)::int8 from (select t.start + case when t.a = t.b then 0 else r.at[t.a] end" +
+		" * t.along + r.at[t.b] as entry, (t.weight / r.many + case when (r.nth + t.number - 1) % r.many < t.weight" +
+		" % r.many then 1 else 0 end)::int4 * r.sign[t.b] * case when t.a = t.b then 1 else r.sign[t.a] end as part from (" +
+		rows + ") as r cross join unnest(" + s.wholes(first) + ", " + s.wholes(second) + ", " + s.wholes(along) + ", " +
+		s.wholes(start) + ", " + s.wholes(weight) + ") with ordinality as t(a, b, along, start, weight, number)) as e" +
+		" group by e.entry"
+	return in.ask("count", sql, s.params, func(row [][]byte) error {
 		at, err := whole(row[0])
 		v, other := strconv.ParseInt(string(row[1]), 10, 64)
 		if err != nil || other != nil || at < 0 || at >= len(sum) {
@@ -118,52 +153,6 @@ func (p *Pushed) Count(ctx context.Context, key [32]byte, want Sum, t *Tally) ([
 		sum[at] = v
 		return nil
 	})
-	return sum, err
-}
-
-// counting is the statement that counts.
-func (p *Pushed) counting(t *Tally, places []pieces) (sql string, params [][]byte) {
-	need := map[int]bool{}
-	for _, c := range t.Columns {
-		need[c.Column] = true
-	}
-	if p.unit {
-		for i, c := range p.columns {
-			need[i] = c.as != unread // they order the rows of a unit
-		}
-	}
-	s := p.from(need)
-	ats, signs, signed := make([]string, len(t.Columns)), make([]string, len(t.Columns)), false
-	for i := range t.Columns {
-		c := &t.Columns[i]
-		ats[i], signs[i] = p.at(s, c, places[i]), "1"
-		if c.Sign {
-			signs[i], ats[i], signed = "case when "+ats[i]+" = 0 then -1 else 1 end", "0", true
-		}
-	}
-	part := "t.weight"
-	rows := "select array[" + strings.Join(ats, ", ") + "]::int4[] as at"
-	window := ""
-	if p.unit {
-		rows += fmt.Sprintf(", row_number() over w - 1 as nth, count(*) over (partition by %s) as many", p.unitOf())
-		window = " window w as (partition by " + p.unitOf() + p.order(s) + ")"
-		part = "(t.weight / r.many + case when (r.nth + t.number - 1) % r.many < t.weight % r.many then 1 else 0 end)::int4"
-	}
-	if signed {
-		rows += ", array[" + strings.Join(signs, ", ") + "]::int4[] as sign"
-		part += " * r.sign[t.b] * case when t.a = t.b then 1 else r.sign[t.a] end"
-	}
-	rows += s.from() + window
-	var a, b, along, start, weight []int
-	for _, c := range t.Tables {
-		a, b, along = append(a, c.First+1), append(b, c.Second+1), append(along, c.Along)
-		start, weight = append(start, c.Start), append(weight, c.Weight)
-	}
-	sql = "select e.entry, sum(e.part)::int8 from (select t.start + case when t.a = t.b then 0 else r.at[t.a] end" +
-		" * t.along + r.at[t.b] as entry, " + part + " as part from (" + rows + ") as r cross join unnest(" +
-		s.wholes(a) + ", " + s.wholes(b) + ", " + s.wholes(along) + ", " + s.wholes(start) + ", " + s.wholes(weight) +
-		") with ordinality as t(a, b, along, start, weight, number)) as e group by e.entry"
-	return sql, s.params
 }
 
 // order is the order of a unit's rows: that of their cells, an empty one first.

@@ -21,6 +21,7 @@ type Cells struct {
 	Column int // in the schema
 	// Cell is where a parsed cell falls, NaN for an empty one.
 	Cell func(v float64) int
+	N    int // how many there are, 2 of a sign
 	// Near are, of a number, pieces between which Cell has one value: it is asked for each value of the table that lies
 	// in one. They rise, and may overlap.
 	Near [][2]float64

@@ -10,7 +10,7 @@ func (a *asked) tally(encoder *encode.Encoder) *postgres.Tally {
 	t := &postgres.Tally{Entries: a.entries}
 	for i := range a.columns {
 		c := &a.columns[i]
-		in := postgres.Cells{Column: c.column, Sign: c.sign,
+		in := postgres.Cells{Column: c.column, N: c.n, Sign: c.sign,
 			Cell: func(v float64) int { return c.cell(encoder.Kept(c.column, v)) }}
 		for _, from := range c.from {
 			lo, hi := encoder.Near(c.column, from)

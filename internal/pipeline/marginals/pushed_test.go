@@ -40,7 +40,8 @@ func TestADatabaseCountsTheSame(t *testing.T) {
 			rt.Fatal(err)
 		}
 		server.Exec(t, "drop table if exists drawn; create table drawn ("+typesOf(rt, schema)+")")
-		server.CopyCSV(t, "drawn", &csv)
+		// A row of one empty cell has quotes, which are no null to PostgreSQL.
+		server.CopyCSV(t, "drawn", strings.NewReader(strings.ReplaceAll(csv.String(), "\n\"\"", "\n")))
 		read, err := postgres.Read(t.Context(), schema, config, tabular.Options{})
 		pushed, wrong := postgres.OpenPushed(t.Context(), schema, config, tabular.Options{}, schema.UnitColumn() >= 0)
 		if wrong == nil {

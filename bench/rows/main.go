@@ -23,7 +23,9 @@ func main() {
 	generate := &cobra.Command{Use: "make FILE", Short: "write a table of 22 columns to a Parquet file, and its schema",
 		Args: cobra.ExactArgs(1)}
 	one := generate.Flags().Int("rows", 1_000_000, "rows of the table")
-	generate.RunE = func(_ *cobra.Command, args []string) error { return write(args[0], *one) }
+	persons := generate.Flags().Bool("persons", false, "a column of persons, with four records each in the mean, "+
+		"which start finds; sums take each record for a person")
+	generate.RunE = func(_ *cobra.Command, args []string) error { return write(args[0], *one, *persons) }
 	work := &cobra.Command{Use: "measure FILE WHAT", Short: "do one kind of work on a table in this process",
 		Args: cobra.ExactArgs(2)}
 	work.RunE = func(c *cobra.Command, args []string) error {
@@ -46,7 +48,7 @@ func all(ctx context.Context, rows []int, dir string) error {
 	defer os.RemoveAll(dir)
 	for _, n := range rows {
 		path := filepath.Join(dir, "table.parquet")
-		if err := write(path, n); err != nil {
+		if err := write(path, n, false); err != nil {
 			return fmt.Errorf("write the table: %w", err)
 		}
 		for _, what := range []string{reading, encoding, start, marginals, embed} {

@@ -82,7 +82,9 @@ func work(ctx context.Context, s *partition.Schema, path, what string) error {
 		})
 	case start:
 		c := config(path)
-		c.State = filepath.Dir(path)
+		if c.State = filepath.Dir(path); s.UnitColumn() >= 0 {
+			c.Unit = s.Columns[s.UnitColumn()].Name
+		}
 		_, err := c.Read(s, nil)
 		return err
 	}

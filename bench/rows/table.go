@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/partition/parquet"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // schema is that of a table of 22 columns as in a register, a label among them.
@@ -23,8 +24,14 @@ columns:
   - {name: died, kind: binary}
 `
 
+// patient is a column before the others, for tables of persons with four records each in the mean.
+const patient = "  - {name: patient, kind: integer, lower: 0, upper: 1000000000, role: unit}\n"
+
 // columnsOf are the columns of the file.
-func columnsOf() (columns []parquet.Column) {
+func columnsOf(persons bool) (columns []parquet.Column) {
+	if persons {
+		columns = append(columns, parquet.Column{Name: "patient", Kind: parquet.Whole})
+	}
 	for _, k := range []struct {
 		name  string
 		times int
@@ -38,8 +45,12 @@ func columnsOf() (columns []parquet.Column) {
 }
 
 // write writes a table of so many rows, the same each time, and its schema beside it. No row is kept.
-func write(path string, rows int) (err error) {
-	if err := os.WriteFile(schemaPath(path), []byte(schema), 0o600); err != nil {
+func write(path string, rows int, persons bool) (err error) {
+	text := schema
+	if persons {
+		text = strings.Replace(text, "columns:\n", "columns:\n"+patient, 1)
+	}
+	if err := os.WriteFile(schemaPath(path), []byte(text), 0o600); err != nil {
 		return err
 	}
 	f, err := os.Create(path)
@@ -48,7 +59,7 @@ func write(path string, rows int) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	out := bufio.NewWriterSize(f, 1<<20)
-	columns := columnsOf()
+	columns := columnsOf(persons)
 	w := parquet.NewWriter(out, columns, func(i int) bool { return strings.HasPrefix(columns[i].Name, "dose") })
 	random, cells := rand.New(rand.NewPCG(1, 2)), make([]string, len(columns))
 	small := make([]string, 1000)
@@ -58,6 +69,8 @@ func write(path string, rows int) (err error) {
 	for range rows {
 		for i, c := range columns {
 			switch {
+			case c.Name == "patient":
+				cells[i] = strconv.Itoa(random.IntN(max(1, rows/4)))
 			case strings.HasPrefix(c.Name, "age"):
 				cells[i] = small[random.IntN(100)]
 			case strings.HasPrefix(c.Name, "dose") && random.IntN(50) == 0:
@@ -77,8 +90,23 @@ func write(path string, rows int) (err error) {
 	return errors.Join(w.Close(), out.Flush())
 }
 
-// rowsOf are those of a table.
-func rowsOf(path string) (int64, error) {
+// rowsOf are those of a table, which may be in parts.
+func rowsOf(path string) (rows int64, err error) {
+	files, err := tabular.Files(path)
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		n, err := rowsIn(file)
+		if err != nil {
+			return 0, err
+		}
+		rows += n
+	}
+	return rows, nil
+}
+
+func rowsIn(path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err

@@ -1,11 +1,12 @@
 package node
 
 import (
-	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"sync"
 
@@ -62,14 +63,16 @@ func (c Config) Read(schema *partition.Schema, warn func(string)) (Rows, error) 
 type inMemory struct{ *partition.Table }
 
 func (r inMemory) divide(c Config, key *partition.Key) (*division, error) {
-	any, d := partition.Key{}, new(division)
+	d, by := new(division), key
 	var err error
-	if key == nil {
-		if any, err = partition.NewKey(); err != nil {
+	if by == nil {
+		thrown, err := partition.NewKey()
+		if err != nil {
 			return nil, err
 		}
+		by = &thrown
 	}
-	if d.of, err = partition.Assign(*cmp.Or(key, &any), r.Table, c.Teachers, c.Unit); err != nil {
+	if d.of, err = partition.Assign(*by, r.Table, c.Teachers, c.Unit); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.source(), err)
 	}
 	if d.units = d.of.Units; key != nil {
@@ -100,11 +103,7 @@ func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error
 	if err := schema.CheckUnit(c.Unit); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.source(), err)
 	}
-	dir := c.State
-	if _, err := os.Stat(dir); err != nil {
-		dir = os.TempDir() // before the first start nothing is made
-	}
-	table, err := tabular.OpenStream(schema, c.Data, o, dir)
+	table, err := tabular.OpenStream(schema, c.Data, o, c.scratch())
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +125,7 @@ func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error
 		if err != nil {
 			return nil, err
 		}
-		groups = grouping.New(ctx, dir)
+		groups = grouping.New(ctx, c.scratch())
 		of = func(b *tabular.Block) error { return groups.Add(b.Numbers, partition.UnitDigests(key, b.Table)) }
 	}
 	if r.sum, err = r.add(ctx, r.key, of); err != nil {
@@ -187,6 +186,76 @@ func (c Config) manifest(s *partition.Schema, units int, key partition.Key, sum 
 
 func (r *onDisk) site(p *question.Public, d *division, c Config) *question.Site {
 	return question.NewStreamedSite(p, r.Stream, r.places, d.units[0], c.State)
+}
+
+// unitsBy counts, when it is asked, the privacy units that have each category of a categorical column. It reads all
+// rows once for a column. A unit with records of several categories counts for each of them; an empty cell is none.
+func (r *onDisk) unitsBy(c Config) func(column string) (map[string]int, error) {
+	return func(name string) (map[string]int, error) {
+		at := r.schema.ColumnIndex(name)
+		if at < 0 || r.schema.Columns[at].ClassCount() == 0 || at == r.schema.UnitColumn() {
+			return nil, fmt.Errorf("column %q is no categorical column of the schema; name one, or leave the rule out",
+				name)
+		}
+		counts, err := r.countBy(c, at)
+		by := map[string]int{}
+		for cell, n := range counts {
+			by[r.schema.Columns[at].CellText(float64(cell))] = n
+		}
+		return by, err
+	}
+}
+
+// countBy is unitsBy by cells.
+func (r *onDisk) countBy(c Config, at int) (map[uint32]int, error) {
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	var mu sync.Mutex
+	counts := map[uint32]int{}
+	key, err := partition.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	units := grouping.New(ctx, c.scratch())
+	err = r.Blocks(ctx, func(b *tabular.Block) error {
+		if r.places == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range b.Len() {
+				if cell := b.Cells(i)[at]; !math.IsNaN(cell) {
+					counts[uint32(cell)]++
+				}
+			}
+			return nil
+		}
+		var numbers []int
+		var digests [][32]byte
+		for i, d := range partition.UnitDigests(key, b.Table) {
+			if cell := b.Cells(i)[at]; !math.IsNaN(cell) {
+				binary.BigEndian.PutUint32(d[28:], uint32(cell)) // 28 bytes tell units apart
+				numbers, digests = append(numbers, b.Numbers[i]), append(digests, d)
+			}
+		}
+		return units.Add(numbers, digests)
+	})
+	if err != nil || r.places == nil {
+		return counts, err
+	}
+	for unit, err := range units.All() {
+		if err != nil {
+			return nil, err
+		}
+		counts[binary.BigEndian.Uint32(unit.Digest[28:])]++
+	}
+	return counts, nil
+}
+
+// scratch is the folder for sorts: before the first start nothing is made in the state folder's place.
+func (c Config) scratch() string {
+	if _, err := os.Stat(c.State); err != nil {
+		return os.TempDir()
+	}
+	return c.State
 }
 
 // inDatabase are rows that a database counts.

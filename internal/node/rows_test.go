@@ -107,3 +107,36 @@ func TestWhatANodeThatStreamsRefuses(t *testing.T) {
 		t.Errorf("a query: %v", err)
 	}
 }
+
+// The units of each category are those that counting one unit after the other gives.
+func TestUnitsByCategoryOfAStream(t *testing.T) {
+	for _, unit := range []string{partition.UnitRecord, questiontest.UnitColumn} {
+		c := onFile(t, unit, tabular.CSV)
+		c.Stream = true
+		schema, err := partition.LoadSchema(c.Schema)
+		testkit.Must(t, err)
+		rows, err := c.Read(schema, nil)
+		testkit.Must(t, err)
+		table, err := tabular.Read(schema, c.Data, tabular.Options{})
+		testkit.Must(t, err)
+		count := rows.(*onDisk).unitsBy(c)
+		for _, name := range []string{"b", "c", "y"} {
+			at, seen, want := schema.ColumnIndex(name), map[string]bool{}, map[string]int{}
+			for row := range table.Len() {
+				category, who := schema.Columns[at].CellText(table.Cells(row)[at]), table.Unit(row)
+				if who == "" || !seen[who+" "+category] {
+					want[category]++
+				}
+				seen[who+" "+category] = true
+			}
+			got, err := count(name)
+			testkit.Must(t, err)
+			testkit.Same(t, unit+" by "+name, want, got)
+		}
+		for _, name := range []string{"x", questiontest.UnitColumn, "none"} {
+			if by, err := count(name); err == nil {
+				t.Errorf("column %s has %v", name, by)
+			}
+		}
+	}
+}

@@ -47,6 +47,9 @@ func (b *Block) reset() { *b = Block{b.Records[:0], b.Classes[:0], b.Nth[:0], b.
 // Adder adds what the records of a block add to a sum.
 type Adder func(b *Block, sum []int64)
 
+// mostSums bounds the bytes of the sums of all processors.
+const mostSums = 256 << 20
+
 // Add adds up so many entries over all records, on all processors. begin makes what one of them adds with, and has
 // for itself. Whole numbers have the same sum in every order.
 func (s *Site) Add(entries int, begin func() Adder) ([]int64, error) {
@@ -54,7 +57,7 @@ func (s *Site) Add(entries int, begin func() Adder) ([]int64, error) {
 		add Adder
 		sum []int64
 	}
-	free := make(chan *worker, runtime.GOMAXPROCS(0))
+	free := make(chan *worker, max(1, min(runtime.GOMAXPROCS(0), mostSums/(8*max(1, entries)))))
 	for range cap(free) {
 		free <- nil
 	}

@@ -72,7 +72,9 @@ func (in *room) place(places *grouping.Places, numbers []int) (err error) {
 		return err
 	}
 	for i, number := range numbers { // rising, so that none is written over before it is read
-		in.nth[i], in.of[i] = in.nth[number-first], in.of[number-first]
+		if in.nth[i], in.of[i] = in.nth[number-first], in.of[number-first]; in.of[i] == 0 {
+			return tabular.ErrChanged // a row that was not there when units were counted
+		}
 	}
 	in.nth, in.of = in.nth[:len(numbers)], in.of[:len(numbers)]
 	return nil

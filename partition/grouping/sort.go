@@ -16,7 +16,6 @@ type sorted[E any] struct {
 	out   <-chan E
 	errs  <-chan error
 	ready chan struct{} // closed when all are in
-	sort  func()
 }
 
 func begin[E any](ctx context.Context, dir string, to func(E) []byte, from func([]byte) E,

@@ -295,8 +295,12 @@ func FuzzReadParquet(f *testing.F) {
 		if len(b) > 1<<16 {
 			return
 		}
-		if _, _, err := readAll(b, 1000); err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrUnsupported) {
+		file, rows, err := readAll(b, 1000)
+		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrUnsupported) {
 			t.Fatalf("an error of another type: %v", err)
+		}
+		if err == nil {
+			checkNumbers(t, file, rows)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package parquet
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"testing"
@@ -154,6 +155,34 @@ func readAll(b []byte, most int) (f *File, rows [][]string, err error) {
 		rows = append(rows, slices.Clone(cells))
 	}
 	return f, rows, nil
+}
+
+// checkNumbers compares a file's numbers with the texts of its cells, group by group.
+func checkNumbers(t rapid.TB, f *File, rows [][]string) {
+	all := func(int) bool { return true }
+	for group, n := range f.Groups() {
+		for row, err := range f.GroupRows(group, nil, all) {
+			if len(rows) == 0 {
+				return // all that were read
+			}
+			if err != nil {
+				t.Fatalf("numbers: %v", err)
+			}
+			for i, text := range rows[0] {
+				if !f.InNumbers(i) || math.IsInf(row.Numbers[i], 0) {
+					if row.Texts[i] != text {
+						t.Fatalf("column %d has the text %q, and beside numbers %q", i, text, row.Texts[i])
+					}
+					continue
+				}
+				want, err := strconv.ParseFloat(text, 64)
+				if got := row.Numbers[i]; text == "" != math.IsNaN(got) || text != "" && (err != nil || got != want) {
+					t.Fatalf("column %d of group %d of %d rows has %q, and the number %v", i, group, n, text, got)
+				}
+			}
+			rows = rows[1:]
+		}
+	}
 }
 
 // small is a file of some columns for tests that change bytes.

@@ -36,6 +36,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || f.Len() != int64(len(want)) {
 			t.Fatalf("%d rows (-want +got):\n%s", f.Len(), diff)
 		}
+		checkNumbers(t, f, want)
 	})
 }
 

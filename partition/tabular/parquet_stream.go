@@ -87,19 +87,19 @@ func (g *groupsOf) open(i int) (*os.File, *parquet.File, *Builder, error) {
 	return f, file, table, nil
 }
 
-// take takes the next row group, nil behind the last. Groups of a file behind one that cannot be read are passed over,
-// and so are files behind many with something wrong.
+// take takes the next row group, nil behind the last. No file is begun behind many with something wrong.
 func (g *groupsOf) take() *rowGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for ; g.next < len(g.groups); g.next++ {
-		if len(g.broken) >= mostWrongParts && g.groups[g.next].at == 0 && !g.broken[g.groups[g.next].file] {
-			return nil
-		}
-		g.next++
-		return g.groups[g.next-1]
+	if g.next == len(g.groups) {
+		return nil
 	}
-	return nil
+	r := g.groups[g.next]
+	if len(g.broken) >= mostWrongParts && r.at == 0 {
+		return nil
+	}
+	g.next++
+	return r
 }
 
 func (g *groupsOf) work(ctx context.Context) error {

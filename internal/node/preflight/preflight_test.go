@@ -151,6 +151,13 @@ func entries(t testing.TB, dir string) (names []string) {
 
 func TestANodeThatIsReady(t *testing.T) {
 	p := newPlace(t)
+	ready(t, p)
+	p.fields["stream"] = "true"
+	ready(t, p)
+}
+
+func ready(t *testing.T, p *place) {
+	t.Helper()
 	p.config()
 	before := entries(t, p.dir)
 	r := p.check(Options{Offline: true})
@@ -194,6 +201,14 @@ func TestProblemsAreNamed(t *testing.T) {
 			"cannot read the table"},
 		"a bad row": {func(p *place) { p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n") }, Problem,
 			"data", "row 2"},
+		"a bad row of a stream": {func(p *place) {
+			p.fields["stream"] = "true"
+			p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n")
+		}, Problem, "data", "row 3"},
+		"a stream of a query": {func(p *place) {
+			delete(p.fields, "data")
+			p.fields["stream"], p.fields["sql"] = "true", "{dsn_env: DSN, query: select 1}"
+		}, Problem, "config", "stream: rows of a query are read into memory"},
 		"another bad row": {func(p *place) { p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n") }, Problem,
 			"data", "row 3"},
 		"teachers": {func(p *place) { p.fields["teachers"] = "81" }, Problem, "teachers and state",

@@ -177,6 +177,9 @@ func CountedSum(words [4]uint64, rows int) *DataSum {
 	return s
 }
 
+// Same says whether two sums are of the same rows.
+func (s *DataSum) Same(other *DataSum) bool { return s.words == other.words && s.rows == other.rows }
+
 // Rows is how many rows were added.
 func (s *DataSum) Rows() int { return s.rows }
 

@@ -43,6 +43,8 @@ func (c Config) Read(schema *partition.Schema, warn func(string)) (Rows, error) 
 	switch {
 	case c.SQL.Pushdown:
 		return c.push(schema, o)
+	case c.Stream && c.SQL.Set():
+		return c.cursor(schema, o)
 	case c.Stream:
 		return c.stream(schema, o)
 	}
@@ -108,13 +110,8 @@ func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error
 		return nil, err
 	}
 	r := &onDisk{Stream: table, schema: schema}
-	// Where there is a key already, all that the start needs is one reading.
-	if _, err := os.Stat(keyPath(c.State)); err == nil {
-		if r.key, err = partition.LoadOrCreateKey(keyPath(c.State)); err != nil {
-			return nil, err
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("look for the partition key: %w; let this process read the state folder", err)
+	if r.key, err = c.keyIfAny(); err != nil {
+		return nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
@@ -135,6 +132,17 @@ func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error
 		r.places, err = groups.Places()
 	}
 	return r, err
+}
+
+// keyIfAny is the partition key, another one before the first start: where there is one, a start needs one reading.
+func (c Config) keyIfAny() (key partition.Key, err error) {
+	switch _, err := os.Stat(keyPath(c.State)); {
+	case err == nil:
+		return partition.LoadOrCreateKey(keyPath(c.State))
+	case !errors.Is(err, fs.ErrNotExist):
+		return key, fmt.Errorf("look for the partition key: %w; let this process read the state folder", err)
+	}
+	return key, nil
 }
 
 // add reads all rows and gives their sum under a key; do sees them as well.
@@ -256,6 +264,57 @@ func (c Config) scratch() string {
 		return os.TempDir()
 	}
 	return c.State
+}
+
+// byCursor are rows of a database that are read for each question.
+type byCursor struct {
+	*postgres.Cursor
+	units int
+	key   partition.Key // of sum
+	sum   *partition.DataSum
+}
+
+func (r *byCursor) Len() int { return r.sum.Rows() }
+
+// cursor reads the rows once: each cell is checked, and the units are counted.
+func (c Config) cursor(schema *partition.Schema, o tabular.Options) (_ Rows, err error) {
+	if err := schema.CheckUnit(c.Unit); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	r := new(byCursor)
+	ctx := context.Background() // ends by sql.timeout
+	if r.Cursor, err = postgres.OpenCursor(ctx, schema, c.SQL, o, c.Unit != partition.UnitRecord); err != nil {
+		return nil, err
+	}
+	if r.key, err = c.keyIfAny(); err != nil {
+		return nil, err
+	}
+	if r.units, r.sum, err = r.CountUnits(ctx, r.key); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *byCursor) divide(c Config, key *partition.Key) (_ *division, err error) {
+	if err := partition.CheckUnits(r.units, c.Teachers, partition.MostStreamed); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	d := &division{units: []int{r.units}}
+	if key == nil {
+		return d, nil
+	}
+	if *key != r.key {
+		if _, r.sum, err = r.CountUnits(context.Background(), *key); err != nil {
+			return nil, err
+		}
+		r.key = *key
+	}
+	d.manifest = c.manifest(r.Schema(), r.units, *key, r.sum)
+	return d, nil
+}
+
+func (r *byCursor) site(p *question.Public, d *division, c Config) *question.Site {
+	return question.NewStreamedSite(p, r.Held(r.key, r.sum), nil, r.units, c.State)
 }
 
 // inDatabase are rows that a database counts.

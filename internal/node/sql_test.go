@@ -112,6 +112,13 @@ func TestANodeHasItsDatabaseCount(t *testing.T) {
 	if err != nil || !certain || facts.Units != want.Units {
 		t.Errorf("%+v (%v), want %d units", facts, err, want.Units)
 	}
+	streaming := reading
+	streaming.Stream = true
+	if streamed, again := open(streaming); again.manifest.Fingerprint != read.division.manifest.Fingerprint {
+		t.Error("a node that streams a query has another manifest than one that reads it")
+	} else if facts, _, err := streamed.Facts(); err != nil || facts.Units != want.Units {
+		t.Errorf("a node that streams a query: %+v (%v), want %d units", facts, err, want.Units)
+	}
 	if _, again := open(c); again.manifest.Fingerprint != n.manifest.Fingerprint {
 		t.Error("another manifest after a restart")
 	}

@@ -62,12 +62,18 @@ func OpenPushed(ctx context.Context, s *partition.Schema, c Config, o tabular.Op
 		return nil, err
 	}
 	defer in.end()
-	p := &Pushed{schema: s, config: c, options: o, unit: unit, columns: make([]column, len(s.Columns))}
+	p := &Pushed{schema: s, config: c, options: o, unit: unit}
+	p.columns, err = in.match(s, o)
+	return p, err
+}
+
+// match finds the columns of a schema in the query.
+func (in *session) match(s *partition.Schema, o tabular.Options) ([]column, error) {
 	fields, err := in.fields()
 	if err != nil {
 		return nil, err
 	}
-	found, err := describe(ctx, in.conn, fields)
+	found, err := describe(in.ctx, in.conn, fields)
 	if err != nil {
 		return nil, err
 	}
@@ -75,15 +81,16 @@ func OpenPushed(ctx context.Context, s *partition.Schema, c Config, o tabular.Op
 	if err != nil {
 		return nil, err
 	}
+	columns := make([]column, len(s.Columns))
 	for i, at := range target {
 		if at < 0 {
 			continue
 		}
 		of := &s.Columns[at]
-		p.columns[at] = column{Column: of, name: "q." + quoted(fields[i].Name), oid: fields[i].DataTypeOID,
+		columns[at] = column{Column: of, name: "q." + quoted(fields[i].Name), oid: fields[i].DataTypeOID,
 			as: readingOf(of, found[i].Kind)}
 	}
-	return p, nil
+	return columns, nil
 }
 
 func readingOf(c *partition.Column, k tabular.CellKind) reading {
@@ -137,6 +144,39 @@ func (p *Pushed) Check(ctx context.Context) error {
 			Fix: "divide them among several nodes"}
 	}
 	return nil
+}
+
+// UnitsBy counts the units that have each category of a column, by the database. A unit with rows of several categories
+// counts for each of them; an empty cell is none. PRIVATE.
+func (p *Pushed) UnitsBy(ctx context.Context, name string) (map[string]int, error) {
+	at := p.schema.ColumnIndex(name)
+	if at < 0 || p.schema.Columns[at].ClassCount() == 0 || at == p.schema.UnitColumn() {
+		return nil, fmt.Errorf("column %q is no categorical column of the schema; name one, or leave the rule out", name)
+	}
+	in, err := p.config.begin(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer in.end()
+	q, units := p.from(p.of(at, p.schema.UnitColumn())), "count(*)"
+	if p.unit {
+		units = "count(distinct " + p.unitOf() + ")"
+	}
+	by := map[string]int{}
+	err = in.ask("count units", "select "+p.cell(q, at)+", "+units+q.from()+" group by 1", q.params,
+		func(row [][]byte) error {
+			if row[0] == nil {
+				return nil
+			}
+			cell, err := real(row[0])
+			n, other := whole(row[1])
+			if err != nil || other != nil {
+				return errUnexpected
+			}
+			by[p.schema.Columns[at].CellText(cell)] = n
+			return nil
+		})
+	return by, err
 }
 
 // of is a choice of columns: those in the list.

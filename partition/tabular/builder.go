@@ -105,6 +105,17 @@ func (b *Builder) addWith(texts []string, faults map[int]*partition.CellFault) e
 	return nil
 }
 
+// Take gives the rows that were added since it was last called, and keeps none of them. So a builder reads a table of any
+// size, whose end is that of End.
+func (b *Builder) Take() *partition.Table {
+	t := b.table
+	b.table, b.most = partition.NewTable(b.schema), 0
+	return t
+}
+
+// End says what is wrong with the source when all of it was read; see [Builder.Table].
+func (b *Builder) End() error { return b.end() }
+
 // Broken is the error of a source that cannot be read on for the given reason: that, with what was wrong before.
 func (b *Builder) Broken(why error) error {
 	if len(b.wrong) == 0 {

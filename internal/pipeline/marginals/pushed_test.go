@@ -64,6 +64,7 @@ func TestADatabaseCountsTheSame(t *testing.T) {
 		if pushed.Rows() != read.Len() || pushed.Units() != units {
 			rt.Fatalf("%d rows of %d units, want %d of %d", pushed.Rows(), pushed.Units(), read.Len(), units)
 		}
+		cursor := streamed(rt, schema, config, read.Len(), units)
 		public := question.NewPublic(schema, 1, 1)
 		database := question.NewPushedSite(public, pushed, key, sum, t.TempDir())
 		for range 3 {
@@ -77,12 +78,14 @@ func TestADatabaseCountsTheSame(t *testing.T) {
 				continue // such as a norm that is too large
 			}
 			want, err := checked.Sum(memory, question.Round{})
-			got, wrong := checked.Sum(database, question.Round{})
-			if err != nil || wrong != nil {
-				rt.Fatalf("%v, %v", err, wrong)
-			}
-			if !slices.Equal(got, want) {
-				rt.Fatalf("the database counts\n%v, want\n%v", got, want)
+			for name, site := range map[string]*question.Site{"the database counts": database, "streamed": cursor} {
+				got, wrong := checked.Sum(site, question.Round{})
+				if err != nil || wrong != nil {
+					rt.Fatalf("%v, %v", err, wrong)
+				}
+				if !slices.Equal(got, want) {
+					rt.Fatalf("%s:\n%v, want\n%v", name, got, want)
+				}
 			}
 			counted++
 		}
@@ -90,6 +93,19 @@ func TestADatabaseCountsTheSame(t *testing.T) {
 	if counted < 20 || refused > counted {
 		t.Errorf("%d sums were compared, and %d tables refused", counted, refused)
 	}
+}
+
+// streamed is a site that reads the rows of a query for each question.
+func streamed(t *rapid.T, schema *partition.Schema, c postgres.Config, rows, units int) *question.Site {
+	cursor, err := postgres.OpenCursor(context.Background(), schema, c, tabular.Options{}, schema.UnitColumn() >= 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, sum, err := cursor.CountUnits(context.Background(), partition.Key{2})
+	if err != nil || found != units || sum.Rows() != rows {
+		t.Fatalf("%d units (%v), want %d", found, err, units)
+	}
+	return question.NewStreamedSite(question.NewPublic(schema, 1, 1), cursor.Held(partition.Key{2}, sum), nil, units, "")
 }
 
 // atBorders moves numbers to where cells begin, and beside that.

@@ -66,7 +66,8 @@ func database(ctx context.Context, rows int) (err error) {
 	}
 	c := postgres.Config{DSNEnv: dsnVariable, Query: "select * from conclave_rows", Timeout: 10 * time.Hour}
 	say := func(what string, begun time.Time, used float64) error {
-		r := result{What: what, Rows: int64(rows), Cores: runtime.GOMAXPROCS(0), Seconds: time.Since(begun).Seconds(), CPU: cpu() - used}
+		r := result{What: what, Rows: int64(rows), Cores: runtime.GOMAXPROCS(0), Seconds: time.Since(begun).Seconds(),
+			CPU: cpu() - used}
 		r.PerCore = float64(rows) / r.CPU
 		if r.PeakMiB, err = peak(); err != nil {
 			return err

@@ -86,7 +86,8 @@ type Records struct {
 	// SQL asks a PostgreSQL database for the site's rows, in place of Data. They are read once, when the node starts,
 	// or not at all with sql.pushdown.
 	SQL postgres.Config `yaml:"sql"`
-	// Stream reads the rows of Data from the disk, or of SQL from the database, for each question, in place of holding them in memory: a table of any
+	// Stream reads the rows of Data from the disk, or of SQL from the database, for each question, in place of holding
+	// them in memory: a table of any
 	// size is answered from. Only sums of all records are answered then, and nothing that trains. Data must be CSV or
 	// Parquet, and stay as it is while the node runs. Default: false.
 	Stream bool `yaml:"stream"`

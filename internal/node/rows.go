@@ -185,7 +185,8 @@ func (r *onDisk) divide(c Config, key *partition.Key) (_ *division, err error) {
 }
 
 // manifest is that of rows that are not in memory.
-func (c Config) manifest(s *partition.Schema, units int, key partition.Key, sum *partition.DataSum) *partition.Manifest {
+func (c Config) manifest(s *partition.Schema, units int, key partition.Key,
+	sum *partition.DataSum) *partition.Manifest {
 	m := &partition.Manifest{Dataset: c.Dataset, Site: c.Site, Node: c.Node, SchemaSHA256: s.SHA256,
 		Unit: c.Unit, Partitions: c.Teachers, Units: units}
 	m.Seal(key, sum)
@@ -264,6 +265,59 @@ func (c Config) scratch() string {
 		return os.TempDir()
 	}
 	return c.State
+}
+
+// notRead are rows of which no more than columns and types was looked at. Their number is that of the first start.
+type notRead struct {
+	schema *partition.Schema
+	stored *partition.Manifest
+}
+
+// Structure asks where the rows are, and of a database what its columns are, and looks at no row: it takes seconds
+// for a table of any size. It is for tables that are not read into memory.
+func (c Config) Structure(schema *partition.Schema, warn func(string)) (_ Rows, err error) {
+	o := tabular.Options{Site: c.Site, From: c.Share[0], To: c.Share[1], Warn: warn}
+	if err := schema.CheckUnit(c.Unit); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	r, ctx, unit := notRead{schema: schema}, context.Background(), c.Unit != partition.UnitRecord
+	switch {
+	case c.SQL.Pushdown:
+		_, err = postgres.OpenPushed(ctx, schema, c.SQL, o, unit)
+	case c.Stream && c.SQL.Set():
+		_, err = postgres.OpenCursor(ctx, schema, c.SQL, o, unit)
+	case c.Stream:
+		_, err = tabular.OpenStream(schema, c.Data, o, c.scratch())
+	default:
+		err = errors.New("structure: the rows are read into memory; leave --structure out, or set stream or " +
+			"sql.pushdown")
+	}
+	if err == nil {
+		r.stored, err = loadManifest(manifestPath(c.State))
+	}
+	return r, err
+}
+
+func (r notRead) Schema() *partition.Schema { return r.schema }
+
+func (r notRead) Len() int {
+	if r.stored == nil {
+		return 0
+	}
+	return r.stored.Rows
+}
+
+// divide takes the numbers of the first start; before it there are as many as a node may have.
+func (r notRead) divide(Config, *partition.Key) (*division, error) {
+	if r.stored == nil {
+		return &division{units: []int{partition.MostStreamed}}, nil
+	}
+	return &division{units: []int{r.stored.Units}, manifest: r.stored}, nil
+}
+
+// site is not asked for: what is not read answers nothing.
+func (r notRead) site(*question.Public, *division, Config) *question.Site {
+	panic("rows that were not read")
 }
 
 // byCursor are rows of a database that are read for each question.

@@ -122,6 +122,26 @@ func TestANodeHasItsDatabaseCount(t *testing.T) {
 	if _, again := open(c); again.manifest.Fingerprint != n.manifest.Fingerprint {
 		t.Error("another manifest after a restart")
 	}
+	// By the structure no row is looked at: the query could not give one.
+	blind, fresh := c, c
+	blind.SQL.Query = "select who, (x / 0)::float8 as x, b, c, y from records"
+	fresh.State = filepath.Join(t.TempDir(), "state")
+	for name, c := range map[string]Config{"pushdown": blind, "before the first start": fresh, "stream": streaming} {
+		site, err := SiteStructure(c, kinds.All(), nil)
+		testkit.Must(t, err)
+		facts, _, err := site.Facts()
+		if joined := c.State != fresh.State; err != nil || joined && facts.Units != want.Units {
+			t.Errorf("%s: %+v (%v)", name, facts, err)
+		}
+		if m := site.Hello().GetManifest(); (m == "") != (c.State == fresh.State) {
+			t.Errorf("%s: the manifest is %q", name, m)
+		}
+	}
+	inMemory := reading
+	_, err = SiteStructure(inMemory, kinds.All(), nil)
+	if err == nil || !strings.Contains(err.Error(), "structure: ") {
+		t.Errorf("the structure of rows in memory: error %v", err)
+	}
 	server.Exec(t, "update records set x = 0.25 where x = (select max(x) from records)")
 	if _, err := ReadSite(c, kinds.All(), nil); err == nil || !strings.Contains(err.Error(), "its data differs") {
 		t.Errorf("changed rows: error %v", err)

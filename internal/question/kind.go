@@ -76,8 +76,8 @@ var errStreams = errors.New("this node reads its records from the disk for each 
 	"them alone, as of the pipelines marginals and embed; leave it out of the run, or have its site remove stream")
 
 // errPushes is what a node whose database counts says to other questions.
-var errPushes = errors.New("this node has its database count, and answers the questions of the pipeline marginals and of " +
-	"the figure of quality alone; leave it out of the run, or have its site remove sql.pushdown")
+var errPushes = errors.New("this node has its database count, and answers the questions of the pipeline marginals " +
+	"and of the figure of quality alone; leave it out of the run, or have its site remove sql.pushdown")
 
 // Typed makes the Read of a kind whose parameters are a message of type P.
 func Typed[P proto.Message](read func(*Public, P) (*Checked, error)) func(*Public, []byte) (*Checked, error) {

@@ -140,8 +140,9 @@ func (p *Pushed) addParts(in *session, t *Tally, places []pieces, sum []int64) e
 	}
 	sql := "select e.entry, sum(e.part)::int8 from (select t.start + case when t.a = t.b then 0 else r.at[t.a] end" +
 		" * t.along + r.at[t.b] as entry, (t.weight / r.many + case when (r.nth + t.number - 1) % r.many < t.weight" +
-		" % r.many then 1 else 0 end)::int4 * r.sign[t.b] * case when t.a = t.b then 1 else r.sign[t.a] end as part from (" +
-		rows + ") as r cross join unnest(" + s.wholes(first) + ", " + s.wholes(second) + ", " + s.wholes(along) + ", " +
+		" % r.many then 1 else 0 end)::int4 * r.sign[t.b] * case when t.a = t.b then 1 else r.sign[t.a] end as part" +
+		" from (" + rows + ") as r cross join unnest(" + s.wholes(first) + ", " + s.wholes(second) + ", " +
+		s.wholes(along) + ", " +
 		s.wholes(start) + ", " + s.wholes(weight) + ") with ordinality as t(a, b, along, start, weight, number)) as e" +
 		" group by e.entry"
 	return in.ask("count", sql, s.params, func(row [][]byte) error {

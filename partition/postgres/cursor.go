@@ -47,8 +47,9 @@ func OpenCursor(ctx context.Context, s *partition.Schema, c Config, o tabular.Op
 		p := &Pushed{schema: s, columns: columns}
 		of := &columns[s.UnitColumn()]
 		if of.as == asText {
-			return nil, &partition.InputError{File: sourceName, Column: of.Name, Problem: "numbers of units are texts there," +
-				" which may write one unit in several ways", Fix: "cast the column to a number in the query, or remove stream"}
+			return nil, &partition.InputError{File: sourceName, Column: of.Name,
+				Problem: "numbers of units are texts there, which may write one unit in several ways",
+				Fix:     "cast the column to a number in the query, or remove stream"}
 		}
 		r.query = "select q.* from (" + strings.TrimRight(c.Query, "; \t\r\n") + "\n) as q order by " + p.unitOf()
 	}
@@ -171,8 +172,8 @@ func (r *Cursor) read(in *session, builder *tabular.Builder, columns []tabular.S
 	return builder.End()
 }
 
-// whole adds rows of the site, which stand by unit, to the rest, and divides them into units that are whole and the last
-// one.
+// whole adds rows of the site, which stand by unit, to the rest, and divides them into units that are whole and the
+// last one.
 func (r *Cursor) whole(rest, t *partition.Table, last bool) (units, next *partition.Table) {
 	t = r.ofSite(t)
 	for row := range t.Len() {

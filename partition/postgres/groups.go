@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Where each row is a unit the server counts groups of rows with the same cells in two blocks of columns, and not each
-// table by itself: 22 columns have 253 tables, and 66 pairs of blocks of two columns. What a group adds to the tables of
-// its columns is added here.
+// Where each row is a unit the server counts groups of rows with the same cells in two blocks of columns, and not
+// each table by itself: 22 columns have 253 tables, and 66 pairs of blocks of two columns. What a group adds to the
+// tables of its columns is added here.
 
 // block is some columns of a tally. Its code is a number of mixed base of their cells.
 type block struct {
@@ -50,7 +50,8 @@ func (p *Pushed) addGroups(in *session, t *Tally, places []pieces, sum []int64) 
 		pair := [2]int{of[c.First], of[c.Second]}
 		if tables[pair] == nil {
 			pairs = append(pairs, pair)
-			first, second, along = append(first, pair[0]+1), append(second, pair[1]+1), append(along, blocks[pair[1]].size)
+			first, second = append(first, pair[0]+1), append(second, pair[1]+1)
+			along = append(along, blocks[pair[1]].size)
 			if pair[0] == pair[1] {
 				along[len(along)-1] = 0
 			}
@@ -71,9 +72,9 @@ func (p *Pushed) addGroups(in *session, t *Tally, places []pieces, sum []int64) 
 	}
 	// "offset 0" has the server compute a row's codes once, and not for each pair.
 	rows := "select array[" + strings.Join(codes, ", ") + "]::int4[] as codes" + s.from() + " offset 0"
-	sql := "select t.number, r.codes[t.a]::int8 * t.along + r.codes[t.b], count(*) from (" + rows + ") as r cross join" +
-		" unnest(" + s.wholes(first) + ", " + s.wholes(second) + ", " + s.wholes(along) + ") with ordinality as" +
-		" t(a, b, along, number) group by 1, 2"
+	sql := "select t.number, r.codes[t.a]::int8 * t.along + r.codes[t.b], count(*) from (" + rows +
+		") as r cross join unnest(" + s.wholes(first) + ", " + s.wholes(second) + ", " + s.wholes(along) +
+		") with ordinality as t(a, b, along, number) group by 1, 2"
 	at := make([]int, len(t.Columns))
 	return in.ask("count", sql, s.params, func(row [][]byte) error {
 		var v [3]int

@@ -151,7 +151,8 @@ func (p *Pushed) Check(ctx context.Context) error {
 func (p *Pushed) UnitsBy(ctx context.Context, name string) (map[string]int, error) {
 	at := p.schema.ColumnIndex(name)
 	if at < 0 || p.schema.Columns[at].ClassCount() == 0 || at == p.schema.UnitColumn() {
-		return nil, fmt.Errorf("column %q is no categorical column of the schema; name one, or leave the rule out", name)
+		return nil, fmt.Errorf("column %q is no categorical column of the schema; name one, or leave the rule out",
+			name)
 	}
 	in, err := p.config.begin(ctx, 1)
 	if err != nil {

@@ -20,14 +20,15 @@ type statement struct {
 // from is the rest of a statement from the word from on.
 func (s *statement) from() string { return " from " + s.source + s.where }
 
-// cells is the same with rows v(at, what) for each row in the place of it: cells by column, without those that are null.
+// cells is the same with rows v(at, what) for each row in the place of it: cells by column, without
+// those that are null.
 func (s *statement) cells(values []string) string {
 	where := s.where
 	if where == "" {
 		where = " where true"
 	}
-	return " from " + s.source + " cross join lateral (values " + strings.Join(values, ", ") + ") as v(at, what)" + where +
-		" and v.what is not null"
+	return " from " + s.source + " cross join lateral (values " + strings.Join(values, ", ") + ") as v(at, what)" +
+		where + " and v.what is not null"
 }
 
 // add makes a value a parameter of a type.
@@ -141,8 +142,8 @@ func (c *column) number() string {
 	case oidFloat4: // 1.1 is not 1.10000002384
 		return c.name + "::text::float8"
 	case oidNumeric: // which float8 does not take beyond its range
-		return fmt.Sprintf("case when abs(%s) > 1e300 or %s <> 0 and abs(%s) < 1e-300 then 'NaN'::float8 else %s::float8"+
-			" end", c.name, c.name, c.name, c.name)
+		return fmt.Sprintf("case when abs(%s) > 1e300 or %s <> 0 and abs(%s) < 1e-300 then 'NaN'::float8 else "+
+			"%s::float8 end", c.name, c.name, c.name, c.name)
 	}
 	return c.name + "::float8"
 }

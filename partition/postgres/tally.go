@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/conclave-dp/conclave/partition"
 )
 
 // Tally is a sum of weighted counts of cells: each row adds to one entry of each table. The rows of a unit share the
@@ -43,6 +45,9 @@ type pieces struct {
 	cells  []int
 }
 
+// maxEach is how many whole numbers are looked at one by one, whether the table has them or not.
+const maxEach = 1 << 16
+
 // maxNear bounds the different values near borders, of a column.
 const maxNear = 1 << 22
 
@@ -70,26 +75,34 @@ func (p *Pushed) piecesOf(in *session, t *Tally) ([]pieces, error) {
 		for _, z := range zones[i] {
 			ends = append(ends, z[0], math.Nextafter(z[1], math.Inf(1)))
 		}
+		if c := p.columns[t.Columns[i].Column]; c.Kind == partition.Integer && c.Upper-c.Lower < maxEach {
+			for v := c.Lower; v <= c.Upper; v++ {
+				near[i] = append(near[i], v)
+			}
+			continue
+		}
 		v := p.cell(s, t.Columns[i].Column)
 		cells = append(cells, fmt.Sprintf("(%d, case when width_bucket(%s, %s) %% 2 = 1 then %s end)", i, v,
 			s.numbers(ends), v))
 	}
-	sql := "select distinct v.at, v.what" + s.cells(cells)
-	err := in.ask("find the values near borders", sql, s.params, func(row [][]byte) error {
-		at, err := whole(row[0])
-		v, other := real(row[1])
-		if err != nil || other != nil {
-			return errUnexpected
+	if cells != nil {
+		sql := "select distinct v.at, v.what" + s.cells(cells)
+		err := in.ask("find the values near borders", sql, s.params, func(row [][]byte) error {
+			at, err := whole(row[0])
+			v, other := real(row[1])
+			if err != nil || other != nil {
+				return errUnexpected
+			}
+			if len(near[at]) == maxNear {
+				return fmt.Errorf("sql.pushdown: more than %d different values of a column lie where cells of the "+
+					"question begin; round them in the query, or remove sql.pushdown", maxNear)
+			}
+			near[at] = append(near[at], v)
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
-		if len(near[at]) == maxNear {
-			return fmt.Errorf("sql.pushdown: more than %d different values of a column lie where cells of the question begin; "+
-				"round them in the query, or remove sql.pushdown", maxNear)
-		}
-		near[at] = append(near[at], v)
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 	for i := range zones {
 		if zones[i] != nil {

@@ -105,8 +105,8 @@ func (b *Builder) addWith(texts []string, faults map[int]*partition.CellFault) e
 	return nil
 }
 
-// Take gives the rows that were added since it was last called, and keeps none of them. So a builder reads a table of any
-// size, whose end is that of End.
+// Take gives the rows that were added since it was last called, and keeps none of them. So a builder reads a table of
+// any size, whose end is that of End.
 func (b *Builder) Take() *partition.Table {
 	t := b.table
 	b.table, b.most = partition.NewTable(b.schema), 0

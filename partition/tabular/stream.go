@@ -31,8 +31,8 @@ type Stream struct {
 type Block struct {
 	*partition.Table
 	Numbers []int
-	// Of is how many rows the unit of each has, Nth which of them it is, from 0, where the source gives the rows by unit;
-	// nil elsewhere.
+	// Of is how many rows the unit of each has, Nth which of them it is, from 0, where the source gives the rows by
+	// unit; nil elsewhere.
 	Nth, Of []uint32
 }
 

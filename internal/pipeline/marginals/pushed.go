@@ -19,8 +19,8 @@ func (a *asked) tally(encoder *encode.Encoder) *postgres.Tally {
 		t.Columns = append(t.Columns, in)
 	}
 	for _, of := range a.tables {
-		t.Tables = append(t.Tables, postgres.Count{First: of.first, Second: of.second, Along: a.columns[of.second].size(),
-			Start: of.offset, Weight: int(of.weight)})
+		t.Tables = append(t.Tables, postgres.Count{First: of.first, Second: of.second,
+			Along: a.columns[of.second].size(), Start: of.offset, Weight: int(of.weight)})
 	}
 	if a.together > 0 {
 		for first := range a.columns {

@@ -105,7 +105,8 @@ func streamed(t *rapid.T, schema *partition.Schema, c postgres.Config, rows, uni
 	if err != nil || found != units || sum.Rows() != rows {
 		t.Fatalf("%d units (%v), want %d", found, err, units)
 	}
-	return question.NewStreamedSite(question.NewPublic(schema, 1, 1), cursor.Held(partition.Key{2}, sum), nil, units, "")
+	held := cursor.Held(partition.Key{2}, sum)
+	return question.NewStreamedSite(question.NewPublic(schema, 1, 1), held, nil, units, "")
 }
 
 // atBorders moves numbers to where cells begin, and beside that.
@@ -219,7 +220,8 @@ func TestNearBorders(t *testing.T) {
 			for range 50 {
 				border := rapid.SampledFrom(in.from).Draw(rt, "border")
 				below, above := encoder.Near(at, border)
-				v := rapid.SampledFrom([]float64{math.Nextafter(below, math.Inf(-1)), math.Nextafter(above, math.Inf(1)),
+				v := rapid.SampledFrom([]float64{
+					math.Nextafter(below, math.Inf(-1)), math.Nextafter(above, math.Inf(1)),
 					border - 1.01*(border-below), border + 1.01*(above-border)}).Draw(rt, "value")
 				if v < lo || v > hi || c.Kind == partition.Integer && v != math.Trunc(v) {
 					continue

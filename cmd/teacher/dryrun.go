@@ -78,8 +78,8 @@ func dryRun(path string, o dryRunFlags) error {
 	read := node.ReadSite
 	if o.structure {
 		read = node.SiteStructure
-		cli.Warn("no row was looked at: numbers of records are those of the node's first start, and before it a policy's " +
-			"rules about them count as met")
+		cli.Warn("no row was looked at: numbers of records are those of the node's first start, and before it " +
+			"a policy's rules about them count as met")
 	}
 	site, err := read(config, kinds.All(), cli.Warn)
 	if err != nil {

@@ -64,7 +64,7 @@ func (c *cache) lock(ctx context.Context) error {
 
 func (c *cache) unlock() { c.turn <- struct{}{} }
 
-// known is what [Store.load] would have read, nil where that is not known.
+// known returns what [Store.load] would have read, or nil if the cache does not know it.
 func (c *cache) known(lead *Leadership, run string) *loaded {
 	if c == nil || lead == nil || lead.ctx.Err() != nil {
 		return nil

@@ -98,6 +98,7 @@ func (d Dataset) matches(stored Dataset) error {
 		{"budget delta", stored.Budget.Delta, d.Budget.Delta},
 		{"budget filter", cmp.Or(stored.Budget.Filter, privacy.FilterGDP), cmp.Or(d.Budget.Filter, privacy.FilterGDP)},
 		{"privacy unit", stored.Unit, d.Unit},
+		{"overlap", stored.Budget.Sites(), d.Budget.Sites()},
 		{"schema", stored.SchemaSHA256, d.SchemaSHA256},
 	} {
 		if f.stored != f.given {
@@ -114,7 +115,7 @@ func (s *Store) newEntry(lead *Leadership, kind, dataset string) ledger.Entry {
 		entry.Day = ledger.FormatDay(s.now())
 	}
 	if lead != nil { // commit refuses it
-		entry.Fence = lead.fence
+		entry.Fence = lead.Fence()
 	}
 	return entry
 }

@@ -22,6 +22,7 @@ func TestOpenDataset(t *testing.T) {
 		"budget epsilon": func(d *Dataset) { d.Budget.Epsilon = 10 },
 		"budget delta":   func(d *Dataset) { d.Budget.Delta = 1e-6 },
 		"budget filter":  func(d *Dataset) { d.Budget.Filter = privacy.FilterRDP },
+		"overlap":        func(d *Dataset) { d.Budget.Overlap = 2 },
 		"privacy unit":   func(d *Dataset) { d.Unit = "patient" },
 		"schema":         func(d *Dataset) { d.SchemaSHA256 = "another" },
 	} {

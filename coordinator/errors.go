@@ -38,6 +38,8 @@ var (
 	// ErrForeignManifest: a node came back with other data; see
 	// [ManifestMismatchError].
 	ErrForeignManifest = errors.New("not the node that was admitted first")
+	// ErrEnroll: a site asks for what it may not, or a roster is not the next one. Nothing was written.
+	ErrEnroll = errors.New("not possible as the roster stands")
 	// ErrBadName: a name cannot be part of a key.
 	ErrBadName = errors.New("unusable name")
 	// ErrTooLarge: a value is over what every etcd accepts. Nothing was written.
@@ -88,7 +90,7 @@ type ForgottenError struct {
 
 func (e *ForgottenError) Error() string {
 	return fmt.Sprintf("round %d of run %q was released and its answer dropped when the student said that it no "+
-		"longer needs it; go on from the newest checkpoint, or open a run of another name",
+		"longer needs it; continue from the newest checkpoint, or open a run with another name",
 		e.Round, e.Run)
 }
 
@@ -125,6 +127,10 @@ func (s *Store) wrap(ctx context.Context, op string, err error) error {
 	}
 	if errors.Is(err, rpctypes.ErrNoSpace) {
 		return fmt.Errorf("%s: etcd's database is full: %w; compact and defragment it, or raise its quota", op, err)
+	}
+	if errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty) {
+		return fmt.Errorf("%s: etcd does not allow it: %w; give the user that the certificate names a role for the "+
+			"keys under %s", op, err, s.config.Prefix)
 	}
 	if errors.Is(err, rpctypes.ErrRequestTooLarge) {
 		return fmt.Errorf("%s: %w: %w", op, ErrTooLarge, err)

@@ -7,17 +7,16 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/conclave-dp/conclave/coordinator/etcdtest"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
@@ -155,30 +154,6 @@ func TestAnotherProcess(t *testing.T) {
 	}
 }
 
-// externalEtcd is a server as an operator would run it: TCP, mutual TLS.
-func externalEtcd(t *testing.T, files certs.Files) (endpoint string) {
-	t.Helper()
-	loopback := url.URL{Scheme: "https", Host: "127.0.0.1:0"}
-	c := embed.NewConfig()
-	c.Dir = t.TempDir()
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{loopback}, []url.URL{loopback}
-	c.ListenPeerUrls = nil
-	c.EnableGRPCGateway = false
-	c.ClientTLSInfo.CertFile, c.ClientTLSInfo.KeyFile = files.Cert, files.Key
-	c.ClientTLSInfo.TrustedCAFile, c.ClientTLSInfo.ClientCertAuth = files.CA, true
-	c.TickMs, c.ElectionMs = 10, 100
-	e, err := embed.StartEtcd(c)
-	testkit.Must(t, err)
-	t.Cleanup(e.Close)
-	select {
-	case <-e.Server.ReadyNotify():
-	case <-time.After(testkit.Patience):
-		t.Fatal("the external etcd is not ready")
-	}
-	return "https://" + e.Clients[0].Addr().String()
-}
-
 func TestExternalEtcd(t *testing.T) {
 	t.Parallel()
 	dir, foreign := t.TempDir(), t.TempDir()
@@ -187,7 +162,7 @@ func TestExternalEtcd(t *testing.T) {
 		testkit.Must(t, authority.Issue(d, certs.RoleAggregator, "agg", []string{"127.0.0.1"}, time.Hour))
 	}
 	files := certs.IssuedFiles(dir, certs.RoleAggregator, "agg")
-	endpoint := externalEtcd(t, files)
+	endpoint := etcdtest.Run(t, files)
 
 	tlsConfig, err := tlsconfig.Client(files, "127.0.0.1")
 	testkit.Must(t, err)
@@ -195,6 +170,9 @@ func TestExternalEtcd(t *testing.T) {
 	// Two clusters share the etcd.
 	for _, prefix := range []string{"", "/other"} {
 		s := openStore(t, Config{Endpoints: []string{endpoint}, TLS: tlsConfig, Prefix: prefix})
+		if on, err := s.KnowsUsers(ctx); err != nil || on {
+			t.Errorf("etcd knows users: %v, %v", on, err)
+		}
 		l := leadAs(t, s, "agg")
 		testkit.Must(t, s.OpenDataset(ctx, l, testDataset))
 		if existing, err := s.OpenRun(ctx, l, testRun("first")); err != nil || existing {

@@ -43,7 +43,7 @@ func TestWhatARunGoesOnFrom(t *testing.T) {
 	}
 }
 
-// A run has one roster, before its first question, and the list of files of the first time that it was closed.
+// A run has one roster, set before its first question. It keeps the list of files with which it was first closed.
 func TestARunHasOneRosterAndOneList(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -53,7 +53,8 @@ func (s *Store) Finish(ctx context.Context, lead *Leadership, name string, end E
 		if err != nil {
 			return false, err
 		}
-		puts := []clientv3.Op{clientv3.OpPut(string(kv.Key), value), clientv3.OpDelete(s.runFileKey(name))}
+		puts := []clientv3.Op{clientv3.OpPut(string(kv.Key), value), clientv3.OpDelete(s.runFileKey(name)),
+			clientv3.OpDelete(s.studyKey(name))}
 		return s.commitEnd(ctx, op, lead, name, kv, puts)
 	})
 	return q, err
@@ -124,6 +125,7 @@ func (s *Store) Remove(ctx context.Context, lead *Leadership, name string) (remo
 		var conditions []clientv3.Cmp
 		ops := []clientv3.Op{
 			clientv3.OpDelete(s.submissionKey(name)), clientv3.OpDelete(s.runFileKey(name)),
+			clientv3.OpDelete(s.studyKey(name)),
 			clientv3.OpDelete(s.releasesPrefix(name), clientv3.WithPrefix()),
 		}
 		if kvs[1] == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// What is written in the process is what is read through the socket, and the other way round.
+// Data written in the process can be read through the socket, and vice versa.
 func TestInProcessAndThroughTheSocket(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -23,7 +23,8 @@ type leaderRecord struct {
 type Leadership struct {
 	store *Store
 	name  string
-	fence int64
+	fence int64 // the create revision of the leader's key
+	base  int64 // of a ledger that was restored, see FenceBaseKey
 	lease clientv3.LeaseID
 
 	ctx    context.Context
@@ -53,13 +54,19 @@ func (s *Store) LeadAt(ctx context.Context, name, address string, ttl time.Durat
 		return nil, fmt.Errorf("lead: lease of %v; it must be at least 1s", ttl)
 	}
 	for {
-		kvs, revision, err := s.read(ctx, "lead", s.leaderKey())
+		kvs, revision, err := s.read(ctx, "lead", s.leaderKey(), s.fenceBaseKey())
 		if err != nil {
 			return nil, err
 		}
 		switch leader := kvs[0]; {
 		case leader == nil:
-			l, err := s.acquire(ctx, leaderRecord{name, address}, ttl)
+			var base int64
+			if kvs[1] != nil {
+				if base, err = decode[int64](kvs[1]); err != nil {
+					return nil, err
+				}
+			}
+			l, err := s.acquire(ctx, leaderRecord{name, address}, ttl, base)
 			if err != nil || l != nil {
 				return l, err
 			}
@@ -80,7 +87,7 @@ func (s *Store) LeadAt(ctx context.Context, name, address string, ttl time.Durat
 }
 
 // acquire creates the leader's key; it returns nil when another was faster.
-func (s *Store) acquire(ctx context.Context, who leaderRecord, ttl time.Duration) (*Leadership, error) {
+func (s *Store) acquire(ctx context.Context, who leaderRecord, ttl time.Duration, base int64) (*Leadership, error) {
 	value, err := encode(who)
 	if err != nil {
 		return nil, err
@@ -111,7 +118,7 @@ func (s *Store) acquire(ctx context.Context, who leaderRecord, ttl time.Duration
 		s.revoke(lease.ID)
 		return nil, s.wrap(ctx, "lead", err)
 	}
-	l := &Leadership{store: s, name: who.Name, fence: fence, lease: lease.ID}
+	l := &Leadership{store: s, name: who.Name, fence: fence, base: base, lease: lease.ID}
 	l.ctx, l.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := l.keep(); err != nil {
 		s.revoke(lease.ID)
@@ -202,9 +209,9 @@ func (l *Leadership) watch() error {
 // this context, is what keeps two leaders apart.
 func (l *Leadership) Context() context.Context { return l.ctx }
 
-// Fence is the create revision of the leader's key. A later leader has a higher
-// one.
-func (l *Leadership) Fence() int64 { return l.fence }
+// Fence is the create revision of the leader's key, and in a restored etcd the highest fence of the backup more.
+// A later leader has a higher one.
+func (l *Leadership) Fence() int64 { return l.base + l.fence }
 
 // Resign ends leadership and lets the next one begin at once. Resigning twice,
 // or after leadership ended, does nothing.
@@ -222,5 +229,5 @@ func (l *Leadership) Resign(ctx context.Context) error {
 
 func (l *Leadership) over(op string) error {
 	return fmt.Errorf("%s: %w: the leadership of %q with fence %d is over; nothing was written",
-		op, ErrNotLeader, l.name, l.fence)
+		op, ErrNotLeader, l.name, l.Fence())
 }

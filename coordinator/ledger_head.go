@@ -80,7 +80,7 @@ func (s *Store) CheckHead(ctx context.Context, dataset string, seen LedgerHead) 
 // Head is the ledger's last entry as of the snapshot.
 func (n *Snapshot) Head() LedgerHead { return headOf(n.loaded.dataset.Head) }
 
-// note remembers an entry that is in the ledger, as long as this process lives.
+// note remembers an entry of the ledger for the lifetime of this process.
 func (c *cache) note(m LedgerHead) {
 	for {
 		known := c.newest.Load()

@@ -7,7 +7,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Node is a teacher process as it was admitted to a dataset.
+// Node is a teacher process that was admitted to a dataset.
 type Node struct {
 	Dataset string `json:"dataset"`
 	Site    string `json:"site"`

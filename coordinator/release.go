@@ -33,8 +33,8 @@ type releaseRecord struct {
 	Parts   int    `json:"parts,omitempty"`
 }
 
-// partKey is that of a part of a release. It lies between the keys of this round and the next,
-// so that what drops a release drops its parts.
+// partKey is the key of a part of a release. It sorts between the keys of this round and the next, so that
+// deleting a release also deletes its parts.
 func partKey(release string, part int) string {
 	return fmt.Sprintf("%s%04x", partsPrefix(release), part)
 }

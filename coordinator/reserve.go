@@ -137,8 +137,8 @@ func (r Room) Reserved(waiting ...privacy.Spending) (privacy.Reservation, error)
 	return privacy.Reserve(r.Spent, spending)
 }
 
-// Holds answers whether the run could be opened now, by the rule of OpenRun: on top of what
-// is spent, whatever other runs may still spend.
+// Holds tells whether the run could be opened now, by the rule of OpenRun: its spending is added to what is spent
+// and to what other runs may still spend.
 func (r Room) Holds(q privacy.Spending) error {
 	record := datasetRecord{Dataset: Dataset{Budget: r.Budget}, Spent: r.Spent}
 	if len(r.opened) > 0 {

@@ -36,6 +36,8 @@ const (
 	// with their records they fit a request that every etcd accepts.
 	MaxRunFile    = 64 << 10
 	MaxSchemaFile = 1 << 20
+	// MaxStudyFile bounds the document of its study.
+	MaxStudyFile = 32 << 10
 	// maxReason bounds why a run ended, in bytes, and maxResults how many files it names.
 	maxReason  = 512
 	maxResults = 32
@@ -61,6 +63,10 @@ type Submission struct {
 	// Order is lower for what was submitted earlier. The store fills it in.
 	Order int64 `json:"-"`
 }
+
+// Files are what a worker needs of a run, byte for byte: its run.yaml, its dataset's schema, and the document of its
+// study, nil where it is of none.
+type Files struct{ Run, Schema, Study []byte }
 
 // Progress is how far a submission has come, as the store fills it in. Times are as in the ledger.
 type Progress struct {
@@ -99,15 +105,16 @@ type Result struct {
 
 func (s *Store) submissionKey(run string) string { return s.config.Prefix + "queue/" + run }
 func (s *Store) runFileKey(run string) string    { return s.config.Prefix + "run-files/" + run }
+func (s *Store) studyKey(run string) string      { return s.config.Prefix + "run-studies/" + run }
 func (s *Store) schemaKey(dataset string) string { return s.config.Prefix + "schemas/" + dataset }
 
-// Submit puts a run at the end of its dataset's queue, with its run.yaml and the schema
-// file, which must be the dataset's: the caller has compared its hash. It says whether the
+// Submit puts a run at the end of its dataset's queue, with its files. The schema must be the
+// dataset's: the caller has compared its hash. It says whether the
 // run was there before, with the same file from the same submitter, and has not ended. Errors match
 // ErrRunExists, ErrNoDataset or ErrTooLarge. Whether there is budget for it is decided when
 // its turn comes.
 func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission,
-	runFile, schema []byte) (stored Submission, existing bool, err error) {
+	files Files) (stored Submission, existing bool, err error) {
 	const op = "submit run"
 	if err := checkName("run", q.Name); err != nil {
 		return q, false, err
@@ -115,9 +122,10 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission,
 	if err := checkName("dataset", q.Dataset); err != nil {
 		return q, false, err
 	}
-	if len(runFile) > MaxRunFile || len(schema) > MaxSchemaFile {
-		return q, false, fmt.Errorf("%s %q: %w: run.yaml has %d bytes and the schema %d; %d and %d are the most",
-			op, q.Name, ErrTooLarge, len(runFile), len(schema), MaxRunFile, MaxSchemaFile)
+	if len(files.Run) > MaxRunFile || len(files.Schema) > MaxSchemaFile || len(files.Study) > MaxStudyFile {
+		return q, false, fmt.Errorf("%s %q: %w: run.yaml has %d bytes, the schema %d and the study %d; %d, %d and %d "+
+			"are the most", op, q.Name, ErrTooLarge, len(files.Run), len(files.Schema), len(files.Study), MaxRunFile,
+			MaxSchemaFile, MaxStudyFile)
 	}
 	q.Progress = Progress{Submitted: ledger.FormatTime(s.now()), State: Waiting}
 	value, err := encode(q)
@@ -145,10 +153,13 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission,
 			return false, fmt.Errorf("%s %q: %w: %q", op, q.Name, ErrNoDataset, q.Dataset)
 		}
 		puts := []clientv3.Op{clientv3.OpPut(s.submissionKey(q.Name), value),
-			clientv3.OpPut(s.runFileKey(q.Name), string(runFile))}
+			clientv3.OpPut(s.runFileKey(q.Name), string(files.Run))}
+		if len(files.Study) > 0 {
+			puts = append(puts, clientv3.OpPut(s.studyKey(q.Name), string(files.Study)))
+		}
 		conditions := []clientv3.Cmp{absent(s.submissionKey(q.Name)), absent(s.runKey(q.Name))}
 		if kvs[3] == nil { // one for all runs: a dataset's schema never changes
-			puts = append(puts, clientv3.OpPut(s.schemaKey(q.Dataset), string(schema)))
+			puts = append(puts, clientv3.OpPut(s.schemaKey(q.Dataset), string(files.Schema)))
 			conditions = append(conditions, absent(s.schemaKey(q.Dataset)))
 		}
 		return s.commit(ctx, op, lead, conditions, puts...)
@@ -216,21 +227,23 @@ func (s *Store) Submissions(ctx context.Context) ([]Submission, error) {
 	return all, nil
 }
 
-// SubmittedFiles returns the run.yaml of a run of the queue and its dataset's schema. The
-// run.yaml is kept until the run ends, and nil after that.
-func (s *Store) SubmittedFiles(ctx context.Context, q Submission) (runFile, schema []byte, err error) {
-	kvs, _, err := s.read(ctx, "read a run's files", s.runFileKey(q.Name), s.schemaKey(q.Dataset))
+// SubmittedFiles returns the files of a run of the queue. Its run.yaml and its study are kept until the run ends, and
+// nil after that.
+func (s *Store) SubmittedFiles(ctx context.Context, q Submission) (files Files, err error) {
+	kvs, _, err := s.read(ctx, "read a run's files", s.runFileKey(q.Name), s.schemaKey(q.Dataset), s.studyKey(q.Name))
 	if err != nil {
-		return nil, nil, err
+		return files, err
 	}
 	if kvs[1] == nil {
-		return nil, nil, fmt.Errorf("%w: the schema of dataset %q is gone; restore etcd from a backup",
-			ErrCorrupt, q.Dataset)
+		return files, fmt.Errorf("%w: the schema of dataset %q is gone; restore etcd from a backup", ErrCorrupt,
+			q.Dataset)
 	}
-	if kvs[0] != nil {
-		runFile = kvs[0].Value
+	for i, file := range []*[]byte{&files.Run, &files.Schema, &files.Study} {
+		if kvs[i] != nil {
+			*file = kvs[i].Value
+		}
 	}
-	return runFile, kvs[1].Value, nil
+	return files, nil
 }
 
 // moved is the error of a step that the run's state does not allow.

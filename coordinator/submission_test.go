@@ -24,8 +24,9 @@ func testSubmission(name string) Submission {
 
 func submit(t testing.TB, c *cluster, name string) Submission {
 	t.Helper()
-	q, existing, err := c.store.Submit(testkit.Within(t), c.lead, testSubmission(name), []byte("run.yaml of "+name),
-		[]byte("schema"))
+	q, existing, err := c.store.Submit(testkit.Within(t), c.lead, testSubmission(name), Files{
+		Run: []byte("run.yaml of " + name), Schema: []byte("schema"), Study: []byte("study of " + name),
+	})
 	if err != nil || existing {
 		t.Fatalf("existing %v, %v", existing, err)
 	}
@@ -63,9 +64,10 @@ func TestTheQueueIsInTheOrderOfSubmission(t *testing.T) {
 	if all[0].Reason != "its worker stops" || all[0].Claims != 1 || all[0].Claim != "" || all[0].Worker != "w" {
 		t.Errorf("%+v", all[0])
 	}
-	runFile, schema, err := c.store.SubmittedFiles(ctx, all[1])
-	if err != nil || string(runFile) != "run.yaml of ant" || string(schema) != "schema" {
-		t.Errorf("files %q and %q, %v", runFile, schema, err)
+	files, err := c.store.SubmittedFiles(ctx, all[1])
+	if err != nil || string(files.Run) != "run.yaml of ant" || string(files.Schema) != "schema" ||
+		string(files.Study) != "study of ant" {
+		t.Errorf("files %q, %v", files, err)
 	}
 }
 
@@ -75,7 +77,8 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	ctx := testkit.Within(t)
 	first := submit(t, c, "a")
 	// The same once more is no other run: an answer may have been lost.
-	again, existing, err := c.store.Submit(ctx, c.lead, testSubmission("a"), []byte("x"), []byte("y"))
+	xy := Files{Run: []byte("x"), Schema: []byte("y")}
+	again, existing, err := c.store.Submit(ctx, c.lead, testSubmission("a"), xy)
 	if err != nil || !existing || again.Order != first.Order {
 		t.Errorf("existing %v, %v", existing, err)
 	}
@@ -89,7 +92,7 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	} {
 		q := testSubmission("a")
 		change(&q)
-		_, _, err := c.store.Submit(ctx, c.lead, q, nil, nil)
+		_, _, err := c.store.Submit(ctx, c.lead, q, Files{})
 		if want := map[bool]error{true: ErrRunExists, false: ErrNoDataset}[q.Name != "b"]; !errors.Is(err, want) &&
 			!errors.Is(err, ErrBadName) {
 			t.Errorf("a run %s: %v", what, err)
@@ -103,18 +106,22 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	} {
 		q := testSubmission("a")
 		change(&q)
-		if _, _, err := c.store.Submit(ctx, c.lead, q, nil, nil); !errors.Is(err, ErrRunExists) ||
+		if _, _, err := c.store.Submit(ctx, c.lead, q, Files{}); !errors.Is(err, ErrRunExists) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if _, _, err := c.store.Submit(ctx, c.lead, testSubmission("c"), make([]byte, MaxRunFile+1),
-		nil); !errors.Is(err, ErrTooLarge) {
+	_, _, err = c.store.Submit(ctx, c.lead, testSubmission("c"), Files{Run: make([]byte, MaxRunFile+1)})
+	if !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a large run.yaml: %v", err)
 	}
+	_, _, err = c.store.Submit(ctx, c.lead, testSubmission("c"), Files{Study: make([]byte, MaxStudyFile+1)})
+	if !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a large study: %v", err)
+	}
 	// The largest that are allowed do fit.
-	if _, _, err := c.store.Submit(ctx, c.lead, testSubmission("d"), bytes.Repeat([]byte{'a'}, MaxRunFile),
-		bytes.Repeat([]byte{'b'}, MaxSchemaFile)); err != nil {
+	if _, _, err := c.store.Submit(ctx, c.lead, testSubmission("d"), Files{bytes.Repeat([]byte{'a'}, MaxRunFile),
+		bytes.Repeat([]byte{'b'}, MaxSchemaFile), bytes.Repeat([]byte{'c'}, MaxStudyFile)}); err != nil {
 		t.Errorf("the largest files: %v", err)
 	}
 	// A run of the queue is not opened by anybody who holds no claim.
@@ -125,7 +132,7 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	if _, err := c.store.OpenRun(ctx, c.lead, testRun("a")); !errors.Is(err, ErrRunExists) {
 		t.Errorf("a run that was cancelled before it began was opened: %v", err)
 	}
-	_, _, err = c.store.Submit(ctx, c.lead, testSubmission("a"), []byte("x"), []byte("y"))
+	_, _, err = c.store.Submit(ctx, c.lead, testSubmission("a"), xy)
 	if !errors.Is(err, ErrRunExists) || !strings.Contains(err.Error(), "has ended (cancelled)") {
 		t.Errorf("submitted again after its end: %v", err)
 	}
@@ -230,8 +237,8 @@ func TestOnlyTheClaimHolds(t *testing.T) {
 	if _, err := c.store.Finish(ctx, c.lead, "a", End{State: Cancelled}); !errors.Is(err, ErrQueue) {
 		t.Errorf("ended twice: %v", err)
 	}
-	if runFile, _, err := c.store.SubmittedFiles(ctx, q); err != nil || runFile != nil {
-		t.Errorf("the run.yaml is kept: %q, %v", runFile, err)
+	if files, err := c.store.SubmittedFiles(ctx, q); err != nil || files.Run != nil || files.Study != nil {
+		t.Errorf("the files are kept: %q, %v", files, err)
 	}
 }
 
@@ -311,7 +318,7 @@ func TestTheQueueIsFenced(t *testing.T) {
 	c.lead = leadAs(t, c.store, "agg")
 	claim(t, c, "a", "c1")
 	submit(t, c, "waits")
-	_, _, err := c.store.Submit(ctx, old, testSubmission("b"), nil, nil)
+	_, _, err := c.store.Submit(ctx, old, testSubmission("b"), Files{})
 	for what, err := range map[string]error{
 		"submit":    err,
 		"claim":     second(c.store.Claim(ctx, old, "waits", Holder{Claim: "c2"})),
@@ -403,7 +410,8 @@ func TestAnyQueueHistory(t *testing.T) {
 		if err := s.OpenDataset(ctx, lead, testDataset); err != nil {
 			rt.Fatal(err)
 		}
-		if _, _, err := s.Submit(ctx, lead, testSubmission("a"), []byte("r"), []byte("s")); err != nil {
+		files := Files{Run: []byte("r"), Schema: []byte("s")}
+		if _, _, err := s.Submit(ctx, lead, testSubmission("a"), files); err != nil {
 			rt.Fatal(err)
 		}
 		held, state, opened, closed := "", Waiting, false, false

@@ -19,9 +19,8 @@ const (
 	commitAttempts = 3
 )
 
-// read returns the keys as they stand at one revision, nil for absent ones. It
-// tries until the request's limit, so that a short absence of etcd goes
-// unnoticed.
+// read returns the keys at one revision; absent keys are nil. It retries until the request's deadline, so that a
+// short outage of etcd goes unnoticed.
 func (s *Store) read(ctx context.Context, op string, keys ...string) ([]*mvccpb.KeyValue, int64, error) {
 	gets := make([]clientv3.Op, len(keys))
 	for i, key := range keys {

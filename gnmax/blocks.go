@@ -160,7 +160,8 @@ func (b *blocks) exactlyKept(d *draws, k, y uint64, uniform *big.Int, have uint)
 	return false
 }
 
-// maxExtended bounds how often a number gets 64 more bits; random ones get there with a probability below 2^-4000.
+// maxExtended bounds how often a number is extended by 64 bits. A random number needs more with a probability
+// below 2^-4000.
 const maxExtended = 64
 
 // extend appends 64 random bits to a number.

@@ -186,7 +186,8 @@ func TestBlocksKeepExactly(t *testing.T) {
 	})
 }
 
-// Noise of the largest scales, whose mass function has no room in memory, in 64 cells of equal probability.
+// Noise of the largest scales, whose probability mass function does not fit in memory, is tested in 64 cells of
+// equal probability.
 func TestLargeNoiseIsNormal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a million draws")

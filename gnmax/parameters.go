@@ -68,7 +68,7 @@ func margin(sigma *big.Rat) *big.Rat {
 	return big.NewRat(5, 1)
 }
 
-// computedBelow is the sigma up to which the margin is found by computing.
+// computedBelow is the sigma up to which the margin is computed.
 const computedBelow = 256
 
 // sigmaOfVariance rounds a variance parameter below 2^59 up to the sampler's

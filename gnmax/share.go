@@ -63,8 +63,12 @@ func (s Sigma) variance() *big.Rat {
 	return v.Mul(v, new(big.Rat).SetInt(new(big.Int).SetUint64(s.t)))
 }
 
-// ShareError bounds by how much the logarithm of a probability of the sum of n discrete Gaussians of
-// standard deviation sigma, in whole steps, differs from that of one discrete Gaussian of their variance:
+// ShareError bounds the difference between two logarithms of probabilities: of the sum of n discrete Gaussians of
+// standard deviation sigma, in whole steps, and of one discrete Gaussian of their total variance:
+//
+//	tau = 10 (exp(-2 pi² sigma² 1/2) + ... + exp(-2 pi² sigma² (n-1)/n))
+//
+// (Kairouz, Liu, Steinke 2021, Theorem 9).
 //
 //	tau = 10 (exp(-2 pi² sigma² 1/2) + ... + exp(-2 pi² sigma² (n-1)/n))
 //

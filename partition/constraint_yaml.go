@@ -21,18 +21,28 @@ const (
 // constraintFile is a constraint as written. It is of one sort: if and then, never, less, at_most, or
 // column, follows and as.
 type constraintFile struct {
-	If      conditions `yaml:"if"`
-	Then    conditions `yaml:"then"`
-	Never   conditions `yaml:"never"`
-	Less    []string   `yaml:"less"`
-	AtMost  []string   `yaml:"at_most"`
-	Column  string     `yaml:"column"`
-	Follows string     `yaml:"follows"`
-	As      conditions `yaml:"as"`
-	Broken  string     `yaml:"broken"`
+	// If is the condition under which `then` must hold.
+	If conditions `yaml:"if"`
+	// Then is the condition that a row must meet if it meets all of `if`.
+	Then conditions `yaml:"then"`
+	// Never is a condition that no row meets.
+	Never conditions `yaml:"never"`
+	// Less are two columns of numbers or dates: the first value is below the second.
+	Less []string `yaml:"less"`
+	// AtMost are two columns of numbers or dates: the first value is not above the second.
+	AtMost []string `yaml:"at_most"`
+	// Column is the column that follows from `follows`.
+	Column string `yaml:"column"`
+	// Follows is the column that determines `column`.
+	Follows string `yaml:"follows"`
+	// As is the value of `column` for each listed value of `follows`; for other values `column` may have any.
+	As conditions `yaml:"as"`
+	// Broken is what a node does with a row that breaks the constraint: `refuse` ends its start with an error, `move`
+	// changes the row. Default: `refuse`.
+	Broken string `yaml:"broken"`
 }
 
-// conditions are the fields of a mapping in their order, with one value or a list of them.
+// conditions is a mapping of columns to values. They keep their order; a column has one value or a list of them.
 type conditions []condition
 
 type condition struct {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// CSV is how the CSV files of a schema are written. What it leaves out is told from each file.
+// CSV is how the CSV files of a schema are written. What it leaves out is detected in each file.
 type CSV struct {
-	// Encoding is latin1 for files that may be windows-1252, which has Latin-1 in it; a file that is
-	// valid UTF-8 is read as UTF-8 all the same. Empty: UTF-8 or UTF-16.
+	// Encoding is `latin1` for files that may be windows-1252, which contains Latin-1. A file that is valid UTF-8 is
+	// still read as UTF-8. Default: UTF-8 or UTF-16.
 	Encoding string `yaml:"encoding"`
-	// Delimiter is one ASCII character. Empty: that of , ; tab and | under which the header has most columns.
+	// Delimiter is one ASCII character. Default: that of `,` `;` tab and `|` under which the header has most columns.
 	Delimiter string `yaml:"delimiter"`
-	// Decimal is what stands before the decimals of a number, a point or a comma. Empty: a point, and where the
-	// delimiter is no comma either of them.
+	// Decimal is what separates the decimals of a number, a point or a comma. Default: a point, and also a comma if it
+	// is not the delimiter.
 	Decimal string `yaml:"decimal"`
 }
 

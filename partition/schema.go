@@ -104,8 +104,11 @@ type File struct {
 
 // Image is the shape of the images of format idx.
 type Image struct {
-	Height   int `yaml:"height"`
-	Width    int `yaml:"width"`
+	// Height is the number of rows of pixels. Required.
+	Height int `yaml:"height"`
+	// Width is the number of pixels in a row. Required.
+	Width int `yaml:"width"`
+	// Channels is the number of values of a pixel: 1 for grey, 3 for colour. Required.
 	Channels int `yaml:"channels"`
 }
 

@@ -19,46 +19,103 @@ import (
 	"github.com/conclave-dp/conclave/internal/config"
 )
 
-// schemaFile is schema.yaml as written. Pointers tell "left out" from zero.
+// schemaFile is schema.yaml as written. Pointers tell a field that is left out from zero.
 type schemaFile struct {
-	Name     string          `yaml:"name"`
-	Task     string          `yaml:"task"`
-	Label    string          `yaml:"label"`
-	Positive scalar          `yaml:"positive"`
-	Format   string          `yaml:"format"`
-	Files    map[string]File `yaml:"files"`
-	Notes    []string        `yaml:"notes"`
-	Image    *Image          `yaml:"image"`
-	CSV      *CSV            `yaml:"csv"`
-	Ignore   []scalar        `yaml:"ignore"`
-	Columns  []columnFile    `yaml:"columns"`
-	// Constraints are checked by [Schema.resolveConstraints].
+	// Name is a remark.
+	Name string `yaml:"name"`
+	// Task is what the label is for: `binary`, `multiclass`, `regression` or `none`. It is checked against the label.
+	// Default: follows the label.
+	Task string `yaml:"task"`
+	// Label is the column for which rows are generated. If it is categorical or binary, the generator is conditional on
+	// it, and teachers have one network per class (unless `gpate.teacher.networks` says otherwise). The run then pays
+	// for the class shares. A number or a date is a column like any other. The label cannot be nullable, have a role or
+	// be an identifier.
+	Label string `yaml:"label"`
+	// Positive is the class that counts as positive in the report's AUROC. Default: the second of two classes.
+	Positive scalar `yaml:"positive"`
+	// Format is the format of the files: `csv`, or `idx` for images (docs/schema.md#images). Default: `csv`.
+	Format string `yaml:"format"`
+	// Files is a remark: it maps a split to `path` (or `images` and `labels`) and `rows`. Nothing reads it.
+	Files map[string]File `yaml:"files"`
+	// Notes are remarks.
+	Notes []string `yaml:"notes"`
+	// Image is the shape of images, for the format `idx`.
+	Image *Image `yaml:"image"`
+	// CSV is how CSV files are written (docs/schema.md#the-csv-file), if that cannot be detected. Default: detected in
+	// each file.
+	CSV *CSV `yaml:"csv"`
+	// Ignore lists columns that a file may have and nothing reads, such as remarks: `ignore: [remarks, ward name]`.
+	Ignore []scalar `yaml:"ignore"`
+	// Columns are the columns, in the order of the synthetic rows. There is at least one besides label, unit and
+	// identifiers. Required.
+	Columns []columnFile `yaml:"columns"`
+	// Constraints are rules that every row meets (docs/schema.md#constraints).
 	Constraints []constraintFile `yaml:"constraints"`
 }
 
+// SchemaFile is a struct with all fields of a schema.yaml.
+func SchemaFile() reflect.Type { return reflect.TypeFor[schemaFile]() }
+
+// columnFile is a column as written.
 type columnFile struct {
-	Name       string    `yaml:"name"`
-	Kind       string    `yaml:"kind"`
-	Lower      bound     `yaml:"lower"`
-	Upper      bound     `yaml:"upper"`
-	Format     string    `yaml:"format"`
-	Resolution string    `yaml:"resolution"`
-	Categories []scalar  `yaml:"categories"`
-	Names      []scalar  `yaml:"names"`
-	Prefixes   []scalar  `yaml:"prefixes"`
-	Codes      string    `yaml:"codes"`
-	Pattern    string    `yaml:"pattern"`
-	Clip       []bound   `yaml:"clip"`
-	Nullable   bool      `yaml:"nullable"`
-	Role       string    `yaml:"role"`
-	Scale      string    `yaml:"scale"`
-	Spikes     []float64 `yaml:"spikes"`
-	Repeat     *int      `yaml:"repeat"`
-	Doc        string    `yaml:"doc"`
-	Source     string    `yaml:"source"`
+	// Name is the name in the CSV header. It is unique. Required.
+	Name string `yaml:"name"`
+	// Kind is `continuous`, `integer`, `categorical`, `binary` (0 and 1), `date` or `datetime` (docs/schema.md#dates),
+	// `code` (docs/schema.md#codes) or `identifier` (docs/schema.md#identifiers-and-free-text). A column with
+	// `role: unit` may leave it out; its cells are then any text. Required.
+	Kind string `yaml:"kind"`
+	// Lower is the public lower bound, included. It is a whole number for integers, and `2024-12-31` or
+	// `2024-12-31T23:59` for dates. For a binary column it is 0 and may be left out. Values are scaled to [0,1] between
+	// the bounds, so wide bounds cost resolution. Default: required for numbers and dates.
+	Lower bound `yaml:"lower"`
+	// Upper is the public upper bound, included, written like `lower`. For a binary column it is 1 and may be left out.
+	// Default: required for numbers and dates.
+	Upper bound `yaml:"upper"`
+	// Format is how the table writes dates (docs/schema.md#dates). Default: `YYYY-MM-DD`, for a datetime with ` hh:mm`.
+	Format string `yaml:"format"`
+	// Resolution is the unit in which dates are counted (docs/schema.md#dates). Default: `day`, for a datetime
+	// `minute`.
+	Resolution string `yaml:"resolution"`
+	// Categories are all values that a cell may have; case and spaces count. List values that might occur even if they
+	// do not. Default: required for categorical columns.
+	Categories []scalar `yaml:"categories"`
+	// Names are words for the categories or prefixes, in their order, for reports.
+	Names []scalar `yaml:"names"`
+	// Prefixes are the groups by which a column of codes (docs/schema.md#codes) is learned. Default: required for
+	// codes.
+	Prefixes []scalar `yaml:"prefixes"`
+	// Codes is the name of the site's list of codes (docs/schema.md#codes), a file next to the schema.
+	Codes string `yaml:"codes"`
+	// Pattern is how identifiers (docs/schema.md#identifiers-and-free-text) are written. Default: running numbers.
+	Pattern string `yaml:"pattern"`
+	// Clip is `[lo, hi]` inside lower and upper. Every finite number or date outside moves to the nearest edge, however
+	// far away it is. Without `clip` a number outside the bounds is an error. Synthetic numbers lie within `clip`.
+	Clip []bound `yaml:"clip"`
+	// Nullable is whether a cell may be empty. An empty cell is then a value of its own and occurs in synthetic rows.
+	// Otherwise it is an error.
+	Nullable bool `yaml:"nullable"`
+	// Role is `unit` or `site`. `unit`: the column identifies the privacy unit, such as a patient. Give its name to
+	// `privacy.unit` in run.yaml, and to `unit` of nodes and aggregator. `site`: the column is categorical and names
+	// the institution; a node takes the rows of its own site. There is at most one column of each role, and it is not
+	// nullable.
+	Role string `yaml:"role"`
+	// Scale is how numbers are scaled between the bounds: `linear`, or `log` for skewed numbers from 0 on. `log` scales
+	// them by log(1 + v), so that small values get more room. Default: `linear`.
+	Scale string `yaml:"scale"`
+	// Spikes are numbers that many rows have exactly, such as 0 or 40 hours a week; at most 32. The pipeline
+	// `marginals` (docs/marginals.md) gives each a cell of its own and draws exactly it; other pipelines ignore them.
+	// Whole numbers with few values need none, since each value is a cell.
+	Spikes []float64 `yaml:"spikes"`
+	// Repeat is the number n of columns that this one stands for, name_0 to name_(n-1). Default: 1.
+	Repeat *int `yaml:"repeat"`
+	// Doc is a remark, shown in the report.
+	Doc string `yaml:"doc"`
+	// Source is where bounds or categories come from: `dictionary`, `built-in` or `rows`. The certificate lists columns
+	// with `rows`: no guarantee covers what the schema says about them.
+	Source string `yaml:"source"`
 }
 
-// bound is a number, or a date of a column of dates.
+// bound is a number or a date.
 type bound struct {
 	scalar
 	number *float64 // nil where the text is none
@@ -79,8 +136,8 @@ func (b *bound) UnmarshalYAML(node ast.Node) error {
 	return nil
 }
 
-// scalar is a YAML scalar as it is spelled, so that the categories [1, 2.50]
-// match the cells 1 and 2.50 whether or not they are quoted.
+// scalar is a word or a number. It is kept as it is spelled, so that the categories [1, 2.50] match the cells 1 and
+// 2.50 whether or not they are quoted.
 type scalar struct {
 	text string
 	set  bool

@@ -11,8 +11,8 @@ import (
 
 // Spec says how gradients become votes.
 type Spec struct {
-	// Features is the length of a gradient, Directions that of its projection; not
-	// more than Features. The paper's k: 5 for tables, 10 for images.
+	// Features is the length of a gradient, Directions that of its projection, at most Features. The paper's k is
+	// Directions: 5 for tables, 10 for images.
 	Features, Directions int
 	// Clip is the paper's c: what is projected beyond -Clip or Clip counts there.
 	Clip float64

@@ -106,7 +106,7 @@ func (s setting) runs(ctx context.Context, out io.Writer, first, seeds int) ([]*
 	return results, nil
 }
 
-// gain is by how much a method is better than the last generator.
+// gain is the quality of a method minus that of the last generator.
 func (r *result) gain(method int) float64 { return r.quality[method] - r.quality[0] }
 
 // moments are the mean and the standard deviation of a figure over runs.

@@ -7,7 +7,7 @@ import (
 )
 
 // size is a cluster: so many nodes, each with a connection of its own and so many
-// teachers, and so many students, each of whom asks the rounds of a run of his own.
+// teachers, and so many students, each of which asks the rounds of a run of its own.
 type size struct{ nodes, teachers, students int }
 
 // The most of one run: a node's connections to both sides take two ports of the

@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
-// asker is a student with a run of his own. It is the client that every student uses.
+// asker is a student with a run of its own. It is the client that every student uses.
 type asker struct {
 	client *student.Client
 	run    string

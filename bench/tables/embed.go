@@ -35,7 +35,7 @@ func embedLines() []group {
 		{name: "fashion-10", data: "fashion_mnist", epsilon: 10, rows: 60_000, images: true, paper: 0.74,
 			fields: garments},
 	}
-	// With and without a start bought with a share of the budget.
+	// With and without a warm start that costs a share of the budget.
 	for _, p := range []struct {
 		pipeline string
 		teachers int

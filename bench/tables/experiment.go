@@ -62,7 +62,7 @@ type runCase struct {
 	name string
 	// fields are more of the run.yaml, over those of the group.
 	fields string
-	// notPrivate marks those for comparison, which leave no certificate.
+	// notPrivate marks experiments for comparison, which leave no certificate.
 	notPrivate bool
 	// bare names the same rows without their weights, which are then measured too.
 	bare string

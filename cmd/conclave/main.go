@@ -11,10 +11,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/cli/accounting"
 	"github.com/conclave-dp/conclave/internal/cli/auditing"
 	"github.com/conclave-dp/conclave/internal/cli/authority"
+	"github.com/conclave-dp/conclave/internal/cli/consoles"
 	"github.com/conclave-dp/conclave/internal/cli/proving"
 	"github.com/conclave-dp/conclave/internal/cli/queue"
 	"github.com/conclave-dp/conclave/internal/cli/rows"
 	"github.com/conclave-dp/conclave/internal/cli/schema"
+	"github.com/conclave-dp/conclave/internal/cli/study"
 	"github.com/conclave-dp/conclave/internal/cli/training"
 	"github.com/conclave-dp/conclave/internal/version"
 )
@@ -37,7 +39,8 @@ Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage; some commands have m
 	c.AddCommand(proving.Commands()...)
 	c.AddCommand(accounting.Commands()...)
 	c.AddCommand(auditing.Command())
-	c.AddCommand(queue.Command())
+	c.AddCommand(study.Command())
+	c.AddCommand(queue.Command(), consoles.Command())
 	c.AddCommand(authority.Commands()...)
 	c.AddCommand(versionCommand())
 	return c

@@ -77,6 +77,7 @@ func TestScripts(t *testing.T) {
 			"idx":     writeIDX,
 
 			"imagemodel": imageModel,
+			"etcd":       etcd,
 		},
 	})
 }

@@ -21,7 +21,7 @@ import (
 func command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "student --config FILE",
-		Short: "train a generator from an aggregator's releases, or work on the runs of its queue",
+		Short: "train a generator from an aggregator's releases, or execute runs of its queue",
 		Long: `Trains a generator from an aggregator's releases and writes the synthetic data with its certificate.
 With queue: true in its file it is a worker: it takes runs from the aggregator's queue until it is stopped.
 

@@ -10,31 +10,37 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/node/review"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
 // acceptCommand takes a dataset's ledger that was restored from an older one.
 func acceptCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "accept-ledger --config FILE --seq N --hash HASH",
+		Use:   "accept-ledger --config FILE --seq N --hash HASH [--as CERT --key KEY]",
 		Short: "accept a dataset's ledger that was restored on purpose from an older one",
 		Long: `Accepts a dataset's ledger that was restored on purpose from an older one. A node refuses such a ledger
-("the ledger went back"): what was spent since would be spent again. Stop the node, ask the aggregator's operator
-why, compare number and hash of the ledger's last entry with the operator's, and start the node again. The entry is
-one of the restored ledger, no newer than the newest that the node was told of: where the ledger went on since,
+("the ledger went back"), since later spending would be lost and repeated. Stop the node, ask the aggregator's operator
+why, compare number and hash of the ledger's last entry with the operator's, and start the node again. Give an entry
+of the restored ledger that is no newer than the newest that the node knew. If the ledger has grown since, that is
 the last one of the backup.
 
-With a policy the site's own ledger keeps all that it was charged, and charges each question that is asked again
-once more. Without one there is no such ledger: what was released since the backup is counted by nobody, and is
-spent on top of the dataset's budget. The audit log gets a line.`,
+With a policy the site's own ledger keeps all its charges, and it charges each repeated question once more. If the
+policy names approvers, one of them signs (--as, --key). Without a policy there is no such ledger: releases since the
+backup are not counted, and are spent on top of the dataset's budget. The audit log gets a line.`,
 		Args: cobra.NoArgs,
 	}
-	seq := c.Flags().Uint64("seq", 0, "number of the entry that the restored ledger ends with, as the refusal shows it")
-	hash := c.Flags().String("hash", "", "its hash, 64 hex digits")
+	seq := c.Flags().Uint64("seq", 0, "number of the last entry of the restored ledger, as the refusal shows it")
+	hash := c.Flags().String("hash", "", "hash of that entry, 64 hex digits")
+	by := newSigner(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		raw, err := hex.DecodeString(*hash)
 		if *seq == 0 || err != nil || len(raw) != sha256.Size {
 			return cli.Misuse("--seq, --hash: name the last entry of the restored ledger, as the refusal shows it")
+		}
+		sign, err := by.signs()
+		if err != nil {
+			return err
 		}
 		settings, err := node.LoadConfig(*config)
 		if err != nil {
@@ -42,20 +48,21 @@ spent on top of the dataset's budget. The audit log gets a line.`,
 		}
 		var enforcer *sitepolicy.Enforcer
 		if settings.Policy != "" {
-			if enforcer, _, err = enforcerOf(*config, false); err != nil {
+			if enforcer, _, err = review.Open(*config, false); err != nil {
 				return err
 			}
 		}
 		head := sitepolicy.LedgerHead{Seq: *seq, Hash: hex.EncodeToString(raw)}
-		known, err := node.AcceptLedger(settings, enforcer, head, whoami())
+		known, err := node.AcceptLedger(settings, enforcer, head,
+			sitepolicy.Decision{By: review.Whoami(), Sign: sign})
 		if err != nil {
 			return err
 		}
 		fmt.Printf("accepted entry %d (%s) in place of entry %d (%s); start the node again\n", head.Seq, head.Hash,
 			known.Seq, known.Hash)
 		if enforcer == nil {
-			fmt.Fprintln(os.Stderr, "this node has no policy, and charges nothing by itself: what was released "+
-				"since the backup is counted by nobody, and is spent on top of the dataset's budget")
+			fmt.Fprintln(os.Stderr, "this node has no policy and keeps no ledger of its own: releases "+
+				"since the backup are not counted, and are spent on top of the dataset's budget")
 		}
 		return nil
 	}

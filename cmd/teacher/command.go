@@ -10,9 +10,10 @@ import (
 func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "teacher [COMMAND] --config FILE",
-		Short: "a site's node: train its teachers and answer the aggregator's rounds",
-		Long: `The node of a site: it trains the site's teachers and answers the aggregator's rounds. It only dials out.
-Its commands are for the people of the site: what a node needs, what would leave, which runs asked.
+		Short: "run a site's node: train its teachers and answer the aggregator's rounds",
+		Long: `Runs a site's node: it trains the site's teachers and answers the aggregator's rounds.
+The node connects to the aggregator; the aggregator never connects to the node.
+The commands are for people at the site: what a node needs, what would leave the site, which runs asked.
 
 Exit codes: 0 done or stopped by a signal, 1 failed or problems found, 2 wrong usage.`,
 	}
@@ -21,11 +22,12 @@ Exit codes: 0 done or stopped by a signal, 1 failed or problems found, 2 wrong u
 	for _, c := range []*cobra.Command{
 		preflightCommand(config), dryRunCommand(config), runsCommand(config),
 		approveCommand(config), denyCommand(config),
-		acceptCommand(config),
+		acceptCommand(config), consoleCommand(config),
 	} {
 		c.RunE = configured(config, c.RunE)
 		root.AddCommand(c)
 	}
+	root.AddCommand(joinCommand())
 	return root
 }
 

@@ -1,80 +1,69 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"os/user"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/attest"
 	"github.com/conclave-dp/conclave/internal/cli"
-	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/node/review"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
+// signer is how somebody signs, by the flags of a command.
+type signer struct{ as, key *string }
+
+func newSigner(c *cobra.Command) signer {
+	f := c.Flags()
+	return signer{
+		as: f.String("as", "", "`certificate` of role approver of the person who decides, where the policy names "+
+			"approvers"),
+		key: f.String("key", "", "`file` of its key"),
+	}
+}
+
 // decider is how somebody decides, by the flags of both commands.
 type decider struct {
-	spec, as, key, format *string
+	signer
+	spec, format *string
 }
 
 func newDecider(c *cobra.Command) decider {
-	f := c.Flags()
 	return decider{
-		spec: f.String("spec", "", "start of the spec's SHA-256, as teacher runs shows it; needed where runs of "+
-			"several specs have one name"),
-		as: f.String("as", "", "`certificate` of role approver of the person who decides, where the policy names "+
-			"approvers"),
-		key:    f.String("key", "", "`file` of its key"),
+		signer: newSigner(c),
+		spec: c.Flags().String("spec", "", "start of the spec's SHA-256, as teacher runs shows it; needed where runs "+
+			"of several specs have one name"),
 		format: cli.Format(c),
 	}
 }
 
 // signs checks the flags, and returns how the decision is signed; nil where it is not.
-func (f decider) signs() (func(attest.Statement) (attest.Signature, error), error) {
-	if (*f.as == "") != (*f.key == "") {
-		return nil, cli.Misuse("--as, --key: give both, or neither")
+func (f signer) signs() (func(attest.Statement) (attest.Signature, error), error) {
+	sign, err := review.Signer(*f.as, *f.key)
+	if err != nil {
+		return nil, cli.Misuse("%v", err)
 	}
-	if *f.as == "" {
-		return nil, nil
-	}
-	files := certs.Files{Cert: *f.as, Key: *f.key}
-	return func(s attest.Statement) (attest.Signature, error) { return attest.SignBy(files, s) }, nil
+	return sign, nil
 }
 
 // decide writes a decision down, and shows what was decided about.
 func (f decider) decide(config, run string, by sitepolicy.Decision) error {
-	enforcer, settings, err := enforcerOf(config, false)
-	if err != nil {
+	decided, err := review.Decide(config, run, *f.spec, by)
+	switch {
+	case err != nil:
 		return err
-	}
-	by.By = whoami()
-	decided, err := enforcer.Decide(run, *f.spec, by)
-	if errors.Is(err, sitepolicy.ErrNoRun) {
-		return fmt.Errorf("%w; the node of %s writes them down when they ask", err, settings.State)
-	}
-	if err != nil {
-		return err
-	}
-	last := decided.Said[len(decided.Said)-1]
-	if err := node.Decided(settings, *decided, by.Approve, last.By); err != nil {
-		return fmt.Errorf("the decision stands in the site's ledger, and not in the audit log: %w", err)
-	}
-	if *f.format == "json" {
+	case *f.format == "json":
 		return cli.PrintJSON(decided)
-	}
-	if decided.Spec == nil {
-		showAdvance(*decided)
+	case decided.Spec == nil:
+		review.WriteAdvance(os.Stdout, *decided)
 		return nil
 	}
-	brief, err := enforcer.Brief(decided.Run, decided.SpecSHA256)
+	brief, err := review.Brief(config, decided.Run, decided.SpecSHA256)
 	if err != nil {
 		return err
 	}
-	showBrief(brief)
+	review.WriteBrief(os.Stdout, brief)
 	return nil
 }
 
@@ -82,15 +71,16 @@ func (f decider) decide(config, run string, by sitepolicy.Decision) error {
 func approveCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "approve --config FILE RUN [--until DAY | --for TIME] [--as CERT --key KEY] [--spec HASH] " +
-			"[--student NAME --pipelines NAME,... --epsilon E [--purpose TEXT]] [--format json]",
-		Short: "let a run that waits begin, or runs of a student in advance",
-		Long: `Lets a run that waits begin. Read what ` + "`teacher runs RUN`" + ` says of it first.
+			"[--student NAME --pipelines NAME,... --epsilon E [--purpose TEXT] [--study HASH]] " +
+			"[--format json]",
+		Short: "let a waiting run begin, or approve a student's runs in advance",
+		Long: `Lets a waiting run begin. First read what ` + "`teacher runs RUN`" + ` says about it.
 
-With --student it approves in advance, under a NAME: runs of that student which nobody decided about may begin, as
+With --student it approves in advance, under a NAME: undecided runs of that student may begin, as
 long as all of them together cost this node no more than --epsilon. ` + "`teacher deny NAME`" + ` withdraws it.
 
-An approval ends at the end of --until, a day in UTC, or after --for; without both as the policy's approval_expires
-says. Where the policy names approvers each of them signs by a certificate and key of their own (--as, --key).`,
+An approval expires at the end of --until, a day in UTC, or after --for; without both, as the policy's approval_expires
+says. If the policy names approvers, each signs with their own certificate and key (--as, --key).`,
 		Args:              cli.AtMostOneArgument,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -103,8 +93,10 @@ says. Where the policy names approvers each of them signs by a certificate and k
 	f.StringVar(&advance.Student, "student", "", "in advance: `name` in the certificate of the student whose runs "+
 		"may begin")
 	f.StringSliceVar(&advance.Pipelines, "pipelines", nil, "in advance: what the runs may have, with commas")
-	f.Float64Var(&advance.Epsilon, "epsilon", 0, "in advance: the most that all of them together cost this node")
+	f.Float64Var(&advance.Epsilon, "epsilon", 0, "in advance: the most that all these runs together may cost this node")
 	f.StringVar(&advance.Purpose, "purpose", "", "in advance: `text` that must be the runs' purpose; anything "+
+		"without it")
+	f.StringVar(&advance.Study, "study", "", "in advance: SHA-256 of the study.yaml that the runs must be of; any "+
 		"without it")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if len(args) == 0 {
@@ -114,13 +106,13 @@ says. Where the policy names approvers each of them signs by a certificate and k
 		if d.Sign, err = by.signs(); err != nil {
 			return err
 		}
-		if d.Until, err = end(*until, *term); err != nil {
-			return err
+		if d.Until, err = review.End(*until, *term); err != nil {
+			return cli.Misuse("%v", err)
 		}
 		if advance.Student != "" {
 			d.Advance = &advance
 		}
-		for _, flag := range []string{"pipelines", "epsilon", "purpose"} {
+		for _, flag := range []string{"pipelines", "epsilon", "purpose", "study"} {
 			if c.Flags().Changed(flag) && d.Advance == nil {
 				return cli.Misuse("--%s is of an approval in advance; say with --student whose runs it is for", flag)
 			}
@@ -130,35 +122,14 @@ says. Where the policy names approvers each of them signs by a certificate and k
 	return c
 }
 
-// end is when an approval ends, by one of two flags; zero without them.
-func end(until, term string) (time.Time, error) {
-	switch {
-	case until != "" && term != "":
-		return time.Time{}, cli.Misuse("--until, --for: give one of them")
-	case until != "":
-		at, err := sitepolicy.ParseUntil(until)
-		if err != nil {
-			return at, cli.Misuse("--until: %v", err)
-		}
-		return at, nil
-	case term != "":
-		d, err := sitepolicy.ParseTerm(term)
-		if err != nil {
-			return time.Time{}, cli.Misuse("--for: %v", err)
-		}
-		return time.Now().Add(d), nil
-	}
-	return time.Time{}, nil
-}
-
 // denyCommand refuses a run, or withdraws an approval in advance.
 func denyCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "deny --config FILE RUN [--as CERT --key KEY] [--spec HASH] [--format json]",
-		Short: "refuse a run, stop one that was let begin, or withdraw an approval in advance",
-		Long: `Refuses a run, stops one that was let begin, or withdraws an approval in advance by its name.
-Where the policy names approvers, what one of them denied by --as and --key that person alone can approve again;
-without these flags all of them decide anew.`,
+		Short: "refuse a run, stop an approved run, or withdraw an approval in advance",
+		Long: `Refuses a run, stops an approved run, or withdraws an approval in advance by its name.
+If the policy names approvers, a denial by --as and --key can be reversed only by the person who made it;
+without these flags all approvers decide again.`,
 		Args:              cli.AtMostOneArgument,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -174,16 +145,4 @@ without these flags all of them decide anew.`,
 		return by.decide(*config, args[0], d)
 	}
 	return c
-}
-
-// whoami names who decides, as the system calls them.
-func whoami() string {
-	name := "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	if host, err := os.Hostname(); err == nil {
-		name += "@" + host
-	}
-	return name
 }

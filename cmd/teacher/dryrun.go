@@ -30,14 +30,14 @@ func dryRunCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "dry-run --config FILE (--run run.yaml | --pipeline NAME [--epsilon E] [--delta D]) [--structure | " +
 			"--show-values] [--format json]",
-		Short: "show what would leave this site, and what the policy says",
+		Short: "show what would leave this site and what the policy decides",
 	}
 	var o dryRunFlags
 	o.format = cli.Format(c)
 	f := c.Flags()
 	f.StringVar(&o.run, "run", "", "the run.yaml that a student would run")
 	f.StringVar(&o.pipeline, "pipeline", "",
-		"a `pipeline` with its defaults, in place of a run.yaml: pategan, gpate, dpgan or embed")
+		"a `pipeline` with its defaults, instead of a run.yaml: pategan, gpate, dpgan or embed")
 	f.Float64Var(&o.epsilon, "epsilon", 1, "budget of the run, with --pipeline")
 	f.Float64Var(&o.delta, "delta", 1e-5, "its delta")
 	f.BoolVar(&o.values, "show-values", false,
@@ -103,6 +103,9 @@ func showDryRun(r *dryrun.Report) error {
 	fmt.Printf("run %s: pipeline %s, epsilon %g at delta %g, %s\n", r.Run, t.Pipeline, t.Epsilon, t.Delta, t.Noise())
 	if t.Purpose != "" {
 		fmt.Printf("purpose: %s\n", t.Purpose)
+	}
+	if t.Study != nil {
+		fmt.Printf("study: %s; to the end of %s\n", t.Study.Line(), t.Study.Expires)
 	}
 	fmt.Printf("\nwhat the node says of itself, once for each connection (%d bytes):\n", r.HelloBytes)
 	w := cli.Columns()

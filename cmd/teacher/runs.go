@@ -2,55 +2,31 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/cli"
-	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/node/review"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
-	"github.com/conclave-dp/conclave/partition"
 )
-
-// enforcerOf is the enforcer of a node's policy. It knows nothing of the records.
-func enforcerOf(path string, readOnly bool) (*sitepolicy.Enforcer, node.Config, error) {
-	config, err := node.LoadConfig(path)
-	if err != nil {
-		return nil, config, err
-	}
-	if config.Policy == "" {
-		return nil, config, fmt.Errorf("%s names no policy: whatever the aggregator's budget allows is answered, "+
-			"and nothing is written down; set policy to a file", path)
-	}
-	schema, err := partition.LoadSchema(config.Schema)
-	if err != nil {
-		return nil, config, err
-	}
-	o := config.PolicyOptions(schema.SHA256)
-	o.ReadOnly = readOnly
-	o.Facts = sitepolicy.Facts{Units: unknown, LeastUnits: unknown}
-	return sitepolicy.New(o), config, nil
-}
-
-// unknown is more privacy units than any policy asks for: how many there are is preflight's
-// to say, which reads them.
-const unknown = 1 << 62
 
 // runsCommand lists the runs that asked the node, or shows one.
 func runsCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "runs --config FILE [RUN [--spec HASH]] [--format json]",
-		Short: "list the runs that asked this node, or show what one asks and costs",
+		Short: "list the runs that asked this node, or show what one run asks and costs",
 		Long: `Lists the runs that asked this node and what they were charged.
-With a RUN it shows what whoever approves it should know: who asks and why, what leaves this node with how much
+With a RUN it shows what an approver should know: who asks and why, what leaves this node with how much
 noise, what it costs, and what it can tell about a person.`,
 		Args:              cli.AtMostOneArgument,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := cli.Format(c)
 	spec := c.Flags().String("spec", "",
-		"start of the spec's SHA-256; needed where runs of several specs have one name")
+		"start of the spec's SHA-256; needed if several specs have the same run name")
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		enforcer, _, err := enforcerOf(*config, true)
+		enforcer, _, err := review.Open(*config, true)
 		if err != nil {
 			return err
 		}
@@ -62,7 +38,7 @@ noise, what it costs, and what it can tell about a person.`,
 			case *format == "json":
 				return cli.PrintJSON(brief)
 			}
-			showBrief(brief)
+			review.WriteBrief(os.Stdout, brief)
 			return nil
 		}
 		status, err := enforcer.Status()
@@ -89,7 +65,7 @@ func showStatus(s *sitepolicy.Status) {
 			l.Filter, s.EpsilonCounted, l.Epsilon, s.EpsilonLeft)
 	}
 	for _, a := range s.InAdvance {
-		showAdvance(a)
+		review.WriteAdvance(os.Stdout, a)
 	}
 	if len(s.Runs) == 0 {
 		fmt.Println("no run has asked this node")
@@ -97,12 +73,13 @@ func showStatus(s *sitepolicy.Status) {
 	}
 	w := cli.Columns()
 	fmt.Fprintln(w, "run\tspec\tstate\trequester\tpipeline\tepsilon\tdelta\tcharges\tepsilon charged\t"+
-		"at most\tseen\tpurpose")
+		"at most\tseen\tpurpose\tstudy")
 	for _, r := range s.Runs {
 		t := r.Spec
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%g\t%g\t%d\t%.4g\t%s\t%s\t%s\n",
-			r.Run, r.SpecSHA256[:12], stateText(r), cli.Dash(r.Requester), t.Pipeline,
-			t.Epsilon, t.Delta, r.Charges, r.EpsilonCharged, mostText(r), r.Seen, cli.Dash(t.Purpose))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%g\t%g\t%d\t%.4g\t%s\t%s\t%s\t%s\n",
+			r.Run, r.SpecSHA256[:12], review.StateText(r), cli.Dash(r.Requester), t.Pipeline,
+			t.Epsilon, t.Delta, r.Charges, r.EpsilonCharged, review.MostText(r), r.Seen, cli.Dash(t.Purpose),
+			cli.Dash(t.Study.String()))
 	}
 	_ = w.Flush()
 	for _, r := range s.Runs {

@@ -18,8 +18,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/node/review"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -45,7 +47,7 @@ func atSite(t *testing.T, teacher, policy string) (string, *sitepolicy.Enforcer,
 	} {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	enforcer, config, err := enforcerOf(file, false)
+	enforcer, config, err := review.Open(file, false)
 	testkit.Must(t, err)
 	testkit.Must(t, os.MkdirAll(config.State, 0o700))
 	return file, enforcer, config
@@ -62,6 +64,8 @@ func asks(t *testing.T, c node.Config, masked *masking.Group) sitepolicy.Request
 		Spec: sitepolicy.Spec{
 			Dataset: "d", SchemaSHA256: schemaHash(t, c.Schema), Unit: c.Unit,
 			Pipeline: "embed", Epsilon: 1, Delta: 1e-5, Guarantee: "data-independent", Teachers: 8, Purpose: "study 12",
+			Study: &study.Block{Name: "heart", Title: "Heart failure", Purpose: "Teaching", Permit: "IRB 7",
+				Contact: "Dr. Berg", Expires: "2199-06-30", SHA256: hash("study").Hex()},
 			Plan:   privacy.Plan{{Kind: string(sitepolicy.EmbeddingSum), Mechanism: event, Count: 1}},
 			Masked: masked,
 		},
@@ -106,7 +110,8 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 	}
 	says([]string{"asked  " + hash("spec").Hex()[:12] + "  waiting (0 of 2)  lab  "}, "runs")
 	says([]string{
-		"at node north/0 is waiting (0 of 2)\napprovals: 0 of 2\n", "who asks: lab, in the aggregator's word\n",
+		"at node north/0 is waiting (0 of 2)\napprovals: 0 of 2\n", "who asks: lab, according to the aggregator\n",
+		"what is protected: one record at one site\n",
 		"what for: study 12 (in the student's words; nothing checks them)\n", "  1 x embedding: gaussian sigma 20\n",
 		"noise: standard deviation 20 x the most that one record adds; fewer than 40 do not stand out of one release " +
 			"(2 x 20)\n",
@@ -114,6 +119,13 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 		"  the site's limit is epsilon 3: room for a run of 3 now, of ",
 		"about whether one record was in the data", "  pipelines  met  allowed: embed\n",
 	}, "runs", "asked")
+	says([]string{
+		"study: Heart failure (heart), to the end of 2199-06-30 (UTC)\n  its purpose: Teaching\n" +
+			"  data permit: IRB 7\n  contact: Dr. Berg\n" +
+			"  SHA-256 of its protocol, study.yaml: " + hash("study").Hex() + "\n",
+		"  study      met  allowed: runs of any study that goes on, and of none\n", "(nfilter.tab of DataSHIELD",
+	}, "runs", "asked")
+	says([]string{"study 12  study heart (" + hash("study").Hex()[:12] + ")\n"}, "runs")
 	says([]string{"is waiting (1 of 2)\n", "  approve by Dr. ann at "}, signed("ann")...)
 	says([]string{"is waiting (1 of 2)\n", "which does not count: a later decision took its place\n"}, signed("ann")...)
 	says([]string{"is approved by Dr. ann, Dr. ben until "}, signed("ben")...)
@@ -132,6 +144,9 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 		var e auditlog.Entry
 		testkit.Must(t, json.Unmarshal([]byte(line), &e))
 		events = append(events, fmt.Sprintf("%s %s %s", e.Event, e.Run, strings.Split(e.Reason, "@")[0]))
+		if e.Run == "asked" && (e.Study == nil || e.Study.Permit != "IRB 7" || e.Study.SHA256 != hash("study").Hex()) {
+			t.Errorf("a line of the audit log has the study %+v", e.Study)
+		}
 	}
 	want := []string{"approval asked by Dr. ann", "approval asked by Dr. ann", "approval asked by Dr. ben",
 		"denial asked " + events[3][len("denial asked "):], "approval lab-2027 by Dr. ann"}
@@ -151,7 +166,7 @@ func TestWhoApprovesAMaskedRunSeesItsMembers(t *testing.T) {
 	}
 	status, err := enforcer.Status()
 	testkit.Must(t, err)
-	most := mostText(status.Runs[0])
+	most := review.MostText(status.Runs[0])
 	if most == "-" || status.Runs[0].RevealsAtMost != 4 {
 		t.Fatalf("the run is shown as %+v", status.Runs[0])
 	}

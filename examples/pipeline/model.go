@@ -111,7 +111,7 @@ func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*p
 	return table, nil
 }
 
-// cell draws one of the ten parts of the range, by its number of records.
+// cell draws one of the ten parts of the range, with probability proportional to its number of records.
 func (m *model) cell(rng *rand.Rand) int {
 	var total float32
 	for _, n := range m.records {

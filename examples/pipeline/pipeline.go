@@ -47,7 +47,8 @@ func (o options) Validate() error {
 		errs = append(errs, fmt.Errorf("tens.column: %d is below 0", o.Column))
 	}
 	if !(o.Quorum > 0 && o.Quorum <= 1) {
-		errs = append(errs, fmt.Errorf("tens.quorum: %v is no share of the teachers, above 0 and at most 1", o.Quorum))
+		errs = append(errs, fmt.Errorf("tens.quorum: %v is not a share of the teachers, above 0 and at most 1",
+			o.Quorum))
 	}
 	return errors.Join(errs...)
 }
@@ -68,9 +69,9 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 		return err
 	}
 	p.Queries, p.Rounds, p.PerRound = cells, 1, cells
-	p.Training = privacy.Planned{Kind: tens.Name, Mechanism: privacy.Event{
-		Kind: privacy.Gaussian, Sigma: sigma, Sensitivity: 1,
-	}}
+	p.Training = privacy.Planned{Kind: tens.Name, Mechanism: budget.Event(privacy.Event{
+		Kind: privacy.Gaussian, Sigma: sigma,
+	})}
 	return p.Drawable(bound)
 }
 

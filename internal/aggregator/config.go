@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -32,8 +33,8 @@ type Config struct {
 	// every interface. "127.0.0.1:0" takes a free port of this machine.
 	Listen string `yaml:"listen"`
 	// Advertise is the host and port at which standbys reach this process. They
-	// look whether it listens, five times a second, and take over when it does not any
-	// more, instead of when the lease ends. Default: listen, where that names a
+	// look whether it listens, five times a second, and take over when it no longer
+	// does, instead of when the lease ends. Default: listen, where that names a
 	// host and a port; otherwise standbys wait for the lease.
 	Advertise string `yaml:"advertise"`
 	// Datasets lists what may be asked here, at least one.
@@ -103,6 +104,12 @@ type DatasetConfig struct {
 	// holds it. Default "record". A column protects all records of one
 	// person at once and costs quality where persons have many.
 	Unit string `yaml:"unit"`
+	// Overlap is at how many sites one privacy unit may be at most, 1 to 1000. Default 1: the sites' units are
+	// disjoint. Noise grows with it.
+	Overlap int `yaml:"overlap"`
+	// Study is the path of the study.yaml that all runs must be of, until it ends. The dataset's schema, unit,
+	// budget and students must fit it. Default: none.
+	Study string `yaml:"study"`
 	// Budget is what all runs over the dataset may spend together. No
 	// default: it is the promise made to the people in the data. Its filter, by
 	// default gdp, is rdp where runs take samples, and pld for one run with a plan.
@@ -147,10 +154,10 @@ func LoadConfig(path string, overrides ...func(*Config)) (Config, error) {
 		return Config{}, err
 	}
 	for i := range c.Datasets {
-		if c.Datasets[i].Unit == "" {
-			c.Datasets[i].Unit = "record"
-		}
+		c.Datasets[i].Unit = cmp.Or(c.Datasets[i].Unit, "record")
+		c.Datasets[i].Overlap = cmp.Or(c.Datasets[i].Overlap, 1)
 		c.Datasets[i].Schema = config.Resolve(path, c.Datasets[i].Schema)
+		c.Datasets[i].Study = config.Resolve(path, c.Datasets[i].Study)
 	}
 	for _, p := range []*string{&c.TLS.CA, &c.TLS.Cert, &c.TLS.Key, &c.TLS.Revoked, &c.Etcd.Dir, &c.Etcd.CA,
 		&c.Etcd.Cert, &c.Etcd.Key, &c.AuditLog, &c.Traces.CA,
@@ -238,6 +245,9 @@ func (d DatasetConfig) validate() error {
 			return fmt.Errorf("dataset %q: students, workers: %w", d.Name, err)
 		}
 	}
+	if err := privacy.CheckOverlap(cmp.Or(d.Overlap, 1)); err != nil {
+		return fmt.Errorf("dataset %q: %w", d.Name, err)
+	}
 	if err := d.Budget.Validate(); err != nil {
 		return fmt.Errorf("dataset %q: budget: %w", d.Name, err)
 	}
@@ -255,5 +265,7 @@ func (d DatasetConfig) record() (coordinator.Dataset, error) {
 		hash := sha256.Sum256(raw)
 		sum = hex.EncodeToString(hash[:])
 	}
-	return coordinator.Dataset{Name: d.Name, Budget: d.Budget, SchemaSHA256: sum, Unit: d.Unit}, nil
+	return coordinator.Dataset{
+		Name: d.Name, Budget: d.Budget.WithOverlap(d.Overlap), SchemaSHA256: sum, Unit: d.Unit,
+	}, nil
 }

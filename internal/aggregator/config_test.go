@@ -54,9 +54,9 @@ func TestLoadConfig(t *testing.T) {
 		Name: "agg-1", Listen: "127.0.0.1:0",
 		Datasets: []DatasetConfig{
 			{Name: "flchain", Schema: filepath.Join(dir, "data/schema.yaml"), Unit: "record",
-				Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}},
+				Overlap: 1, Budget: privacy.Budget{Epsilon: 10, Delta: 1e-5}},
 			{Name: "adult", SchemaSHA256: roundtest.Schema, Unit: "patient",
-				Budget: privacy.Budget{Epsilon: 3, Delta: 1e-6}},
+				Overlap: 1, Budget: privacy.Budget{Epsilon: 3, Delta: 1e-6}},
 		},
 		TLS: certs.Files{CA: filepath.Join(dir, "certs/ca.crt"), Cert: filepath.Join(dir, "certs/agg.crt"),
 			Key: "/abs/agg.key", Revoked: filepath.Join(dir, "certs/revoked.crl")},

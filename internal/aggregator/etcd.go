@@ -11,7 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/etcdserver"
 )
 
@@ -111,7 +114,53 @@ func (s *Server) openStore(ctx context.Context) error {
 	if s.store, err = coordinator.Open(ctx, config); err != nil {
 		return fmt.Errorf("open etcd: %w", err)
 	}
+	if c.Cert != "" {
+		warnOfNoUsers(ctx, s.store, s.log)
+	}
 	return nil
+}
+
+// warnOfNoUsers says in the log when certificates are asked for and every one of them may do all.
+func warnOfNoUsers(ctx context.Context, store *coordinator.Store, log *zap.Logger) {
+	switch known, err := store.KnowsUsers(ctx); {
+	case err != nil:
+		log.Warn("it is not known whether etcd has users", zap.Error(err))
+	case !known:
+		log.Warn("every certificate of etcd's authority may rewrite the ledger; make users and enable auth")
+	}
+}
+
+// LoadEtcd reads the etcd of a file of an aggregator; the rest of the file may be missing.
+func LoadEtcd(path string) (EtcdConfig, error) {
+	c := DefaultConfig()
+	if err := config.Load(path, &c); err != nil {
+		return EtcdConfig{}, err
+	}
+	for _, p := range []*string{&c.Etcd.Dir, &c.Etcd.CA, &c.Etcd.Cert, &c.Etcd.Key} {
+		*p = config.Resolve(path, *p)
+	}
+	if err := c.Etcd.validate(); err != nil {
+		return EtcdConfig{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c.Etcd, nil
+}
+
+// OpenStore dials an external etcd for somebody who reads or restores the ledger beside the aggregators. The error
+// matches [coordinator.ErrUnavailable] where etcd does not answer.
+func (c EtcdConfig) OpenStore(ctx context.Context) (*coordinator.Store, error) {
+	if c.Embedded {
+		return nil, fmt.Errorf("etcd.embedded: its folder %s is the ledger; stop the aggregator and copy the folder",
+			c.Dir)
+	}
+	tls, err := c.clientTLS()
+	if err != nil {
+		return nil, err
+	}
+	store, err := coordinator.Open(ctx, coordinator.Config{Endpoints: c.Endpoints, Prefix: c.Prefix, TLS: tls})
+	if err != nil {
+		return nil, fmt.Errorf("open etcd: %w", err)
+	}
+	return store, nil
 }
 
 // watchEmbedded ends everything when the embedded etcd cannot go on: without it nothing can be

@@ -179,7 +179,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 		d := c.dataset()
 		spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
 			roundtest.FitOf(roundtest.Gaussian(1))(s)
-			if name == "mute" { // others must be heard, however busy the machine is
+			if name == "mute" { // others must answer, however busy the machine is
 				s.DeadlineSeconds = 0.2
 			}
 		})

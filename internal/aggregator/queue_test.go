@@ -217,7 +217,7 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	_, err = lab.FinishRun(testkit.Within(t), finish) // the answer was lost
 	testkit.Must(t, err)
 	if end := w.ended(); end.GetState() != conclavev1.RunState_RUN_STATE_DONE {
-		t.Errorf("the worker heard %v", end)
+		t.Errorf("the worker was told %v", end)
 	}
 	for { // the watch ends with the run
 		m, err := watch.Recv()
@@ -336,7 +336,7 @@ func TestCancel(t *testing.T) {
 	testkit.Must(t, err)
 	roundtest.WantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "given up")
 	if end := w.ended(); end.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED || end.GetReason() != `by "lab"` {
-		t.Errorf("the worker heard %v", end)
+		t.Errorf("the worker was told %v", end)
 	}
 	if err := lab.finish(t, run, conclavev1.RunState_RUN_STATE_DONE, ""); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("finished after it was cancelled: %v", err)
@@ -567,7 +567,7 @@ func TestTheQueueSurvivesALeader(t *testing.T) {
 	roundtest.WantStatus(t, err, codes.Unavailable)
 	for _, w := range []*testWorker{w, gone} {
 		if _, err := w.stream.Recv(); status.Code(err) != codes.Unavailable {
-			t.Errorf("when the leader stopped the worker heard %v", err)
+			t.Errorf("when the leader stopped the worker was told %v", err)
 		}
 	}
 	c.start(Options{})

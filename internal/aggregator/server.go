@@ -27,6 +27,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/monitor"
 	"github.com/conclave-dp/conclave/internal/reducer"
+	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/tracing"
 )
 
@@ -66,6 +67,7 @@ type Hooks = round.Hooks
 // Server is an aggregator. It leads from New to Close.
 type Server struct {
 	config  Config
+	studies map[string]*study.Block // by dataset; none where any runs may be
 	options Options
 	log     *zap.Logger
 	observers
@@ -109,8 +111,12 @@ func New(ctx context.Context, config Config, options Options) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
+	studies, err := config.studies()
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{
-		config: config, options: options, log: options.Logger, life: lifetime.New(),
+		config: config, studies: studies, options: options, log: options.Logger, life: lifetime.New(),
 		observers: observers{metrics: metrics.New()},
 		closing:   closing{begun: make(chan struct{})},
 	}
@@ -167,6 +173,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		Name: s.config.Name, Store: s.store, Lead: s.lead, Rounds: s.rounds, Queue: s.queue,
 		Relay: relay.New(s.config.Fetch.limits()), Lifetime: s.life,
 		Metrics: s.metrics, Audit: s.audit, Log: s.log, AllowCoin: s.options.AllowCoin,
+		Authorities: s.credentials.Authorities,
 	})
 	s.phase.reach(leads)
 	s.life.Streams.Go(s.queue.Keep)
@@ -216,6 +223,10 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 		d.Students, d.Workers = c.Students, c.Workers
 		if len(c.Workers) == 0 {
 			d.Workers = c.Students
+		}
+		if d.Study = s.studies[c.Name]; d.Study != nil {
+			s.log.Info("runs on the dataset must be of its study", zap.String("dataset", record.Name),
+				zap.String("study", d.Study.Line()), zap.String("expires", d.Study.Expires))
 		}
 		if len(d.Workers) == 0 {
 			s.log.Warn("every student of the authority may take the runs of others on the dataset, and sees what is "+

@@ -145,7 +145,7 @@ func TestNodesHearThatARunIsOver(t *testing.T) {
 	student.close(t, spec.Name)
 	for _, n := range []*testNode{north, south} {
 		if w := testkit.Receive(t, n.withdrawn); !w.GetOver() || w.GetRun() != spec.Name {
-			t.Errorf("a node heard %v", w)
+			t.Errorf("a node was told %v", w)
 		}
 	}
 	// It would be asked again, were there another round; the other run still waits.

@@ -9,13 +9,13 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// adversary is the aggregator of masked runs on a dataset, with the sites that collude with it. It keeps to the
-// protocol and keeps what it gets.
+// adversary is the aggregator of masked runs on a dataset, with the sites that collude with it. It follows the
+// protocol and stores everything that it receives.
 type adversary struct {
 	colluders []*colluder
 
-	mu    sync.Mutex
-	heard map[asked]*heard
+	mu       sync.Mutex
+	attempts map[asked]*attempt
 }
 
 // asked names a round.
@@ -24,24 +24,24 @@ type asked struct {
 	round uint64
 }
 
-// heard is what came of sites in the newest attempt at a round.
-type heard struct {
+// attempt is what sites sent in the newest attempt at a round.
+type attempt struct {
 	answers map[string][]int64
 	seeds   map[string]*conclavev1.Revealed
 }
 
-func newAdversary() *adversary { return &adversary{heard: map[asked]*heard{}} }
+func newAdversary() *adversary { return &adversary{attempts: map[asked]*attempt{}} }
 
 // hear keeps what a site sends.
 func (a *adversary) hear(site string, m *conclavev1.WorkRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	of := func(run string, round uint64) *heard {
+	of := func(run string, round uint64) *attempt {
 		at := asked{run, round}
-		if a.heard[at] == nil {
-			a.heard[at] = &heard{map[string][]int64{}, map[string]*conclavev1.Revealed{}}
+		if a.attempts[at] == nil {
+			a.attempts[at] = &attempt{map[string][]int64{}, map[string]*conclavev1.Revealed{}}
 		}
-		return a.heard[at]
+		return a.attempts[at]
 	}
 	if s := m.GetSum(); s != nil {
 		of(s.GetRun(), s.GetRound()).answers[site] = slices.Clone(s.GetValues())
@@ -51,26 +51,27 @@ func (a *adversary) hear(site string, m *conclavev1.WorkRequest) {
 	}
 }
 
-// opened is the answer of a site without the mask of its own seed, which it revealed.
-func (h *heard) opened(site string) []int64 {
+// opened is a site's answer without the mask of its own seed, which it revealed.
+func (h *attempt) opened(site string) []int64 {
 	alone := &masking.Terms{Members: []*conclavev1.RunKey{{Site: site}}}
 	answer := slices.Clone(h.answers[site])
 	alone.Open(answer, []string{site}, []*conclavev1.Revealed{h.seeds[site]})
 	return answer
 }
 
-// observe is what the adversary makes of a run: a number for each of the views, which grows with the likelihood
-// of world 0. Releases are those of its rounds, in order.
+// observe computes, for each view of a run, a number that grows with the likelihood of world 0. releases are those
+// of its rounds, in order.
 func (a *adversary) observe(s *scenario, releases []*conclavev1.Release) ([]float64, error) {
 	var answers, release, colluders float64
 	for _, r := range releases {
 		at := asked{r.GetRun(), r.GetRound()}
 		a.mu.Lock()
-		h := a.heard[at]
-		delete(a.heard, at)
+		h := a.attempts[at]
+		delete(a.attempts, at)
 		a.mu.Unlock()
 		if h == nil || len(h.answers) != len(s.sites()) || len(h.seeds) != len(h.answers) {
-			return nil, fmt.Errorf("round %d of run %q: it was opened, and not all sites were heard", at.round, at.run)
+			return nil, fmt.Errorf("round %d of run %q: it was opened, and not all sites had answered",
+				at.round, at.run)
 		}
 		total := make([]int64, len(s.units))
 		for site := range h.answers {
@@ -95,8 +96,8 @@ func (a *adversary) observe(s *scenario, releases []*conclavev1.Release) ([]floa
 	return []float64{answers, release, colluders}, nil
 }
 
-// known is what the sites that collude sent, without masks: their vectors with their noise.
-func (a *adversary) known(at asked, h *heard) ([]int64, error) {
+// known is the sum of what colluding sites sent, without masks: their vectors with their noise.
+func (a *adversary) known(at asked, h *attempt) ([]int64, error) {
 	known := make([]int64, len(h.answers[movedSite]))
 	for _, c := range a.colluders {
 		own := slices.Clone(h.answers[c.site])
@@ -111,7 +112,7 @@ func (a *adversary) known(at asked, h *heard) ([]int64, error) {
 // single is what the answer shows by itself of the site whose record differs. Masks can be taken off in four ways: that
 // of the revealed seed or not, and those shared with the sites that collude or not. Where one of them leaves no mask,
 // what is left is close to what the site counts: so the closest is taken.
-func (a *adversary) single(at asked, h *heard) (float64, error) {
+func (a *adversary) single(at asked, h *attempt) (float64, error) {
 	var closest float64
 	for i, answer := range [][]int64{h.answers[movedSite], h.opened(movedSite)} {
 		shared := slices.Clone(answer)
@@ -129,7 +130,7 @@ func (a *adversary) single(at asked, h *heard) (float64, error) {
 	return closest, nil
 }
 
-// aside is how far a count lies from the middle of the two worlds, in units; the other world has one unit less.
+// aside is the distance of a count from the middle of the two worlds, in units; the other world has one unit less.
 func aside(count, units int64) float64 {
 	return float64(count-units*countScale+countScale/2) / countScale
 }

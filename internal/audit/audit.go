@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
@@ -35,19 +36,22 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 
 // run audits cases on a cluster of their own.
 func run(ctx context.Context, cases []*scenario, o Options) (results []Result, err error) {
-	var names, sites []string
+	var sites []string
+	var datasets []aggregator.DatasetConfig
+	// Room for all runs of a batch, more than their budgets add up to in any
+	// accounting: it is not the dataset's budget that is audited.
+	room := privacy.Budget{Epsilon: 4*batch*o.Epsilon + 100, Delta: o.Delta}
 	for _, s := range cases {
 		for _, t := range trialsOf(s, o.Runs) {
-			names = append(names, t.dataset)
+			datasets = append(datasets, aggregator.DatasetConfig{
+				Name: t.dataset, SchemaSHA256: schemaSHA256, Unit: unit, Overlap: s.overlap, Budget: room,
+			})
 		}
 		sites = append(sites, s.sites()...)
 	}
 	slices.Sort(sites)
 	sites = slices.Compact(sites)
-	// Room for all runs of a batch, more than their budgets add up to in any
-	// accounting: it is not the dataset's budget that is audited.
-	room := privacy.Budget{Epsilon: 4*batch*o.Epsilon + 100, Delta: o.Delta}
-	c, err := newCluster(ctx, o, names, sites, room)
+	c, err := newCluster(ctx, o, datasets, sites)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +69,8 @@ func run(ctx context.Context, cases []*scenario, o Options) (results []Result, e
 	return results, nil
 }
 
-// trialsOf divides the runs of both worlds into batches. Those of the worlds
-// take turns, so that nothing that changes with time tells them apart.
+// trialsOf divides the runs of both worlds into batches. The worlds alternate, so that changes over time cannot
+// tell them apart.
 func trialsOf(s *scenario, runs int) []*trials {
 	var all []*trials
 	for first := 0; first < runs; first += batch {

@@ -157,7 +157,7 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestSelect(t *testing.T) {
 	for word, want := range map[string][]string{
 		"all":          Cases(),
-		"gnmax":        {"gnmax-winner", "gnmax-histogram"},
+		"gnmax":        {"gnmax-winner", "gnmax-histogram", "gnmax-overlap"},
 		"laplace":      {"class-counts"},
 		"gaussian":     {"masked"},
 		"lnmax-winner": {"lnmax-winner"},

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// pilotShare is the part of the trials that chooses the event: one in so
-	// many. Few are enough, because the bound is flat around its best event.
+	// pilotShare is such that 1 in pilotShare trials chooses the event. Few trials are enough, because the bound
+	// is flat around its best event.
 	pilotShare = 4
 	// pilotAlpha is the margin with which the pilot's counts are taken. It has no
 	// part in the guarantee.
@@ -21,8 +21,7 @@ const (
 	MinRuns = 2 * pilotShare
 )
 
-// Event is a set of releases: those whose statistic lies on one side of a
-// threshold.
+// Event is a set of releases: those whose statistic is on one side of a threshold.
 type Event struct {
 	// Over is the world in which the event is expected more often: 0 or 1.
 	Over int `json:"over"`
@@ -51,7 +50,7 @@ func (e Event) count(xs []float64) int {
 
 // Bound is a lower bound on epsilon and what it rests on.
 type Bound struct {
-	// Epsilon is zero where nothing was found.
+	// Epsilon is zero if nothing was found.
 	Epsilon float64 `json:"epsilon"`
 	Event   Event   `json:"event"`
 	// Seen counts the trials of each world in which the event happened, of the
@@ -60,9 +59,8 @@ type Bound struct {
 	Of   [2]int `json:"of"`
 }
 
-// ClopperPearson returns bounds on a probability of which k successes in n
-// trials were seen. Each of them is wrong with probability alpha at most, so
-// that both hold with 1 - 2 alpha (Clopper and Pearson 1934).
+// ClopperPearson returns bounds on a probability from k successes in n trials. Each bound is wrong with
+// probability at most alpha, so both hold with probability at least 1 - 2 alpha (Clopper and Pearson 1934).
 func ClopperPearson(k, n int, alpha float64) (low, high float64) {
 	low, high = 0, 1
 	if k > 0 {
@@ -136,8 +134,8 @@ func choose(pilot [2][]float64, of [2]int, delta, alpha float64) Event {
 		t := values[i*len(values)/min(len(values), maxThresholds)]
 		for _, e := range []Event{{0, true, t}, {0, false, t}, {1, true, t}, {1, false, t}} {
 			p, q := e.Over, 1-e.Over
-			// What the pilot shows is taken with a margin, or rare events would be
-			// chosen for the luck they had in it.
+			// The pilot's result is taken with a margin; otherwise rare events would be chosen for their luck in
+			// it.
 			low, _ := ClopperPearson(e.count(pilot[p]), len(pilot[p]), pilotAlpha)
 			_, high := ClopperPearson(e.count(pilot[q]), len(pilot[q]), pilotAlpha)
 			kP, kQ := math.Floor(low*float64(of[p])), math.Ceil(high*float64(of[q]))

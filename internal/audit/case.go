@@ -28,8 +28,9 @@ type scenario struct {
 	planned         privacy.Planned
 	rounds, queries int
 	// votes is the histogram of every query in world 0. In world 1 one vote has
-	// moved from class 0 to class 1.
-	votes [2]int64
+	// moved from class 0 to class 1, or one at each of overlap sites.
+	votes   [2]int64
+	overlap int // as budgets have it
 	// units are the class counts of world 0. World 1 lacks a unit of class 0.
 	units     [2]int64
 	statistic statistic
@@ -51,6 +52,7 @@ var makers = []struct {
 }{
 	{"gnmax-winner", privacy.GNMax, func(s *scenario, b privacy.Budget) error { return s.gnmax(b, false) }},
 	{"gnmax-histogram", privacy.GNMax, func(s *scenario, b privacy.Budget) error { return s.gnmax(b, true) }},
+	{"gnmax-overlap", privacy.GNMax, (*scenario).overlapping},
 	{"confident-gnmax", privacy.ConfidentGNMax, (*scenario).confident},
 	{"lnmax-winner", privacy.LNMax, func(s *scenario, b privacy.Budget) error { return s.lnmax(b, false) }},
 	{"lnmax-histogram", privacy.LNMax, func(s *scenario, b privacy.Budget) error { return s.lnmax(b, true) }},
@@ -77,7 +79,8 @@ func Select(word string) ([]string, error) {
 		}
 	}
 	if names == nil {
-		return nil, fmt.Errorf("%q is no mechanism: use all, gnmax, confident-gnmax, lnmax, laplace, gaussian, or one "+
+		return nil, fmt.Errorf("%q is not a mechanism: use all, gnmax, confident-gnmax, lnmax, laplace, gaussian, or "+
+			"one "+
 			"case of %s", word, strings.Join(Cases(), ", "))
 	}
 	return names, nil
@@ -111,8 +114,8 @@ func (s *scenario) votedOn(mechanism privacy.Event, whole bool) {
 	}
 }
 
-// cheap is what a run's plan has besides: the same question for next to nothing. No round
-// names it. An aggregator that charges it, and draws as promised, is found.
+// cheap is an extra entry in a run's plan: the same question for almost nothing. No round names it. The audit
+// detects an aggregator that charges it and draws the promised noise.
 func (s *scenario) cheap() privacy.Planned {
 	const times = 1e6
 	p := s.planned
@@ -122,7 +125,7 @@ func (s *scenario) cheap() privacy.Planned {
 	return p
 }
 
-// counts is whether units are counted in place of votes.
+// counts tells whether units are counted, instead of votes.
 func (s *scenario) counts() bool { return s.planned.Kind == runspec.ClassCounts }
 
 func (s *scenario) gnmax(b privacy.Budget, whole bool) error {
@@ -130,9 +133,16 @@ func (s *scenario) gnmax(b privacy.Budget, whole bool) error {
 	if err != nil {
 		return err
 	}
-	s.votedOn(privacy.Event{Kind: privacy.GNMax, Sigma: sigma}, whole)
+	s.votedOn(b.Event(privacy.Event{Kind: privacy.GNMax, Sigma: sigma}), whole)
 	s.statistic = perQuery(s.queries, whole, gaussianRatio(s.votes, sigma))
 	return nil
+}
+
+// overlapping has noisy counts for a unit that is at both sites: a vote of each of them moves.
+func (s *scenario) overlapping(b privacy.Budget) error {
+	b = b.WithOverlap(2)
+	s.overlap = b.Overlap
+	return s.gnmax(b, true)
 }
 
 // confident has all teachers agree, about one sigma1 above the threshold: then

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// errUneven says that there is no such thing as the claim of a run.
+// errUneven says that the runs of one spec have no common claim.
 var errUneven = errors.New("runs of one spec were charged differently, so that they have no common claim to audit")
 
 // readCharges checks the chain of a ledger and returns the events of each of its
@@ -47,9 +47,8 @@ func common(runs map[string][]privacy.Event) ([]privacy.Event, error) {
 	return events, nil
 }
 
-// worst counts every question of a Confident-GNMax as answered. How many were is
-// known only afterwards, so it is no parameter of a guarantee; this is what
-// the filter reserved.
+// worst counts every question of a Confident-GNMax as answered, as the filter reserved it. The true number is
+// known only afterwards, so it cannot be a parameter of a guarantee.
 func worst(events []privacy.Event) []privacy.Event {
 	events = slices.Clone(events)
 	for i := range events {

@@ -14,13 +14,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
-	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
 const (
 	aggregatorName = "audit"
-	studentName    = "student"
 	// validity outlives every audit.
 	validity = 30 * 24 * time.Hour
 )
@@ -32,14 +30,14 @@ type cluster struct {
 	server *aggregator.Server
 	stop   context.CancelFunc
 	served chan error
-	// serving ends when the server does, by itself or not.
+	// serving ends when the server ends, for whatever reason.
 	serving context.Context
 	sites   map[string]*grpc.ClientConn
 	relay   *relay // to which real nodes talk
 }
 
-// newCluster starts a cluster that serves datasets, each with a budget, to sites.
-func newCluster(ctx context.Context, o Options, datasets, sites []string, budget privacy.Budget) (
+// newCluster starts a cluster that serves datasets to sites.
+func newCluster(ctx context.Context, o Options, datasets []aggregator.DatasetConfig, sites []string) (
 	_ *cluster, err error,
 ) {
 	// A short path: etcd listens on a Unix socket below it.
@@ -53,21 +51,14 @@ func newCluster(ctx context.Context, o Options, datasets, sites []string, budget
 			err = errors.Join(err, c.close())
 		}
 	}()
-	if err := errors.Join(c.issue(sites), c.writeRecords()); err != nil {
+	if err := errors.Join(c.issue(datasets, sites), c.writeRecords()); err != nil {
 		return nil, err
 	}
 	config := aggregator.DefaultConfig()
 	config.Name, config.Listen = aggregatorName, "127.0.0.1:0"
 	config.TLS = c.files(certs.RoleAggregator, aggregatorName)
 	config.Etcd.Embedded, config.Etcd.Dir = true, filepath.Join(dir, "etcd")
-	// One student opens all runs, which is more than others may.
-	config.MaxRuns = len(datasets) * batch
-	config.MaxQuestions = config.MaxRuns * voteRounds * voteQueries
-	for _, name := range datasets {
-		config.Datasets = append(config.Datasets, aggregator.DatasetConfig{
-			Name: name, SchemaSHA256: schemaSHA256, Unit: unit, Budget: budget,
-		})
-	}
+	config.Datasets = datasets
 	if c.server, err = aggregator.New(ctx, config, o.Aggregator); err != nil {
 		return nil, err
 	}
@@ -96,11 +87,13 @@ func (c *cluster) files(role certs.Role, name string) certs.Files {
 	return certs.IssuedFiles(c.certs(), role, name)
 }
 
-func (c *cluster) issue(sites []string) error {
+func (c *cluster) issue(datasets []aggregator.DatasetConfig, sites []string) error {
 	errs := []error{
 		authority.Create(c.certs()),
 		authority.Issue(c.certs(), certs.RoleAggregator, aggregatorName, []string{"127.0.0.1"}, validity),
-		authority.Issue(c.certs(), certs.RoleStudent, studentName, nil, validity),
+	}
+	for _, d := range datasets {
+		errs = append(errs, authority.Issue(c.certs(), certs.RoleStudent, d.Name, nil, validity))
 	}
 	for _, site := range sites {
 		errs = append(errs, authority.Issue(c.certs(), certs.RoleNode, site, nil, validity))
@@ -108,12 +101,13 @@ func (c *cluster) issue(sites []string) error {
 	return errors.Join(errs...)
 }
 
-// student dials as students do. Nothing is read or written outside the
-// connection: run and out stand in the config because one has to.
-func (c *cluster) student() (*student.Client, error) {
+// student connects like a student. Each dataset has one of its own, for an aggregator bounds how many runs and calls
+// one student makes. Nothing is read or written outside the connection; the config needs values for
+// run and out.
+func (c *cluster) student(dataset string) (*student.Client, error) {
 	config := student.DefaultConfig()
-	config.Aggregator, config.Dataset, config.Run, config.Out = c.address(), "audit", "audit", c.dir
-	config.TLS = c.files(certs.RoleStudent, studentName)
+	config.Aggregator, config.Dataset, config.Run, config.Out = c.address(), dataset, "audit", c.dir
+	config.TLS = c.files(certs.RoleStudent, dataset)
 	return student.Dial(config, zap.NewNop())
 }
 

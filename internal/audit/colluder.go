@@ -11,7 +11,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// colluder is a site that takes part in masked runs as it should, and tells an adversary all that it knows.
+// colluder is a site that takes part in masked runs correctly, and gives an adversary everything that it knows.
 type colluder struct {
 	site  string
 	of    *trials
@@ -36,7 +36,7 @@ func (c *cluster) colluder(site string, of *trials) (*colluder, error) {
 	return p, nil
 }
 
-// reply is what the site says to a message.
+// reply is the site's answer to a message.
 func (p *colluder) reply(m *conclavev1.WorkResponse) (answer *conclavev1.WorkRequest, err error) {
 	switch {
 	case m.GetPermit() != nil:

@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/node"
 )
 
-// schema is that of the records of real nodes; scripted ones have none.
+// schema is the schema of real nodes' records; scripted nodes have none.
 const schema = `columns:
   - {name: x, kind: continuous, lower: 0, upper: 1}
   - {name: y, kind: binary}
@@ -40,7 +40,7 @@ func records(world int) map[string][]byte {
 	return tables
 }
 
-// movedUnits is how many units of class 0 the site has in world 0 whose record differs.
+// movedUnits is the number of units of class 0 that the site with the differing record has in world 0.
 const movedUnits = 1
 
 func (c *cluster) schema() string { return filepath.Join(c.dir, "schema.yaml") }

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
-// View is what an adversary looks at in a masked run.
+// View is the part of a masked run that an adversary examines.
 type View string
 
 // The views of a masked run. The aggregator is in each of them.
@@ -26,10 +26,10 @@ const (
 	ViewColluders View = "colluders"
 )
 
-// masked is how the runs of a case are masked.
+// masked says how the runs of a case are masked.
 type masked struct {
 	honest []string // sites
-	// withstood is how many sites may collude by the runs' specs, colluders how many do.
+	// withstood is the number of sites that may collude by the runs' specs, colluders the number that do.
 	withstood, colluders int
 }
 
@@ -53,7 +53,7 @@ func (s *scenario) maskedCounts(b privacy.Budget) error {
 	return nil
 }
 
-// views are what is looked at in a run; the one without a name is all releases of a run without masks.
+// views are the examined views of a run; the view without a name is all releases of a run without masks.
 func (s *scenario) views() []View {
 	if s.masked == nil {
 		return []View{""}
@@ -69,7 +69,7 @@ func (m *masked) colluding() (sites []string) {
 	return sites
 }
 
-// sites are those of a case, in the order of their names.
+// sites are the sites of a case, sorted by name.
 func (s *scenario) sites() []string {
 	if s.masked == nil {
 		return honestSites
@@ -79,7 +79,7 @@ func (s *scenario) sites() []string {
 	return sites
 }
 
-// group is among whom the runs of a case are masked.
+// group is the group of sites that mask the runs of a case.
 func (c *cluster) group(s *scenario) (*masking.Group, error) {
 	sites := s.sites()
 	g := &masking.Group{Quorum: len(sites), Colluding: s.masked.withstood}

@@ -15,8 +15,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// The sites. Fixed hosts all teachers but one and votes the same in both worlds;
-// moved hosts the one that differs. So it is with units.
+// The sites. Fixed hosts all teachers but one and votes the same in both worlds, but for
+// a unit that is at both sites; moved hosts the one that differs. So it is with units.
 const (
 	fixedSite = "fixed"
 	movedSite = "moved"
@@ -25,20 +25,22 @@ const (
 // protocolVersion is the version of the exchange that the scripted nodes speak.
 const protocolVersion = 5
 
-// script is what a scripted node answers to every question.
+// script is a scripted node's answer to every question.
 type script struct {
 	votes  []byte  // a class for each teacher, on all queries
 	counts []int64 // of its units, in fixed point
 }
 
-// scripts are those of both sites in a world. This is the only place in which the
-// worlds differ.
+// scripts are the scripts of both sites in a world. The worlds differ only here.
 func (s *scenario) scripts(world int) map[string]script {
 	fixed := script{counts: []int64{(s.units[0] - 1) * countScale, s.units[1] * countScale}}
 	for class, n := range []int64{s.votes[0] - 1, s.votes[1]} {
 		for range n {
 			fixed.votes = append(fixed.votes, byte(class))
 		}
+	}
+	if world == 1 && s.overlap > 1 {
+		fixed.votes[0] = 1
 	}
 	moved := script{votes: []byte{0}, counts: []int64{countScale, 0}}
 	if world == 1 {
@@ -47,7 +49,7 @@ func (s *scenario) scripts(world int) map[string]script {
 	return map[string]script{fixedSite: fixed, movedSite: moved}
 }
 
-// dialSite opens the connection of a site, which the streams of its nodes share.
+// dialSite opens the connection of a site, which its nodes' streams share.
 func dialSite(address string, files certs.Files) (*grpc.ClientConn, error) {
 	tlsConfig, err := tlsconfig.Client(files, "127.0.0.1")
 	if err != nil {
@@ -87,7 +89,7 @@ func join(ctx context.Context, conn *grpc.ClientConn, site, dataset string,
 	}
 }
 
-// replies are what a node says to messages; nil is nothing.
+// replies are a node's answers to messages; nil means no answer.
 type replies func(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, error)
 
 // work replies to messages until the stream ends, and says why it did; nil after ctx.
@@ -129,14 +131,14 @@ func (s script) reply(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, erro
 	return s.answer(round), nil
 }
 
-// permitted permits what is asked, with a key where it is masked.
+// permitted permits the run, with a key if it is masked.
 func permitted(p *conclavev1.Permit, key *conclavev1.RunKey) *conclavev1.WorkRequest {
 	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Permitted{
 		Permitted: &conclavev1.Permitted{Run: p.GetRun(), Round: p.GetRound(), Key: key},
 	}}
 }
 
-// whole is a round that came in one part.
+// whole decodes a round that came in one part.
 func whole(part *conclavev1.RoundPart) (*conclavev1.Round, error) {
 	if part.GetParts() != 1 {
 		return nil, fmt.Errorf("round %d of run %q came in %d parts; the audit asks small ones",

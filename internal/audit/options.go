@@ -14,21 +14,19 @@ type Options struct {
 	Cases []string
 	// Runs is the number of runs of each case in each of the two worlds.
 	Runs int
-	// Epsilon and Delta are the budget of one run, which is spent. Violations
-	// show best at an epsilon of 1 to 3 and a delta that is not small: an event
-	// that comes up in one of a million runs is not seen in a thousand.
+	// Epsilon and Delta are the budget of one run, which is spent. Violations show best at an epsilon of 1 to 3
+	// and a delta that is not small: an event that happens in one of a million runs does not show in a thousand.
 	Epsilon, Delta float64
-	// Confidence is that of each lower bound.
+	// Confidence is the confidence of each lower bound.
 	Confidence float64
-	// Parallel is how many runs go on at once.
+	// Parallel is the number of runs at the same time.
 	Parallel int
-	// Dir is where the cluster keeps its state while it lives, in a folder that
-	// is removed; the system's folder for temporary files when empty.
+	// Dir is where the cluster stores its state in a temporary folder; empty means the system's folder for
+	// temporary files.
 	Dir string
 	// Aggregator holds the options of the aggregator under test.
 	Aggregator aggregator.Options
-	// Watch is told how many of a case's runs are done, one call at a time. May be
-	// nil.
+	// Watch is called with the number of a case's finished runs, one call at a time. May be nil.
 	Watch func(name string, done, total int)
 }
 
@@ -54,7 +52,7 @@ func (o Options) Validate() error {
 		o.Epsilon, minEpsilon, maxEpsilon)
 	need(o.Delta > 0 && o.Delta <= maxDelta, "delta is %v; it must be above 0 and at most %v", o.Delta, maxDelta)
 	need(o.Confidence > 0.5 && o.Confidence < 1, "confidence is %v; it must be above 0.5 and below 1", o.Confidence)
-	need(o.Parallel >= 1, "parallel is %d; let at least one run go on", o.Parallel)
+	need(o.Parallel >= 1, "parallel is %d; use at least 1", o.Parallel)
 	return errors.Join(errs...)
 }
 

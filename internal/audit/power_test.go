@@ -34,7 +34,7 @@ func (s *scenario) simulated(t *testing.T, src *gnmax.Source, runs int, share fl
 		for range runs {
 			var releases []*conclavev1.Release
 			for range s.rounds {
-				releases = append(releases, s.answered(t, src, answers, int64(world), share))
+				releases = append(releases, s.answered(t, src, answers, int64(world*max(1, s.overlap)), share))
 			}
 			x, err := s.statistic(releases)
 			testkit.Must(t, err)

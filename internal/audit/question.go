@@ -19,11 +19,11 @@ func (s *scenario) teachers() uint32 {
 	return uint32(s.votes[0] + s.votes[1])
 }
 
-// spec is that of a run, which is masked where there is a group.
+// spec is the spec of a run, which is masked if there is a group.
 func (s *scenario) spec(name, dataset string, group *masking.Group, epsilon, delta float64) *conclavev1.RunSpec {
 	spec := &conclavev1.RunSpec{
 		Name: name, Dataset: dataset, Pipeline: "audit", SchemaSha256: schemaSHA256,
-		Epsilon: epsilon, Delta: delta, Unit: unit, Guarantee: "data-independent",
+		Epsilon: epsilon, Delta: delta, Unit: unit, Guarantee: "data-independent", Overlap: uint32(s.overlap),
 		Teachers: s.teachers(), Quorum: 1, DeadlineSeconds: 60,
 		Plan: runspec.Of(privacy.Plan{s.planned, s.cheap()}),
 	}

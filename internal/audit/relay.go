@@ -18,8 +18,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// relay stands between real nodes and the aggregator, with the keys of both: it passes everything on, and an adversary
-// keeps what nodes send, which is all that an aggregator gets of them.
+// relay is between real nodes and the aggregator, with the keys of both. It forwards everything, and an adversary
+// stores what nodes send, which is all that an aggregator gets from them.
 type relay struct {
 	conclavev1.UnimplementedTeacherServiceServer
 	server   *grpc.Server
@@ -31,7 +31,7 @@ type relay struct {
 	hearer map[string]*adversary // by dataset
 }
 
-// newRelay begins one that passes on by connections of sites.
+// newRelay makes a relay that forwards over connections of sites.
 func newRelay(files certs.Files, sites map[string]*grpc.ClientConn) (*relay, error) {
 	tlsConfig, err := tlsconfig.Server(files)
 	if err != nil {

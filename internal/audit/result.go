@@ -7,18 +7,19 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// Result is what the audit of one case found.
+// Result is the result of the audit of one case.
 type Result struct {
 	// Case is one of [Cases], Mechanism the kind of the events it is about.
 	Case string `json:"case"`
-	// View is what of a masked run was looked at; empty where it is the releases of a run without masks.
+	// View is the part of a masked run that was examined; it is empty if the releases of a run without masks were
+	// examined.
 	View      View         `json:"view,omitempty"`
 	Mechanism privacy.Kind `json:"mechanism"`
 	// Events are the cost of one run as its ledger has it, with every question of
 	// a Confident-GNMax counted as answered: what the budget's filter reserved
 	// before the run was asked.
 	Events []privacy.Event `json:"events"`
-	// Rounds and Queries are those of one run.
+	// Rounds and Queries are the numbers of one run.
 	Rounds  int `json:"rounds"`
 	Queries int `json:"queries"`
 	// Runs is the number of runs in each of the two worlds.
@@ -30,8 +31,8 @@ type Result struct {
 	Accountant string  `json:"accountant"`
 	// LowerBound holds the epsilon that the trials prove.
 	LowerBound Bound `json:"lower_bound"`
-	// Confidence is that of LowerBound, and one minus the probability that a
-	// program which keeps its claim is called a violation.
+	// Confidence is the confidence of LowerBound: one minus the probability that a program that keeps its claim
+	// counts as a violation.
 	Confidence float64 `json:"confidence"`
 	// Violation says that the bound passes the claim.
 	Violation bool    `json:"violation"`
@@ -41,7 +42,7 @@ type Result struct {
 // AccountantMasks says that a claim does not rest on the events: what is under masks shows nothing.
 const AccountantMasks = "masks"
 
-// Name is that of the case and its view.
+// Name is the name of the case and its view.
 func (r Result) Name() string {
 	if r.View == "" {
 		return r.Case

@@ -51,7 +51,7 @@ func perQuery(queries int, whole bool, ratio func(label int32, noisy []int64) fl
 func winnerRatio(label int32, _ []int64) float64 { return 1 - 2*float64(label) }
 
 // gaussianRatio is that of two counts with Gaussian noise sigma, which are
-// counts in world 0 and one vote further on in world 1.
+// counts in world 0 and one vote further on in world 1. Where they are more votes further on it grows with the ratio.
 func gaussianRatio(counts [2]int64, sigma float64) func(int32, []int64) float64 {
 	return func(_ int32, noisy []int64) float64 {
 		return float64(noisy[0]-counts[0]-noisy[1]+counts[1]+1) / (sigma * sigma)

@@ -44,7 +44,7 @@ func (t *trials) make(ctx context.Context, c *cluster, o Options, step func()) e
 	// A node that fails ends the runs, and the runs' end is that of the nodes.
 	group.Go(func() error {
 		defer leave()
-		client, err := c.student()
+		client, err := c.student(t.dataset)
 		if err != nil {
 			return err
 		}

@@ -24,6 +24,9 @@ const (
 	RunCancelled = "run-cancelled"
 	RunRemoved   = "run-removed"
 	RunFetched   = "run-fetched" // the files of one that is done began to go to who submitted it
+	// Of a study: a site asks to be admitted, and the operator publishes who is.
+	SiteAsked       = "site-request"
+	RosterPublished = "roster-published"
 	// LedgerAccepted: a site takes a dataset's ledger that was restored from an older one.
 	LedgerAccepted = "ledger-accepted"
 	// Of a site's people: one lets a run begin or denies it, and an approval was asked for after its end.
@@ -55,7 +58,11 @@ type Entry struct {
 	Run      string  `json:"run,omitempty"`
 	Round    *uint64 `json:"round,omitempty"`
 	Purpose  string  `json:"purpose,omitempty"`
+	// Study is the study that the run is of, as its spec says.
+	Study *Study `json:"study,omitempty"`
 	Charge
+	// Bytes is the size of what is about to leave, which depends on what was asked and on no record.
+	Bytes int `json:"bytes,omitempty"`
 	// Remote is the address of a connection that was refused before anybody was known, and
 	// Suppressed how many came before that have no line, being too many.
 	Remote     string `json:"remote,omitempty"`
@@ -65,6 +72,13 @@ type Entry struct {
 	Method string `json:"method,omitempty"`
 	Code   string `json:"code,omitempty"`
 	Reason string `json:"reason,omitempty"`
+}
+
+// Study is what names a study to people.
+type Study struct {
+	Title  string `json:"title"`
+	Permit string `json:"permit"`
+	SHA256 string `json:"sha256"` // of its document, in hex
 }
 
 // writer says when and by whom a line was written. Only the log sets it.
@@ -94,6 +108,7 @@ type Charge struct {
 func (e Entry) lasting() bool {
 	switch e.Event {
 	case Started, RunOpened, RunClosed, RunSubmitted, RunFinished, RunCancelled, RunRemoved, RunFetched,
+		SiteAsked, RosterPublished,
 		LedgerAccepted, Approved, Denied, Released, Repeated, Answered, Opened:
 		return true
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 // The two kinds of guarantee.
@@ -28,7 +29,7 @@ const VotesCoin = "coin"
 // ErrCertificate says that a certificate is malformed.
 var ErrCertificate = errors.New("not a valid certificate")
 
-// SpentNote says what an epsilon that was spent is. It stands wherever one is shown.
+// SpentNote explains the epsilon that was spent. It accompanies every such figure.
 const SpentNote = "epsilon spent is computed afterwards, for what was released, as the least of several proofs. The " +
 	"guarantee ahead of time is the budget: where a run stopped, or what it asked, may depend on answers."
 
@@ -37,15 +38,14 @@ const SpentNote = "epsilon spent is computed afterwards, for what was released, 
 // events add up to at Delta; see SpentNote, with which the file ends, and MaskedNote of a masked run.
 type Certificate struct {
 	Run string `json:"run"`
-	// Earlier are the runs of the same dataset that this one went on from: its rows are made
-	// of their releases too. Then (Epsilon, Delta) is the dataset's budget, and EpsilonSpent
-	// what all of them add up to by the rule of its filter.
+	// Earlier are the runs of the same dataset that this one followed: its rows depend on their releases, too.
+	// Then (Epsilon, Delta) is the dataset's budget, and EpsilonSpent the total by the rule of its filter.
 	Earlier      []string `json:"earlier,omitempty"`
 	SchemaSHA256 string   `json:"schema_sha256"`
 	Pipeline     string   `json:"pipeline"`
 	Privacy
 	LedgerHead string `json:"ledger_head"` // hash of the last ledger entry; the run was closed there or before
-	// ManifestSHA256 is that of the list of all files that were given out, as it lies beside this one.
+	// ManifestSHA256 is the SHA-256 of the list of all released files, which is next to this file.
 	ManifestSHA256 string `json:"manifest_sha256"`
 	Rows           int    `json:"rows"`    // synthetic rows released
 	Created        string `json:"created"` // the day; see [ledger.FormatDay]
@@ -53,15 +53,17 @@ type Certificate struct {
 	Asked
 }
 
-// Asked says who asked whom.
+// Asked says which student asked which sites.
 type Asked struct {
 	Student string `json:"student"` // who wanted the run
 	Purpose string `json:"purpose,omitempty"`
-	// Roster are the sites that were asked first. There are none where nothing was asked.
+	// Study is the study that the run was of, nil for none.
+	Study *study.Block `json:"study,omitempty"`
+	// Roster are the sites that were asked first; empty if nothing was asked.
 	Roster   []ledger.Site `json:"roster"`
 	Teachers int           `json:"teachers"` // that the run was planned with
-	// TeachersLeast is how many took part in the round with the fewest, if that
-	// was not all of them.
+	// TeachersLeast is the number of teachers in the round with the fewest, if not all of them took part in every
+	// round.
 	TeachersLeast int    `json:"teachers_least,omitempty"`
 	Votes         string `json:"votes,omitempty"` // VotesCoin for a baseline
 	// Notes are sentences that a reader should know: what the guarantee means, and what is unusual about it.
@@ -76,6 +78,8 @@ type Privacy struct {
 	Guarantee    string  `json:"guarantee"`    // DataIndependent or DataDependent
 	Neighbouring string  `json:"neighbouring"` // what neighbouring datasets differ by
 	Unit         string  `json:"unit"`         // "record" or the unit column's name
+	// Overlap is at how many sites one unit may be, from 2; 0 where it is at one.
+	Overlap int `json:"overlap,omitempty"`
 	// ColumnsFromRows have bounds or categories that the schema takes from the rows: no guarantee covers these.
 	ColumnsFromRows []string    `json:"columns_from_rows,omitempty"`
 	Accountant      string      `json:"accountant"`
@@ -91,12 +95,12 @@ type Mechanism struct {
 	Count      int64              `json:"count"`
 }
 
-// Facts are what a certificate says besides the figures of the ledger.
+// Facts are the contents of a certificate besides the figures of the ledger.
 type Facts struct {
 	Run       string
 	Guarantee string
 	Rows      int
-	// TeachersLeast is how many took part in the round with the fewest.
+	// TeachersLeast is the number of teachers in the round with the fewest.
 	TeachersLeast int
 	// ColumnsFromRows are those of the schema; see [partition.Schema.ColumnsFromRows].
 	ColumnsFromRows []string
@@ -104,7 +108,7 @@ type Facts struct {
 	Manifest string
 	Created  time.Time
 	Software string // name and version
-	// Notes are sentences, besides that of [Certificate.Telling].
+	// Notes are sentences besides that of [Certificate.Telling].
 	Notes []string
 }
 
@@ -128,6 +132,7 @@ func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 			Guarantee:    f.Guarantee,
 			Neighbouring: ledger.Neighbouring,
 			Unit:         ledger.Unit,
+			Overlap:      ledger.Budget.Overlap,
 			Accountant:   total.Price.Accountant,
 			Mechanisms:   Mechanisms(total.Events),
 			Masked:       maskedOf(total.Masked),
@@ -159,10 +164,11 @@ func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 	return c, nil
 }
 
-// askedOf is what the ledger says of who asked whom.
+// askedOf reads from the ledger which student asked which sites.
 func askedOf(total ledger.RunTotal) Asked {
 	f := total.Facts
-	a := Asked{Student: f.Student, Purpose: f.Purpose, Roster: total.Roster, Teachers: int(f.Teachers)}
+	a := Asked{Student: f.Student, Purpose: f.Purpose, Study: f.Study, Roster: total.Roster,
+		Teachers: int(f.Teachers)}
 	if f.Coin {
 		a.Votes = VotesCoin
 	}
@@ -218,6 +224,9 @@ func (c Certificate) Validate() error {
 		if f.value == "" {
 			return fail("%s is missing", f.name)
 		}
+	}
+	if err := c.Study.Validate(); err != nil {
+		return fail("%w", err)
 	}
 	for i, earlier := range c.Earlier {
 		if earlier == "" || earlier == c.Run || slices.Contains(c.Earlier[:i], earlier) {

@@ -148,6 +148,11 @@ func TestWriteFileKeepsTheOldOneOnFailure(t *testing.T) {
 	_, c, _ := example(t)
 	path := filepath.Join(t.TempDir(), "certificate.json")
 	testkit.Must(t, c.WriteFile(path))
+	testkit.Must(t, os.Chmod(path, 0o666))
+	testkit.Must(t, c.WriteFile(path))
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("in the place of a file that all may write to it has mode %v (%v)", info.Mode(), err)
+	}
 	before, _ := os.ReadFile(path)
 	c.EpsilonSpent = 2
 	if err := c.WriteFile(path); !errors.Is(err, ErrOverspent) {

@@ -16,7 +16,7 @@ import (
 // maxBytes bounds what is read: certificates are a few kilobytes.
 const maxBytes = 1 << 20
 
-// written is a certificate as it stands in its file.
+// written is the content of a certificate's file.
 type written struct {
 	Certificate
 	Note string `json:"note"`
@@ -41,7 +41,7 @@ func (c Certificate) Canonical() ([]byte, error) {
 	return append(raw, '\n'), nil
 }
 
-// WriteFile writes the certificate, complete or not at all: a file that was
+// WriteFile writes the certificate for all to read, complete or not at all: a file that was
 // there before stays until the new one is whole.
 func (c Certificate) WriteFile(path string) error {
 	if err := c.Validate(); err != nil {
@@ -51,7 +51,15 @@ func (c Certificate) WriteFile(path string) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	if err := renameio.WriteFile(path, raw, 0o644, renameio.WithStaticPermissions(0o644)); err != nil {
+	// renameio.WriteFile would keep the mode of the file before, which others may have been let write to.
+	f, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(0o644))
+	if err != nil {
+		return fmt.Errorf("write certificate: %w", err)
+	}
+	if _, err = f.Write(raw); err == nil {
+		err = f.CloseAtomicallyReplace()
+	}
+	if err = errors.Join(err, f.Cleanup()); err != nil {
 		return fmt.Errorf("write certificate: %w", err)
 	}
 	return nil

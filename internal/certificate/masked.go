@@ -6,23 +6,23 @@ import (
 	"github.com/conclave-dp/conclave/internal/masking"
 )
 
-// MaskedNote says for whom the figures of a masked run are. It stands wherever they are shown.
+// MaskedNote says against whom the figures of a masked run hold. It accompanies them everywhere.
 const MaskedNote = "This run was summed under masks: the aggregator, together with as many sites as may collude, saw " +
 	"totals with their noise and nothing else. epsilon is against those who see releases. Against the aggregator and " +
 	"sites that collude with it each site's own ledger counts, which charges every attempt at a round: this " +
 	"ledger is the aggregator's word."
 
-// Masked is what a certificate says of masks. All of it follows from the ledger.
+// Masked is a certificate's statement about masks. All of it follows from the ledger.
 type Masked struct {
-	// Sums of Quorum of the Sites, or more, were opened, of which Colluding may collude with the aggregator.
+	// A sum needed Quorum of the Sites to be opened, and Colluding of them may collude with the aggregator.
 	Sites     int `json:"sites"`
 	Quorum    int `json:"quorum"`
 	Colluding int `json:"colluding"`
-	// NoiseFactor is by how much the noise of a sum of all sites is larger than epsilon needs.
+	// NoiseFactor is how many times larger than epsilon needs the noise of a sum of all sites is.
 	NoiseFactor float64 `json:"noise_factor"`
 }
 
-// maskedOf is what a certificate says of a group, nil of none.
+// maskedOf describes a group; nil without one.
 func maskedOf(g *masking.Group) *Masked {
 	if g == nil {
 		return nil

@@ -17,7 +17,7 @@ const (
 	longestNote = 1000 // bytes
 )
 
-// checkNotes refuses what is no sentence of one line.
+// checkNotes refuses notes that are not one line of text.
 func checkNotes(notes []string) error {
 	if len(notes) > mostNotes {
 		return fmt.Errorf("%d notes: there are %d at most", len(notes), mostNotes)
@@ -31,7 +31,7 @@ func checkNotes(notes []string) error {
 	return nil
 }
 
-// Events are what the certificate's mechanisms released.
+// Events are the privacy events of the certificate's mechanisms.
 func (c Certificate) Events() []privacy.Event {
 	events := make([]privacy.Event, len(c.Mechanisms))
 	for i, m := range c.Mechanisms {
@@ -49,7 +49,8 @@ func (c Certificate) Events() []privacy.Event {
 	return events
 }
 
-// Tell is how well anybody can tell whether one unit was in the data, by all that the certificate covers.
+// Tell returns how well anybody can tell from everything that the certificate covers whether one unit was in the
+// data.
 func (c Certificate) Tell() (meaning.Telling, error) {
 	return meaning.Tell(c.Events(), c.Epsilon, c.Delta)
 }
@@ -60,9 +61,14 @@ func (c Certificate) Telling() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return t.Sentence(c.One()), nil
+}
+
+// One is what the guarantee protects, in words.
+func (c Certificate) One() string {
 	one := "one record"
 	if c.Unit != partition.UnitRecord {
 		one = "all records of one " + c.Unit
 	}
-	return t.Sentence(one), nil
+	return one + meaning.At(c.Overlap)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
-// namedOutside is how many columns a sentence names, and longestNamed how long a name there may be, in runes:
-// a note has a bound.
+// namedOutside is how many columns a sentence names, longestNamed the longest name in runes; together they bound a
+// note.
 const (
 	namedOutside = 8
 	longestNamed = 40
@@ -31,7 +31,7 @@ func OutsideGuarantee(columns []string) string {
 		strings.Join(named, ", ") + "."
 }
 
-// outside is the note about columns outside the guarantee; none where there are none.
+// outside is the note about columns outside the guarantee; empty if there are none.
 func (c Certificate) outside() []string {
 	if len(c.ColumnsFromRows) == 0 {
 		return nil

@@ -20,12 +20,12 @@ import (
 var (
 	ErrUnknownRun = errors.New("the ledger does not know the certificate's run")
 	ErrOpenRun    = errors.New("the ledger has not closed the certificate's run")
-	ErrHead       = errors.New("the certificate's ledger_head is no entry of the ledger after the end of its run")
+	ErrHead       = errors.New("the certificate's ledger_head is not an entry of the ledger after the end of its run")
 	ErrBudget     = errors.New("the certificate's epsilon and delta are not the budget of the run in the ledger")
 	ErrSpent      = errors.New("the certificate's epsilon_spent is not what the ledger adds up to")
 	ErrMechanisms = errors.New("the certificate's mechanisms are not the ledger's")
 	ErrOverspent  = errors.New("more was spent than the guarantee allows")
-	ErrScope      = errors.New("the certificate's unit or neighbouring is not the ledger's")
+	ErrScope      = errors.New("the certificate's unit, overlap or neighbouring is not the ledger's")
 	ErrAccountant = errors.New("the certificate's accountant is not the one that gives the ledger's epsilon")
 	ErrEarlier    = errors.New("the certificate's earlier runs are not those of the ledger")
 	ErrFacts      = errors.New("what the certificate says of its run is not what the ledger says")
@@ -55,7 +55,8 @@ func (c Certificate) Verify(lines io.Reader) error {
 	return err
 }
 
-// Proven is Verify for the text of a ledger. It returns what the ledger says of the run.
+// Proven verifies the certificate like Verify, against the text of a ledger. It returns the ledger's totals of the
+// run.
 func (c Certificate) Proven(raw []byte) (run ledger.RunTotal, err error) {
 	if err := c.Validate(); err != nil {
 		return run, err
@@ -87,6 +88,10 @@ func (c Certificate) Against(verified ledger.Verification, raw []byte) error {
 	if c.Unit != verified.Unit || c.Neighbouring != verified.Neighbouring {
 		return fmt.Errorf("%w: ledger %q, %q, certificate %q, %q", ErrScope,
 			verified.Unit, verified.Neighbouring, c.Unit, c.Neighbouring)
+	}
+	if of := verified.Budget; c.Overlap != of.Overlap {
+		return fmt.Errorf("%w: in the ledger a unit is at up to %d sites, in the certificate overlap is %d", ErrScope,
+			of.Sites(), c.Overlap)
 	}
 	// Events are charged with what they cost whatever the votes were.
 	if c.Guarantee != DataIndependent {
@@ -129,6 +134,10 @@ func (c Certificate) checkFacts(total ledger.RunTotal) error {
 			return fmt.Errorf("%w: %s is %v in the ledger and %v in the certificate", ErrFacts, f.name, f.ledger,
 				f.certificate)
 		}
+	}
+	if !c.Study.Is(of.Study) {
+		return fmt.Errorf("%w: study is %v in the ledger and %v in the certificate", ErrFacts, of.Study.Texts(),
+			c.Study.Texts())
 	}
 	if !slices.Equal(c.Roster, total.Roster) {
 		return fmt.Errorf("%w: ledger %v, certificate %v", ErrRoster, total.Roster, c.Roster)

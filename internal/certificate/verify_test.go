@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -71,12 +72,18 @@ func TestVerifyFindsAlteredCertificates(t *testing.T) {
 			c.Mechanisms = append(c.Mechanisms, c.Mechanisms[0])
 		}, ErrMechanisms},
 		{"another unit", func(c *Certificate) { c.Unit = "patient" }, ErrScope},
+		{"another overlap", func(c *Certificate) { c.Overlap = 2 }, ErrScope},
 		{"another neighbouring", func(c *Certificate) { c.Neighbouring = "replace-one-unit" }, ErrScope},
 		{"another accountant", func(c *Certificate) { c.Accountant = "pure" }, ErrAccountant},
 		{"another guarantee", func(c *Certificate) { c.Guarantee = DataDependent }, ErrGuarantee},
 		{"another pipeline", func(c *Certificate) { c.Pipeline = "embed" }, ErrFacts},
 		{"another schema", func(c *Certificate) { c.SchemaSHA256 = sha }, ErrFacts},
 		{"another student", func(c *Certificate) { c.Student = "eve" }, ErrFacts},
+		{"a study", func(c *Certificate) {
+			c.Study = &study.Block{Name: "s", Title: "t", Purpose: "p", Permit: "n", Contact: "c",
+				Expires: "2099-01-31", SHA256: sha}
+		}, ErrFacts},
+		{"a study that is none", func(c *Certificate) { c.Study = &study.Block{Name: "s"} }, ErrCertificate},
 		{"a purpose", func(c *Certificate) { c.Purpose = "research" }, ErrFacts},
 		{"fewer teachers", func(c *Certificate) { c.Teachers, c.TeachersLeast = 199, 0 }, ErrFacts},
 		{"coin flips", func(c *Certificate) { c.Votes = VotesCoin }, ErrFacts},

@@ -28,3 +28,21 @@ func SpellFingerprint(fingerprint string) string {
 	}
 	return strings.Join(append(groups, fingerprint), " ")
 }
+
+// LeastFingerprint is how many hex digits of a key's fingerprint are compared at least: 128 bits, which nobody hits
+// with a key of their own.
+const LeastFingerprint = 32
+
+// CheckFingerprint compares a fingerprint with one that somebody read out: all of it, or at least so many hex digits
+// from its start, in groups or not.
+func CheckFingerprint(told, fingerprint string, least int) error {
+	plain := strings.ToLower(strings.NewReplacer(" ", "", ":", "").Replace(told))
+	if len(plain) < least || len(plain) > len(fingerprint) || strings.Trim(plain, "0123456789abcdef") != "" {
+		return fmt.Errorf("%q is no fingerprint; give at least the first %d hex digits", told, least)
+	}
+	if !strings.HasPrefix(fingerprint, plain) {
+		return fmt.Errorf("the fingerprint is %s, and not %s: it is another one's; do not go on, and find out whose",
+			SpellFingerprint(fingerprint), SpellFingerprint(plain))
+	}
+	return nil
+}

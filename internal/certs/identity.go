@@ -25,11 +25,13 @@ const (
 	RoleOperator Role = "operator"
 	// RoleApprover signs decisions on runs for the people of a site. It may call nothing of an aggregator's.
 	RoleApprover Role = "approver"
+	// RoleJoiner travels in a site's start kit, and may only ask for the site's admission to a study.
+	RoleJoiner Role = "joiner"
 )
 
 // Roles are all of them.
 func Roles() []Role {
-	return []Role{RoleAggregator, RoleNode, RoleStudent, RoleOperator, RoleApprover}
+	return []Role{RoleAggregator, RoleNode, RoleStudent, RoleOperator, RoleApprover, RoleJoiner}
 }
 
 // Scheme of the URI that holds an identity.
@@ -41,7 +43,7 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // sitePattern is how a node's configuration names sites.
 var sitePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
 
-// Identity is whom a certificate was issued to.
+// Identity is the holder of a certificate.
 type Identity struct {
 	Role Role
 	Name string
@@ -101,13 +103,13 @@ func IdentityOf(cert *x509.Certificate) (Identity, error) {
 	return id, nil
 }
 
-// CheckSite holds a node's name to what sites are called. It is not part of Validate: the
+// CheckSite holds a node's and a joiner's name to what sites are called. It is not part of Validate: the
 // name of a certificate that another authority issued is compared with the site's when it
 // is used.
 func (i Identity) CheckSite() error {
-	if i.Role == RoleNode && !sitePattern.MatchString(i.Name) {
-		return fmt.Errorf("name %q is no name of a site; a node's is that of its site: 1 to 64 small letters,"+
-			" digits, dots and hyphens, with a letter or digit at both ends", i.Name)
+	if (i.Role == RoleNode || i.Role == RoleJoiner) && !sitePattern.MatchString(i.Name) {
+		return fmt.Errorf("name %q is not a valid site name; a %s has the name of its site: 1 to 64 small letters,"+
+			" digits, dots and hyphens, with a letter or digit at both ends", i.Name, i.Role)
 	}
 	return nil
 }

@@ -27,8 +27,7 @@ func (c *choice) Set(value string) error {
 	return nil
 }
 
-// Choice adds a flag that takes one of at least two words. The value that it has
-// when it is not given need not be among them.
+// Choice adds a flag that takes one of at least two words. Its default need not be among them.
 func Choice(c *cobra.Command, name, value, usage string, words ...string) *string {
 	v := &choice{value, words}
 	c.Flags().Var(v, name, usage)
@@ -54,8 +53,8 @@ func LogLevel(c *cobra.Command, what string) *string {
 // environment marks a flag that the environment may set, with its variable.
 const environment = "conclave_environment"
 
-// FromEnvironment lets a variable such as CONCLAVE_LOG_LEVEL set a flag such as
-// log-level where that is not given.
+// FromEnvironment lets a variable such as CONCLAVE_LOG_LEVEL set a flag such as log-level, unless the flag is
+// given.
 func FromEnvironment(c *cobra.Command, name string) {
 	variable := "CONCLAVE_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 	f := c.Flags().Lookup(name)
@@ -63,7 +62,7 @@ func FromEnvironment(c *cobra.Command, name string) {
 	f.Usage += " (or set " + variable + ")"
 }
 
-// fromEnvironment sets the flags of a command that were not given.
+// fromEnvironment sets the flags of a command that were not given, from environment variables.
 func fromEnvironment(c *cobra.Command) error {
 	var problem error
 	c.Flags().VisitAll(func(f *pflag.Flag) {

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/version"
 )
 
-// ExitError ends a program with an exit code of its own.
+// ExitError ends a program with a given exit code.
 type ExitError struct {
 	Code int
 	Err  error // nil where standard output has said all
@@ -28,7 +28,7 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Interrupted is the error of what failed, or what is to be said of it where the context ended before.
+// Interrupted returns err, or an error with the text say if the context ended before.
 func Interrupted(ctx context.Context, err error, say string) error {
 	if err != nil && ctx.Err() != nil {
 		return errors.New(say)
@@ -39,8 +39,8 @@ func Interrupted(ctx context.Context, err error, say string) error {
 // Main runs the program with the arguments of the process, and ends the process.
 func Main(root *cobra.Command) { os.Exit(Run(root)) }
 
-// Run is the program with the arguments that root was given, or those of the process, and returns its exit code.
-// SIGINT and SIGTERM end the context of the commands. A second signal ends the process at once.
+// Run executes the program with the arguments that root was given, or those of the process, and returns the exit
+// code. SIGINT and SIGTERM end the context of the commands. A second signal ends the process at once.
 func Run(root *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

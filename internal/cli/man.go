@@ -17,7 +17,7 @@ func manCommand() *cobra.Command {
 		Use:   "man --out DIR",
 		Short: "write the manual pages of all commands",
 	}
-	out := c.Flags().String("out", "", "`folder` for the pages, made if needed")
+	out := c.Flags().String("out", "", "`folder` for the pages; it is created if needed")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *out == "" {
 			return Misuse("--out: name a folder")

@@ -18,11 +18,11 @@ func PrintJSON(v any) error {
 	return err
 }
 
-// Warn tells the person before the screen what is no error.
+// Warn prints a warning to standard error.
 func Warn(sentence string) { fmt.Fprintln(os.Stderr, "warning: "+sentence) }
 
 // Columns aligns lines of cells, which tabs separate, on standard output.
 func Columns() *tabwriter.Writer { return tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0) }
 
-// Dash stands for what is empty in a line of [Columns].
+// Dash stands for an empty cell in a line of [Columns].
 func Dash(s string) string { return cmp.Or(s, "-") }

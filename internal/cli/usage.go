@@ -36,7 +36,7 @@ func Misuse(format string, args ...any) error {
 	return &usageError{text: fmt.Sprintf(format, args...)}
 }
 
-// show tells what is wrong with the usage of a command, and where help is.
+// show prints what is wrong with the usage of a command, and where help is.
 func (e *usageError) show(c *cobra.Command) {
 	if e.text == "" {
 		fmt.Fprint(os.Stderr, c.UsageString())
@@ -116,7 +116,7 @@ func flagError(c *cobra.Command, err error) error {
 	return Misuse("unknown flag -%s%s", written, suggestion(flagNames(c), written, "--"))
 }
 
-// suggestion names what cobra finds alike among the commands below c.
+// suggestion names similar commands that cobra finds below c.
 func suggestion(c *cobra.Command, written, dashes string) string {
 	c.SuggestionsMinimumDistance = 2
 	alike := c.SuggestionsFor(written)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
+	"github.com/conclave-dp/conclave/internal/version"
 )
 
 // PingEvery is after what time without traffic a connection is pinged. Aggregators allow
@@ -106,6 +107,7 @@ func (t Target) connect(files certs.Files, most time.Duration, addresses names) 
 	}
 	c.ClientConn, err = grpc.NewClient("conclave:///"+t.addresses[0], append(TransportOptions(),
 		grpc.WithResolvers(addresses),
+		grpc.WithUserAgent(strings.ReplaceAll(version.Software, " ", "/")),
 		grpc.WithTransportCredentials(byName{c.configs, creds}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{

@@ -125,15 +125,12 @@ func nothing(grad, _ []float32, _ bool) float64 {
 	return 0
 }
 
-// addSample adds the clipped gradients of a sample of the site's privacy units, in whole
-// steps.
+// addSample adds the clipped gradients of a sample of the site's privacy units, in whole steps.
 //
-// Each unit adds a vector with an L2 norm of at most the bound, in whole numbers, and the
-// sum is one of whole numbers: what a unit adds does not depend on the others. A node
-// without anybody in its sample answers with zeros, as long as any other, and after as much work
-// as one with a few: see filling. How many were in
-// the sample, and who, is not kept. A question that is asked again gets no other sample: see
-// [question.Site.Once].
+// Each unit adds a vector of whole numbers with an L2 norm of at most the bound, so what a unit adds does not
+// depend on the others. A node with an empty sample answers with zeros of the same length, after as much work as a
+// node with a few units: see filling. The size and the members of the sample are not stored. A question that is
+// asked again gets the same sample: see [question.Site.Once].
 func addSample(sums *nn.ClippedSteps, s *question.Site, net *Discriminator, rate gnmax.Rate, loss losses.Loss) error {
 	sample, err := s.Sample(rate)
 	if err != nil {

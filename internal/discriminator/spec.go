@@ -168,8 +168,8 @@ func (s Spec) first() int {
 	return s.seen() + s.Fourier + s.Classes
 }
 
-// outputs is the number of scores that the network computes of a record, of which that of
-// its class counts.
+// outputs is the number of scores that the network computes for a record; only the score of the record's class
+// counts.
 func (s Spec) outputs() int {
 	if s.Each {
 		return s.Classes

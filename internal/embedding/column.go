@@ -14,7 +14,7 @@ type column struct {
 	cells int
 	// signed says that the column is one number, -1 or 1.
 	signed bool
-	// knots are where the cells of a number lie in [0, 1], rising from 0 to 1.
+	// knots are the borders of a number's cells in [0, 1], rising from 0 to 1.
 	knots []float32
 }
 

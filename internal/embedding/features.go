@@ -40,7 +40,7 @@ type pass interface {
 // 1 where there are none.
 func New(e *encode.Encoder, classes int, parts []Part) (*Features, error) {
 	if e.Width() < 1 {
-		return nil, errors.New("embedding: records of no features; the schema needs a column beside its label")
+		return nil, errors.New("embedding: records have no features; the schema needs a column besides its label")
 	}
 	if classes < 1 || classes > MaxSize {
 		return nil, fmt.Errorf("embedding: %d classes; use 1 to %d", classes, MaxSize)

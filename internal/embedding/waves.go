@@ -165,7 +165,8 @@ func (f *wavesPass) slope(dx []float32, weights func(i int) []float32) {
 	}
 }
 
-// slopeOfCategory turns each wave back by the category that is chosen, and forth by each.
+// slopeOfCategory subtracts the phase of the chosen category from each wave, then adds that of each category in
+// turn.
 func (f *wavesPass) slopeOfCategory(c *column, dx []float32) {
 	n := f.n
 	for i := range n {

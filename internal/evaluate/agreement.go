@@ -70,8 +70,7 @@ func CompareImportance(real, synthetic *partition.Table, weight []float64) (*flo
 	return &share, nil, nil
 }
 
-// importance is the multiple correlation of the label with column j; false where
-// the label does not vary.
+// importance is the multiple correlation of the label with column j; false if the label is constant.
 func importance(t *partition.Table, schema *partition.Schema, j, label int, weight []float64) (float64, bool) {
 	target := make([]float64, t.Len())
 	w := make([]float64, t.Len())
@@ -106,7 +105,7 @@ func importance(t *partition.Table, schema *partition.Schema, j, label int, weig
 	return math.Sqrt(min(explained/all, 1)), true
 }
 
-// labelValue is a number's place in its public range, or 1 for the positive class.
+// labelValue is a number's position in its public range, or 1 for the positive class and 0 for others.
 func labelValue(schema *partition.Schema, label int, cell float64) float64 {
 	c := &schema.Columns[label]
 	switch {

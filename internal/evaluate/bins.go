@@ -7,9 +7,8 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Bins turn the cells of a column into categories: those of the column, or equal
-// bins of a number from lo to hi, and one for empty cells, the last. Numbers
-// beyond the range go to the outermost bins.
+// Bins turn the cells of a column into categories: those of the column, or equal bins of a number from lo to hi;
+// the last is for empty cells. Numbers beyond the range go to the outermost bins.
 type Bins struct {
 	number bool
 	lo, hi float64
@@ -28,7 +27,7 @@ func NewBins(c *partition.Column, count int) Bins {
 	}
 }
 
-// Size is the number of categories, that of empty cells among them.
+// Size is the number of categories, including that of empty cells.
 func (b Bins) Size() int { return b.count + 1 }
 
 func (b Bins) codes(t *partition.Table, j int) []int32 {
@@ -54,8 +53,8 @@ func (b Bins) Code(v float64) int32 {
 	case b.hi == b.lo: // of a constant, as NumPy widens it
 		return int32(b.count / 2)
 	}
-	// Halves first, for ranges whose width is no finite number. The quotient may be rounded to below a
-	// border that the value is on.
+	// Halve first, for ranges whose width overflows. Rounding may put the quotient below a border on which the
+	// value lies.
 	at := max(0, min(int((v/2-b.lo/2)/(b.hi/2-b.lo/2)*float64(b.count)), last))
 	for at < last && v >= b.border(at+1) {
 		at++

@@ -133,7 +133,7 @@ func drawClose(train, test int, weight []float64, columns int, o ClosenessOption
 	equal, made := min(train, test, most), min(len(p.present), most)
 	queries := cmp.Or(o.Queries, max(500, min(5_000, int(closeWork/(float64(2*equal+made)*float64(columns))))))
 	members := min(equal, max(1, queries/2))
-	// Every sample has a stream of its own, so that none hangs on another's size.
+	// Every sample has its own random stream, so that none depends on the size of another.
 	draw := func(stream uint64, from []int, most int) []int {
 		return sample(rand.New(rand.NewPCG(o.Seed, stream)), from, most)
 	}
@@ -158,7 +158,7 @@ func drawClose(train, test int, weight []float64, columns int, o ClosenessOption
 	return p
 }
 
-// sample draws at most so many of the given rows, and keeps their order.
+// sample draws at most `most` of the given rows and keeps their order.
 func sample(random *rand.Rand, from []int, most int) []int {
 	if len(from) <= most {
 		return from

@@ -35,7 +35,7 @@ func newDesign(schema *partition.Schema, columns []int) design {
 	return d
 }
 
-// place is where a number lies in its column's public range, 0 to 1.
+// place is the position of a number in its column's public range, 0 to 1.
 func place(c *partition.Column, v float64) float64 {
 	lo, hi := c.Range()
 	if !(hi > lo) {
@@ -45,8 +45,8 @@ func place(c *partition.Column, v float64) float64 {
 	return max(0, min(1, (v/2-lo/2)/(hi/2-lo/2)))
 }
 
-// sparse holds rows of which most features are 0: those that are not of row i are
-// at[start[i]:start[i+1]], with their values.
+// sparse holds rows with mostly zero features: the nonzero features of row i are at[start[i]:start[i+1]], with
+// their values.
 type sparse struct {
 	width int
 	start []int
@@ -91,7 +91,7 @@ func (d design) rows(t *partition.Table) *sparse {
 	return s
 }
 
-// append puts the rows of another table of the same design behind these.
+// append adds the rows of another table of the same design after these.
 func (s *sparse) append(other *sparse) {
 	offset := len(s.at)
 	s.at, s.value = append(s.at, other.at...), append(s.value, other.value...)

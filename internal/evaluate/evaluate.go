@@ -56,7 +56,7 @@ func Evaluate(ctx context.Context, in Input) (*Evaluation, error) {
 	return e, nil
 }
 
-// parts measure the figures, in the order of their notes. weight is that of the synthetic rows.
+// parts measure the figures, in the order of their notes. weight is the weight of the synthetic rows.
 func (e *Evaluation) parts(ctx context.Context, in Input, weight []float64) []func() (notes []string, err error) {
 	parts := []func() (notes []string, err error){
 		func() (notes []string, err error) {

@@ -1,8 +1,7 @@
 package evaluate
 
-// Evaluation is what was measured of one synthetic table beside real rows. It was
-// computed from real rows without noise: NOT PRIVATE. Parts that could not be
-// measured are absent, and Notes say why.
+// Evaluation holds the measurements of one synthetic table beside real rows. They were computed from real rows
+// without noise: NOT PRIVATE. Parts that could not be measured are absent, and Notes say why.
 type Evaluation struct {
 	// Privacy is NotPrivate, so that no copy of these figures goes without it.
 	Privacy string `json:"privacy"`
@@ -76,8 +75,8 @@ type PairTrend struct {
 	Score     *float64  `json:"score"`
 	Real      *float64  `json:"real,omitempty"`
 	Synthetic *float64  `json:"synthetic,omitempty"`
-	// Association is how strongly two columns that are not both numbers go together, absent where one of
-	// them has one value only.
+	// Association is how strongly two columns that are not both numbers are related; absent if one of them has
+	// only one value.
 	Association *Association `json:"association,omitempty"`
 }
 
@@ -88,15 +87,15 @@ type Association struct {
 	Synthetic float64 `json:"synthetic"`
 }
 
-// Baselines are the scores of rows that are not synthetic, beside which those of synthetic rows mean something.
+// Baselines are the scores of rows that are not synthetic, with which those of synthetic rows are compared.
 type Baselines struct {
-	// Independent are real rows whose columns were shuffled each by itself: what single columns alone give.
+	// Independent are real rows whose columns were shuffled independently: what single columns alone give.
 	Independent Scores `json:"independent_columns"`
 	// Real are the real rows of the training, the best that can be hoped for; absent without them.
 	Real *Scores `json:"real_rows,omitempty"`
 }
 
-// Scores are those that synthetic rows have too, means where there are several.
+// Scores are the scores that also exist for synthetic rows; means if there are several models.
 type Scores struct {
 	Columns   *float64  `json:"columns,omitempty"`
 	Pairs     *float64  `json:"pairs,omitempty"`
@@ -110,7 +109,7 @@ type Unseen struct {
 	// Rows is the share of synthetic rows with at least one, Independent that of rows with shuffled columns.
 	Rows        float64 `json:"rows"`
 	Independent float64 `json:"independent_columns"`
-	// Kinds is how many different ones there are, Combinations the most frequent of them.
+	// Kinds is the number of different combinations, Combinations the most frequent of them.
 	Kinds        int           `json:"kinds"`
 	Combinations []Combination `json:"combinations,omitempty"`
 	// Against is the number of real rows.
@@ -157,8 +156,8 @@ type Regression struct {
 	BetaMSE *float64 `json:"beta_mse,omitempty"`
 }
 
-// ImageQuality compares images. Features are those of a classifier trained on real
-// images: neither score is the one that the Inception network gives.
+// ImageQuality compares images. Features come from a classifier trained on real images: neither score is that of
+// the Inception network.
 type ImageQuality struct {
 	AccuracyReal      float64 `json:"accuracy_train_real"`
 	AccuracySynthetic float64 `json:"accuracy_train_synthetic"`
@@ -171,9 +170,8 @@ type ImageQuality struct {
 	FrechetCoinFlips  *float64 `json:"classifier_frechet_distance_coin_flips,omitempty"`
 }
 
-// Closeness says how near synthetic rows come to the real rows they were trained on,
-// beside rows of a holdout that they were not: a share well above the holdout's
-// means that rows were remembered.
+// Closeness says how near synthetic rows come to the real rows of the training, compared with rows of a holdout: a
+// share well above the holdout's means that rows were memorized.
 type Closeness struct {
 	// Copies are the shares of synthetic rows that equal a row of the training, and
 	// of the test rows.
@@ -188,7 +186,7 @@ type Closeness struct {
 	// CloserToTrain is the share of synthetic rows that are closer to a training row
 	// than to any of equally many test rows; 0.5 is ideal.
 	CloserToTrain float64 `json:"closer_to_train"`
-	// MembershipAUROC is how well the distance to the closest synthetic row tells
-	// training from test rows; 0.5 is guessing.
+	// MembershipAUROC is how well the distance to the closest synthetic row separates training from test rows; 0.5
+	// is guessing.
 	MembershipAUROC float64 `json:"membership_auroc"`
 }

@@ -69,12 +69,12 @@ func (s *space) sort(points []float64) {
 	}
 }
 
-// grain is what distances are rounded to, far above the error of a sum: equal ones
-// of other numbers must stay equal, as those from 1 to 3 and from 3 to 5.
+// grain is the precision to which distances are rounded, far above the error of a sum: equal distances between
+// other numbers must stay equal, like those from 1 to 3 and from 3 to 5.
 const grain = 0x1p-40
 
-// closest gives the mean distance over the columns from each query to the closest
-// of the points. Queries are independent, so the number of processors cannot show.
+// closest gives the mean distance over the columns from each query to the closest point. Queries are independent,
+// so the result does not depend on the number of processors.
 func (s *space) closest(queries, points []float64) []float64 {
 	d := len(s.columns)
 	out := make([]float64, len(queries)/d)

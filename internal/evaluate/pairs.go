@@ -115,7 +115,7 @@ const (
 	CorrelationRatio = "CorrelationRatio"
 )
 
-// associated is the association of two columns in both tables, nil where one of them has none. An empty cell is a
+// associated is the association of two columns in both tables, nil if one of them has none. An empty cell is a
 // category; rows whose number is empty are left out.
 func associated(real, synthetic *partition.Table, a, b int, weight []float64) (*Association, error) {
 	found := Association{Measure: CramersV}
@@ -154,8 +154,7 @@ func associated(real, synthetic *partition.Table, a, b int, weight []float64) (*
 	return &found, nil
 }
 
-// correlation is that of the rows in which both columns have a value, nil where
-// there is none.
+// correlation is the correlation over the rows in which both columns have a value, nil if there is none.
 func correlation(t *partition.Table, a, b int, weight []float64) (*float64, error) {
 	var x, y, w []float64
 	for i := range t.Len() {

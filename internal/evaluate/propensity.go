@@ -91,7 +91,7 @@ func logistic(rows *sparse, made []bool, weight []float64, share float64) (score
 		if floor[j] = 1e-9 * spread[j]; j > 0 && spread[j] == 0 {
 			floor[j] = math.Inf(1)
 		}
-		// In units of the curvature where nothing can be told apart.
+		// The penalty is in units of the curvature that indistinguishable rows have.
 		penalty[j] = ridge * share * (1 - share) * spread[j]
 	}
 	rank = cholesky(a, floor)

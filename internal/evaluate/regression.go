@@ -55,7 +55,7 @@ func CompareRegressions(train, test, synthetic *partition.Table, weight []float6
 	return results, notes, nil
 }
 
-// regress gives a nil result where there is nothing to fit to or to test on.
+// regress returns nil if there is nothing to fit to or to test on.
 func regress(train, test, synthetic *partition.Table, weight []float64, target int) (result *Regression, note string,
 	err error) {
 	schema := test.Schema()
@@ -92,7 +92,7 @@ func regress(train, test, synthetic *partition.Table, weight []float64, target i
 	return result, "", nil
 }
 
-// checkTrained is checkTables, also for real training rows where there are any.
+// checkTrained is checkTables, also for real training rows if there are any.
 func checkTrained(train, test, synthetic *partition.Table, weight []float64) ([]float64, error) {
 	if train != nil {
 		if _, err := checkTables(train, test, nil); err != nil {
@@ -105,7 +105,7 @@ func checkTrained(train, test, synthetic *partition.Table, weight []float64) ([]
 func numberColumn(schema *partition.Schema, name string) (int, error) {
 	j := schema.ColumnIndex(name)
 	if j < 0 || !isNumber(&schema.Columns[j]) || schema.Columns[j].Role != partition.RoleNone {
-		return 0, fmt.Errorf("%q is no data column of numbers", name)
+		return 0, fmt.Errorf("%q is not a data column of numbers", name)
 	}
 	return j, nil
 }
@@ -136,7 +136,7 @@ func targets(t *partition.Table, target int) []float64 {
 	return y
 }
 
-// fitColumn gives the coefficients, false where no row has a target and a weight.
+// fitColumn returns the coefficients, false if no row has a target and a weight.
 func fitColumn(d design, t *partition.Table, weight []float64, target int) ([]float64, bool) {
 	y := targets(t, target)
 	w := make([]float64, len(y))

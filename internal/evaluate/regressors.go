@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// RegressorUtility is how well a model predicts a column of numbers in real test rows
-// after training on others: root mean squared errors in the column's unit.
+// RegressorUtility is how well a model that was trained on other rows predicts a column of numbers in real test
+// rows: root mean squared errors in the column's unit.
 type RegressorUtility struct {
 	Column        string   `json:"column"`
 	Model         string   `json:"model"`
@@ -41,7 +41,7 @@ func CompareRegressors(ctx context.Context, train, test, synthetic *partition.Ta
 	}
 	d := designWithout(test.Schema(), target)
 	if d.width < 2 {
-		return fail(fmt.Errorf("there is no column beside %q to predict it from", column))
+		return fail(fmt.Errorf("no column besides %q to predict it from", column))
 	}
 	// Weights of mean 1 keep the number of rows, which penalties and leaves count by.
 	if weight, err = weighted.Scale(weight, weighted.SumOfRows); err != nil {
@@ -111,17 +111,15 @@ func (d design) targets(t *partition.Table, target int, weight []float64) classi
 	return classify.Targets{X: d.dense(t.Subset(kept), false), Y: y, Weight: w}
 }
 
-// LabelBetaMSE is the mean squared difference of the coefficients of two logistic
-// regressions of the label's positive class on the main effects of all other data columns,
-// fitted to weighted synthetic and to real rows: features are places in public ranges and
-// indicators of categories but the first, the intercept is not among the coefficients. Both
-// have the penalty of scikit-learn's default, half the sum of squares (C = 1), without which
-// rows that can be told apart have no coefficients. The synthetic weights are scaled to add
-// up to the number of real rows, so that it counts as much on either side.
+// LabelBetaMSE is the mean squared difference between the coefficients of two logistic regressions, fitted to
+// weighted synthetic rows and to real rows. They predict the label's positive class from the main effects of all
+// other data columns. Features are positions in public ranges and indicators of all categories but the first; the
+// intercept is not among the coefficients. Both regressions have the penalty of scikit-learn's default, half the
+// sum of squares (C = 1); without it separable rows have no coefficients. The synthetic weights are scaled to add
+// up to the number of real rows, so that the penalty counts the same on both sides.
 //
-// weight are the weights of the synthetic rows, nil for 1 each. It fails with ErrNoClasses,
-// with ErrWeights, for tables without rows or with different columns, and for more than 600
-// features. NOT PRIVATE.
+// weight are the weights of the synthetic rows, nil for 1 each. It fails with ErrNoClasses, with ErrWeights, for
+// tables without rows or with different columns, and for more than 600 features. NOT PRIVATE.
 func LabelBetaMSE(real, synthetic *partition.Table, weight []float64) (float64, error) {
 	fail := func(err error) (float64, error) { return 0, fmt.Errorf("coefficients of the label: %w", err) }
 	weight, err := checkTables(real, synthetic, weight)

@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// Of the synthetic rows of setting C, this share is kept to test on.
+// This share of the synthetic rows of setting C is kept to test on.
 const (
 	settingCTest = 0.25
 	settingCSeed = 1

@@ -23,8 +23,7 @@ var ErrWeights = measure.ErrWeights
 type Shape struct {
 	Column  string `json:"column"`
 	Measure string `json:"measure"` // KSComplement or TVComplement
-	// Score leaves empty cells out. It is null where one of the tables has no
-	// value in this column at all.
+	// Score leaves empty cells out. It is null if one of the tables has no value in this column.
 	Score *float64 `json:"score"`
 	// MissingSimilarity is 1 minus the difference of the shares of empty cells.
 	MissingSimilarity float64 `json:"missing_similarity"`

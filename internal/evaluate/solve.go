@@ -95,8 +95,8 @@ func solve(factor, b []float64) []float64 {
 	return x
 }
 
-// penalized adds the ridge to the diagonal of a matrix and gives the floors of its
-// pivots: those of constant features are out of reach.
+// penalized adds the ridge to the diagonal of a matrix and returns the lower limits of its pivots; those of
+// constant features are infinite.
 func penalized(a, penalty []float64) (floor []float64) {
 	n := len(penalty)
 	floor = make([]float64, n)

@@ -98,7 +98,7 @@ func TestMeasuresRefuseWhatCannotBeCompared(t *testing.T) {
 	}
 }
 
-// Whatever the rows, nothing fails or panics, and scores keep their bounds.
+// For any rows the measures neither fail nor panic, and scores keep their bounds.
 func TestMeasuresOfAnyRows(t *testing.T) {
 	s := schemaOf(t, `name: any
 task: binary

@@ -18,9 +18,8 @@ type Transport struct {
 	// Columns is the mean over the data columns of the distance in one dimension: of
 	// numbers in units of their public range, of categories the total variation distance.
 	Columns float64 `json:"mean_of_columns"`
-	// Joint is that of whole rows, of Rows real and as many synthetic ones at most. The
-	// distance of two rows is the root of the sum over the columns of squared differences, 1
-	// for different categories.
+	// Joint is the distance of whole rows, between Rows real and at most as many synthetic ones. The distance of
+	// two rows is the root of the sum over the columns of squared differences, 1 for different categories.
 	Joint float64 `json:"joint"`
 	Rows  int     `json:"rows"`
 }
@@ -31,16 +30,14 @@ type TransportOptions struct {
 	Seed uint64 // of the sample
 }
 
-// CompareTransport measures the Wasserstein distance of weighted synthetic rows from real
-// ones, which Ghalebikesabi et al. (2022) judge weights by. Columns uses all rows. Joint is
-// exact, of a sample, and so above 0 even for rows of the same distribution, the more so the
-// more columns: compare it with that of other rows and equally many. weight are the weights
-// of the synthetic rows, nil for 1 each.
+// CompareTransport measures the Wasserstein distance between weighted synthetic rows and real rows, by which
+// Ghalebikesabi et al. (2022) judge weights. Columns uses all rows. Joint is exact on a sample, and therefore
+// above 0 even for rows of the same distribution, more so with more columns: compare it with the Joint of other
+// rows, equally many. weight are the weights of the synthetic rows, nil for 1 each.
 //
-// An empty cell is at distance 1 from any other in Joint and is left out in Columns, as is a
-// column without values in a table, which notes then name. It fails for tables without rows,
-// data columns or with different columns, with ErrWeights, and for more than 2,000 rows.
-// NOT PRIVATE.
+// In Joint an empty cell is at distance 1 from any other. Columns leaves out empty cells, and columns without
+// values in one of the tables, which the notes then name. It fails for tables without rows, without data columns
+// or with different columns, with ErrWeights, and for more than 2,000 rows. NOT PRIVATE.
 func CompareTransport(real, synthetic *partition.Table, weight []float64, o TransportOptions) (*Transport, []string,
 	error) {
 	fail := func(err error) (*Transport, []string, error) { return nil, nil, fmt.Errorf("transport: %w", err) }
@@ -114,7 +111,7 @@ func ColumnTotalVariation(real, synthetic *partition.Table, weight []float64, na
 	}
 	j := real.Schema().ColumnIndex(name)
 	if !slices.Contains(dataColumns(real.Schema()), j) {
-		return fail(errors.New("there is no such data column"))
+		return fail(errors.New("no data column has this name"))
 	}
 	b := NewBins(&real.Schema().Columns[j], 20)
 	d, err := measure.ContingencyTotalVariation([][]int32{b.codes(real, j)}, [][]int32{b.codes(synthetic, j)},

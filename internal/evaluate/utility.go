@@ -53,7 +53,7 @@ func TrainTest(ctx context.Context, train, test *partition.Table, models ...*cla
 	}
 	encoder := encode.New(schema)
 	learn, exam := label(encoder, train), label(encoder, test)
-	// Said here, because a model or a measure could not say which table it is.
+	// The error is made here, since a model or a measure does not know which table it has.
 	for _, side := range []struct {
 		name string
 		rows classify.Rows
@@ -102,7 +102,7 @@ func trainTest(model *classify.Classifier, learn, exam classify.Rows) (Ranking, 
 	return r, nil
 }
 
-// leastWeight is what classifiers take for a weight; less weighs nothing.
+// leastWeight is the least weight that classifiers accept; smaller weights count as 0.
 const leastWeight = 1e-100
 
 // counted is a weight as classifiers take it.
@@ -113,7 +113,7 @@ func counted(w float64) float64 {
 	return w
 }
 
-// label turns a table into rows that classifiers take, with its weights if it has any.
+// label converts a table into rows for classifiers, with its weights if it has any.
 func label(encoder *encode.Encoder, t *partition.Table) classify.Rows {
 	x := encoder.Encode(t)
 	r := classify.Rows{

@@ -7,11 +7,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate/weighted"
 )
 
-// Weights sums up the importance weights of synthetic rows. It is computed from them
-// alone, and as private as they are.
+// Weights summarizes the importance weights of synthetic rows. It depends on them alone, and is as private as they
+// are.
 type Weights struct {
-	// EffectiveSampleSize is how many rows of equal weight are worth as much (Kish 1965):
-	// the squared sum of the weights over the sum of their squares.
+	// EffectiveSampleSize is the number of rows of equal weight that are worth as much (Kish 1965): the squared
+	// sum of the weights over the sum of their squares.
 	EffectiveSampleSize float64 `json:"effective_sample_size"`
 	Largest             float64 `json:"largest"` // in units of the mean
 	Zero                int     `json:"zero"`    // rows of weight 0

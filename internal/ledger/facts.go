@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 // Facts are what a run's entry says of it besides its budget and plan, so that a certificate cannot say otherwise.
@@ -18,6 +19,8 @@ type Facts struct {
 	// Coin marks a baseline, whose answers are coin flips.
 	Coin    bool   `json:"coin,omitempty"`
 	Purpose string `json:"purpose,omitempty"`
+	// Study is the study that the run is of, nil for none.
+	Study *study.Block `json:"study,omitempty"`
 	// Earlier are closed runs of the same dataset of whose releases this one's rows are made too.
 	Earlier []string `json:"earlier,omitempty"`
 }
@@ -33,6 +36,9 @@ func (f *Facts) validate() error {
 		if !utf8.ValidString(s) {
 			return privacy.FieldErrorf("facts", "is not UTF-8")
 		}
+	}
+	if err := f.Study.Validate(); err != nil {
+		return privacy.FieldErrorf("facts", "has a study that is none: %v", err)
 	}
 	switch {
 	case f.Student == "" || f.Pipeline == "":

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 var gdpBudget = privacy.Budget{Epsilon: 10, Delta: 1e-5}
@@ -26,6 +27,7 @@ func TestFactsThatCannotBe(t *testing.T) {
 		"no schema":                 with(func(f *Facts) { f.SchemaSHA256 = "" }),
 		"a schema in capitals":      with(func(f *Facts) { f.SchemaSHA256 = strings.Repeat("AB", 32) }),
 		"no teachers":               with(func(f *Facts) { f.Teachers = 0 }),
+		"a study that is none":      with(func(f *Facts) { f.Study = &study.Block{Name: "s"} }),
 		"a purpose in bytes":        with(func(f *Facts) { f.Purpose = "\xff" }),
 		"an earlier run twice":      with(func(f *Facts) { f.Earlier = []string{"zero", "zero"} }),
 		"an earlier run of no name": with(func(f *Facts) { f.Earlier = []string{""} }),

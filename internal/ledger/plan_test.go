@@ -92,6 +92,9 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 		{"a run without a plan on such a dataset", "takes a run with filter pld", byPLD, false, func(w *writer) {
 			w.open("one", privacy.Budget{Epsilon: 0.5, Delta: 1e-5})
 		}},
+		{"a run for fewer sites than the dataset's", "may be at up to 2", byPLD.WithOverlap(2), false, one},
+		{"a plan for fewer sites than the run's", "entry 0, for class-counts, pays for a sensitivity of 1",
+			byPLD.WithOverlap(2), false, func(w *writer) { w.openPlanned("one", byPLD.WithOverlap(2), plan) }},
 		{"more than the plan", "the plan is used up", byPLD, false, func(w *writer) {
 			one(w)
 			w.release("one", 0, shares)

@@ -59,7 +59,7 @@ var ErrUnclosed = errors.New("a run is not closed")
 type UnclosedError struct{ Runs []string }
 
 func (e *UnclosedError) Error() string {
-	return fmt.Sprintf("the ledger ends while these runs are not closed: %s; either they still go on, or the "+
+	return fmt.Sprintf("the ledger ends before these runs are closed: %s; either they are still running, or the "+
 		"ledger's end is missing: fetch it again from the aggregator",
 		strings.Join(e.Runs, ", "))
 }

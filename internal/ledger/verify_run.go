@@ -18,6 +18,13 @@ func (a *verifier) openRun(e Entry) error {
 	if err := a.opens(e); err != nil {
 		return err
 	}
+	if e.Budget.Overlap != b.Overlap {
+		return fmt.Errorf("run %q counts on privacy units at up to %d sites, and those of its dataset may be at "+
+			"up to %d", e.Run, e.Budget.Sites(), b.Sites())
+	}
+	if err := b.CheckPlan(e.Plan); err != nil {
+		return fmt.Errorf("run %q: %w", e.Run, err)
+	}
 	run := RunTotal{Budget: *e.Budget, Plan: e.Plan, Facts: *e.Facts, Opened: e.Day, Masked: e.Masked}
 	if run.Budget.Filter == privacy.FilterPLD {
 		price, err := run.Plan.Check(run.Budget)

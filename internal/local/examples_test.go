@@ -154,23 +154,6 @@ func TestTheExamplesShowEveryField(t *testing.T) {
 	}
 }
 
-// The page of a run.yaml names every field: of the run itself, of each registered pipeline, and
-// of what comes before and after the training.
-func TestThePageOfARunNamesEveryField(t *testing.T) {
-	page := testkit.Read(t, filepath.Join("..", "..", "docs", "run-yaml.md"))
-	fields := fieldNames(runfile.FileType())
-	for name := range pipelines.Sections() {
-		if !slices.Contains(fields, name) {
-			t.Errorf("a run.yaml has no section %s", name)
-		}
-	}
-	for _, field := range fields {
-		if ok, err := regexp.Match(fmt.Sprintf("[`.]%s([`.]|\\[)", field), page); err != nil || !ok {
-			t.Errorf("docs/run-yaml.md does not name the field %s (%v)", field, err)
-		}
-	}
-}
-
 // fieldNames lists the YAML names of a struct and of those in it, but for those in some.
 func fieldNames(t reflect.Type, but ...reflect.Type) (names []string) {
 	for t.Kind() == reflect.Slice {

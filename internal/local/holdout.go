@@ -14,16 +14,16 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// A local run that names no test rows keeps a public share of the privacy units out of the training, to compare
-// with what comes out. Which ones follows from the hash by which files are shared among sites, so that all rows of a
-// unit are on one side. The share is noted in the cluster's state: nodes must find the same rows when the run goes on.
+// A local run that names no test rows keeps a public share of the privacy units out of the training, for the
+// report. The hash that divides files among sites chooses them, so that all rows of a unit are on one side. The
+// share is stored in the cluster's state, since nodes must find the same rows when the run resumes.
 const heldOutFile = "held-out.json"
 
 type heldOut struct {
 	Share float64 `json:"share"`
 }
 
-// heldShare is what a folder's run holds out: what it began with, or, of a new one, what its run.yaml says.
+// heldShare is the share that a folder's run holds out: the stored one, or that of the run.yaml for a new run.
 func heldShare(state string, spec *runfile.Spec, schema *partition.Schema, wanted bool) (float64, error) {
 	raw, err := os.ReadFile(filepath.Join(state, heldOutFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,7 +40,7 @@ func heldShare(state string, spec *runfile.Spec, schema *partition.Schema, wante
 		err = fmt.Errorf("a share of %v", h.Share)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("what the run in %s holds out: %w; begin anew in another folder", state, err)
+		return 0, fmt.Errorf("the hold-out of the run in %s: %w; start in another folder", state, err)
 	}
 	return h.Share, nil
 }
@@ -57,8 +57,8 @@ func keepHeldShare(state string, share float64) error {
 	return nil
 }
 
-// divided reads the files of the sites and divides their rows into those that sites train on and those that are held
-// out. parts are those of the sites, as nodes read them.
+// divided reads the files of the sites and divides their rows into training and held-out rows. parts are the
+// sites' parts of the files, as nodes read them.
 func divided(spec *runfile.Spec, schema *partition.Schema, parts [][2]float64, share float64) (results.HeldOut, error) {
 	h := results.HeldOut{Share: share, Test: partition.NewTable(schema), Train: partition.NewTable(schema)}
 	seen := map[string]bool{}

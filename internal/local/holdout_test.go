@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Units are held out whole, at about the share that was asked for, and what is left is what the sites read.
+// Units are held out whole, at about the requested share, and the sites read the rest.
 func TestUnitsAreHeldOutWhole(t *testing.T) {
 	schema := partitiontest.Schema(t, "columns:\n  - {name: person, role: unit}\n  - {name: x, kind: integer, lower: "+
 		"0, "+

@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
-// RunLater executes stages that follow a finished local run, whose folder is from, on its own
-// cluster: its ledger goes on, and its dataset's budget pays. Their files go to o.Out.
+// RunLater executes stages that follow a finished local run in the folder from, on that run's own cluster: the
+// same ledger continues, and the dataset's budget pays. Their files go to o.Out.
 func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*results.Result, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()

@@ -41,8 +41,8 @@ const dataset = "local"
 
 // Options say where and how a local run works.
 type Options struct {
-	// Out is the folder for the results. The cluster's state is kept below it,
-	// so that an interrupted run goes on when it is started again.
+	// Out is the folder for the results. The cluster's state is stored below it, so that an interrupted run
+	// resumes when it is started again.
 	Out string
 	// Coin replaces votes by coin flips, the baseline.
 	Coin bool
@@ -50,20 +50,20 @@ type Options struct {
 	Hooks aggregator.Hooks
 	// Log receives the log of all roles; nil logs nothing.
 	Log *zap.Logger
-	// Watch is told how the run stands. May be nil.
+	// Watch is called with the run's status. May be nil.
 	Watch func(run.Status)
 	// Register is the folder of the register of data files; see [RegisterDir]. Empty for none.
 	Register string
-	// Warn is told before anything is asked what the run may do and hardly anybody wants; nil is the log.
+	// Warn is called before anything is asked, with warnings about the run. If it is nil, they are logged.
 	Warn func(sentence string)
 
-	// HoldOut keeps rows out of the training to compare with, as the run.yaml says where it names no test rows.
+	// HoldOut holds rows out of the training for the report, as the run.yaml says, if it names no test rows.
 	HoldOut bool
 
 	notes []string // what the register says, for the certificate
 }
 
-// warn tells the person, or the log where nobody listens.
+// warn passes a warning to Warn, or to the log if Warn is nil.
 func (o Options) warn(sentence string) {
 	if o.Warn != nil {
 		o.Warn(sentence)
@@ -75,9 +75,8 @@ func (o Options) warn(sentence string) {
 // ErrFinished says that the folder holds a finished run. Nothing was started.
 var ErrFinished = errors.New("the output folder holds a finished run")
 
-// Run executes a spec on a cluster of its own and ends the cluster. When ctx
-// ends first, or anything fails, running the same spec in the same folder again
-// goes on where it stopped.
+// Run executes a spec on a cluster of its own and then stops the cluster. If ctx ends first, or anything fails,
+// running the same spec in the same folder again resumes the run.
 func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Result, err error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -143,8 +142,8 @@ func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Re
 	return cluster(ctx, job, job, sites, state, o)
 }
 
-// registerFiles notes the run's budget for its data files. A register that cannot be kept stops no run: it is a
-// convenience, and the person is told.
+// registerFiles records the run's budget for its data files. The register is a convenience: if it cannot be
+// written, the run continues with a warning.
 func registerFiles(job *run.Job, state string, o Options) []string {
 	if o.Register == "" {
 		return nil
@@ -215,16 +214,15 @@ func cluster(ctx context.Context, job *run.Job, work executor, sites []*node.Sit
 	return result, nil
 }
 
-// resumed adds to an error in a folder that an earlier start left what may be
-// behind it.
+// resumed adds the likely cause to an error in a folder that an earlier run used.
 func resumed(err error, out string) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	// The dataset of a local run has no name that anybody could change.
+	// A user cannot change the name of a local run's dataset, so the error must not mention it.
 	var changed *coordinator.MismatchError
 	if errors.As(err, &changed) {
-		return fmt.Errorf("the run in %s was begun with %s %s, now it is %s: put the old value back to go on with "+
+		return fmt.Errorf("the run in %s started with %s %s, now it is %s: restore the old value to continue "+
 			"it, or name another folder with --out",
 			out, changed.Field, changed.Stored, changed.Given)
 	}
@@ -232,8 +230,8 @@ func resumed(err error, out string) error {
 		out, err)
 }
 
-// makeFolders makes the folder of the results, which are to be shared, and that
-// of the cluster's state, which holds keys and is nobody else's business.
+// makeFolders creates the folder of the results, which others may read, and that of the cluster's state, which
+// holds keys and is private.
 func makeFolders(out, state string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("make the output folder: %w", err)
@@ -262,8 +260,7 @@ func executeStudent(ctx context.Context, path string, work executor, address, st
 	})
 }
 
-// leaseTTL is long because nobody else can lead: a machine that is busy or asleep for a
-// while goes on where it was.
+// leaseTTL is long because no other process can lead: a machine that is busy or asleep for a while just continues.
 const leaseTTL = 5 * time.Minute
 
 func startAggregator(ctx context.Context, job *run.Job, state string, o Options) (*aggregator.Server, error) {
@@ -274,7 +271,7 @@ func startAggregator(ctx context.Context, job *run.Job, state string, o Options)
 	c.Etcd.LeaseTTL = leaseTTL
 	c.Datasets = []aggregator.DatasetConfig{{
 		Name: dataset, SchemaSHA256: job.Schema.SHA256, Unit: spec.Privacy.Unit,
-		Budget: job.DatasetBudget(),
+		Overlap: spec.Privacy.Overlap, Budget: job.DatasetBudget(),
 	}}
 	return aggregator.New(ctx, c, aggregator.Options{
 		Logger: o.Log.Named("aggregator"), AllowCoin: o.Coin, Reducers: kinds.Reducers(), Hooks: o.Hooks,
@@ -286,8 +283,7 @@ const studentName = "student"
 // validity is generous: a local run keeps its authority to itself.
 const validity = 30 * 24 * time.Hour
 
-// issueCertificates makes an authority and a certificate for each role, or keeps
-// those of an interrupted run.
+// issueCertificates creates an authority and a certificate for each role, or reuses those of an interrupted run.
 func issueCertificates(dir string, spec *runfile.Spec) error {
 	type holder struct {
 		role  certs.Role
@@ -328,7 +324,7 @@ func members(dir string, spec *runfile.Spec) (all []runfile.Member, err error) {
 	return all, nil
 }
 
-// partsOf are the parts of the files that sites train on: those of the run.yaml, of what is not held out.
+// partsOf returns the parts of the files on which sites train: those of the run.yaml, without held-out rows.
 func partsOf(spec *runfile.Spec, schema *partition.Schema, held float64) [][2]float64 {
 	parts := spec.Sites(schema)
 	for i := range parts {
@@ -355,6 +351,7 @@ func nodeConfigs(spec *runfile.Spec, schema *partition.Schema, state string, hel
 		c := node.DefaultConfig()
 		c.Dataset, c.Site, c.Schema, c.Data, c.Share, c.Unit = dataset, d.Site, spec.Schema, d.File, parts[i],
 			spec.Privacy.Unit
+		c.Overlap = spec.Privacy.Overlap
 		c.Stream = d.Stream
 		later := len(spec.Data) - 1 - i // each of whom needs one
 		c.Teachers = min(max(1, int(float64(left)*d.Share/weight+0.5)), left-later)
@@ -366,9 +363,8 @@ func nodeConfigs(spec *runfile.Spec, schema *partition.Schema, state string, hel
 	return configs, nil
 }
 
-// readSites reads every site's records and checks them, also against those of an
-// interrupted run. It leaves no trace, so that a mistake in the data of any site
-// can be fixed and the run started in the same folder.
+// readSites reads and checks every site's records, also against those of an interrupted run. It writes nothing, so
+// that a user can fix the data and start the run again in the same folder.
 func readSites(configs []node.Config, warn func(string)) ([]*node.Site, error) {
 	var sites []*node.Site
 	var wrong siteErrors
@@ -392,7 +388,7 @@ func readSites(configs []node.Config, warn func(string)) ([]*node.Site, error) {
 	return sites, nil
 }
 
-// siteErrors are what is wrong at sites, by their names. What is wrong with a file that sites share is there once.
+// siteErrors are the errors at sites, by site name. An error in a file that sites share appears once.
 type siteErrors []error
 
 func (e *siteErrors) add(site string, err error) {

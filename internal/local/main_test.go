@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// Lines of small runs of the pipelines, whose students learn little, and soon.
+// Configuration of small runs of the pipelines; their students learn little, but quickly.
 const (
 	votes = "pipeline: pategan\nwarm_start: {embed: 0}\n" +
 		"pategan: {labels: 64, queries: 8, student: {generator_steps: 3, hidden: 8, step: 0.01}}\n"
@@ -48,7 +48,8 @@ const (
 	embedding = "pipeline: embed\n" + features
 )
 
-// runOn is a run of these lines at sites with these shares of a file; half of it each for none.
+// runOn is a run.yaml with these lines, whose sites have these shares of a file. Without shares two sites have
+// half of it each.
 func runOn(file, lines string, shares ...float64) string {
 	var b strings.Builder
 	b.WriteString("name: small\nschema: schema.yaml\nteachers: 14\nrelease: {rows: 50}\ndata:\n")

@@ -20,9 +20,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
-// A budget spans the runs of one ledger, and a local run in another folder has another ledger. The register of
-// data files notes which files had a budget on this machine, so that a second one is seen. It knows a file by a
-// digest of its content under a key that is made once: who reads the register learns of no table.
+// A budget covers the runs of one ledger, and a local run in another folder has another ledger. The register of
+// data files records which files had a budget on this machine, so that a second budget is noticed. It identifies a
+// file by a keyed digest of its content; the key is created once, so the register reveals nothing about a table.
 const (
 	registerKey   = "data-files.key"
 	registerFile  = "data-files.jsonl"
@@ -30,8 +30,8 @@ const (
 	longestRecord = 1 << 24 // bytes of the register
 )
 
-// RegisterDir is the folder of the register of the user of this process: conclave in $XDG_STATE_HOME where that
-// is set, and else in the folder of the user's configuration.
+// RegisterDir is the register's folder for the user of this process: conclave in $XDG_STATE_HOME if that is set,
+// else in the folder of the user's configuration.
 func RegisterDir() (string, error) {
 	base := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) {

@@ -35,7 +35,7 @@ func TestAnInterruptedRunGoesOn(t *testing.T) {
 	}{
 		"votes": {runOn("table.csv", votes), "", 3, map[string]int{"class-counts": 1, "votes": 8}, "votes", true,
 			[]change{
-				{"delta: 1e-5", "delta: 1e-6", "begun with budget delta 1e-05, now it is 1e-06"},
+				{"delta: 1e-5", "delta: 1e-6", "started with budget delta 1e-05, now it is 1e-06"},
 				{"teachers: 14", "teachers: 20", "manifest"},
 				{"share: 0.5}\n  - {site: s1", "share: 0.3}\n  - {site: s1", "manifest"},
 				{"labels: 64", "labels: 72", "another spec"},
@@ -243,9 +243,8 @@ func TestARunEndsWhenItsBudgetIsUsed(t *testing.T) {
 	})
 }
 
-// Nodes that answered under a ledger which is gone do not answer under a new one, and a
-// student that learned from it must not get a certificate from a new one, which would name
-// no cost at all.
+// Nodes that answered under a ledger that was lost do not answer under a new one. A student that learned from the
+// lost one must not get a certificate from the new one, which would state no cost at all.
 func TestALostLedgerIsNoticed(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

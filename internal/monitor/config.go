@@ -44,7 +44,7 @@ func (c Control) validate() error {
 	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("http: control: listen %q is no host:port of a loopback; write 127.0.0.1:9444, or leave "+
+		return fmt.Errorf("http: control: listen %q is not a host:port on loopback; write 127.0.0.1:9444, or leave "+
 			"control out", c.Listen)
 	}
 	if c.TokenFile == "" {

@@ -46,7 +46,7 @@ type activation struct {
 	forwards, backers parallel.Task
 }
 
-// piece is how many numbers an activation takes at once.
+// piece is the number of values that an activation processes at once.
 const piece = 1 << 14
 
 func newActivation(kind Activation, leak float32, p *parallel.Pool) *activation {

@@ -57,8 +57,8 @@ type stepsJob struct {
 	groups []stepsGroup
 }
 
-// stepsGroup is a run of units that a worker computes at a time: units [first, last),
-// whose records begin at row.
+// stepsGroup is a range of units that a worker computes at a time: units [first, last), whose records begin at
+// row.
 type stepsGroup struct{ first, last, row int }
 
 const (
@@ -68,8 +68,8 @@ const (
 	maxStepsBound = 1 << 20
 	// maxStepsSize bounds the parameters, and so the rounding error of a norm.
 	maxStepsSize = 1 << 28
-	// groupRows is how many records at most are computed at a time, unless one unit
-	// has more: enough that a product repays the packing of the weights.
+	// groupRows is the largest number of records computed at a time, unless one unit has more: enough to repay the
+	// packing of the weights for a product.
 	groupRows = 48
 )
 
@@ -183,8 +183,8 @@ func (c *ClippedSteps) Sum() []int64 {
 	return c.sum
 }
 
-// LeftOut returns how many units added zeros since their gradients were not finite.
-// It depends on single units and is not to be released.
+// LeftOut returns how many units contributed zeros because their gradients were not finite. It depends on single
+// units and must not be released.
 func (c *ClippedSteps) LeftOut() int {
 	n := 0
 	for _, w := range c.workers {
@@ -193,7 +193,7 @@ func (c *ClippedSteps) LeftOut() int {
 	return n
 }
 
-// Reset begins a new sum.
+// Reset starts a new sum.
 func (c *ClippedSteps) Reset() {
 	c.Sum()
 	clear(c.sum)

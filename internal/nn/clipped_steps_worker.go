@@ -8,8 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
-// stepsWorker computes some of the units, with a network of its own that reads the
-// weights of the caller's.
+// stepsWorker computes some of the units, with a network of its own that reads the caller's weights.
 type stepsWorker struct {
 	*Replica
 	c       *ClippedSteps
@@ -18,21 +17,21 @@ type stepsWorker struct {
 	held    int
 	most    int
 	leftOut int // units
-	// singles are, of each record of a group, the scale of its unit, or 0 if that has
-	// more records or is left out.
+	// singles has, for each record of a group, the scale of its unit; it is 0 if the unit has more records or is
+	// left out.
 	singles []float32
 	scores  []float32
 	// picked are the scores of a group's heads, dy the gradients by all outputs.
 	picked, dy []float32
 }
 
-// stepsLayer is a layer with parameters, which stand at [lo, hi) among all.
+// stepsLayer is a layer with parameters, at [lo, hi) among all.
 type stepsLayer struct {
 	stage  *stage
 	index  int
 	lo, hi int
-	// dense is nil for other layers. By one record, the gradient of a dense layer's
-	// weights is an outer product, which need not be stored.
+	// dense is nil for other layers. For one record, the gradient of a dense layer's weights is an outer product,
+	// which need not be stored.
 	dense *dense
 }
 
@@ -80,8 +79,8 @@ func (c *ClippedSteps) addGroup(part int, p *parallel.Worker) {
 	w.addSingles()
 }
 
-// gradients returns those of the units' losses by the outputs y of their records, of which
-// the first stands at row of all. Of an output that is not a record's head it is 0.
+// gradients returns the gradients of the units' losses with respect to the outputs y of their records, the first
+// of which is at row of all. For outputs that are not a record's head it is 0.
 func (w *stepsWorker) gradients(y []float32, units []int, row int) []float32 {
 	out, heads := w.Net.Out(), w.c.job.heads
 	n := len(y) / out
@@ -185,7 +184,7 @@ func (w *stepsWorker) flush() {
 }
 
 const (
-	// stepSlack is what the scale is smaller for all roundings.
+	// stepSlack is how much smaller the scale is, to allow for all roundings.
 	stepSlack = 0x1p-22
 	// maxStepNorm keeps products that are not stored within float32.
 	maxStepNorm = 1e38
@@ -218,7 +217,7 @@ func stepScale(square, clip float64, bound int64) float32 {
 	return roundDown(float64(bound) * (1 - stepSlack) / max(norm, clip))
 }
 
-// roundDown returns a float32 that is not above x but for the last bits of x.
+// roundDown returns a float32 that is at most x, except for the last bits of x.
 func roundDown(x float64) float32 {
 	s := float32(x)
 	if !(s > 0) {

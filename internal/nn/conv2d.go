@@ -60,8 +60,7 @@ func (s ConvTranspose2D) build(rng *rand.Rand, in Shape, p *parallel.Pool) (laye
 // maxSide bounds kernels and strides, so that sizes stay within an int.
 const maxSide = 1 << 15
 
-// positionsAlong returns how many positions a kernel has along a side, 0 if it
-// does not fit.
+// positionsAlong returns the number of positions of a kernel along a side, 0 if it does not fit.
 func positionsAlong(size, kernel, stride, pad int) int {
 	if free := size + 2*pad - kernel; free >= 0 {
 		return free/stride + 1

@@ -61,8 +61,8 @@ func newConvolution(rng *rand.Rand, grid patches, side int, transposed bool, ini
 }
 
 func (c *convolution) draw(rng *rand.Rand) {
-	// A side vector is made of, or spread over, the numbers of a patch; a
-	// channel of the image of, or over, kernel x kernel side vectors.
+	// A side vector is computed from, or spread over, the numbers of a patch. A channel of the image is computed
+	// from, or spread over, kernel x kernel side vectors.
 	in, out := c.size(), c.kernel*c.kernel*c.side
 	if c.transposed {
 		in, out = out, in
@@ -99,10 +99,10 @@ func (c *convolution) slots() []slot {
 // the cache, many enough that a product repays the packing of the weights.
 const chunkFloats = 1 << 18
 
-// chunk is how many records' patches a worker holds at a time.
+// chunk is the number of records whose patches a worker holds at a time.
 func (c *convolution) chunk() int { return max(1, chunkFloats/(c.positions()*c.size())) }
 
-// parts says into how many runs a batch is split where records are independent.
+// parts is the number of ranges into which a batch of independent records is split.
 func (c *convolution) parts(n int) int { return min(n, max(8, (n+c.chunk()-1)/c.chunk())) }
 
 func (c *convolution) weights() kernel.Matrix { return kernel.Of(c.w, c.side, c.size()) }

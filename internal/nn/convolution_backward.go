@@ -7,9 +7,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/parallel"
 )
 
-// backward takes the gradient dy from before the rectifier. A batch is split
-// into lanes, each with its own sum of weight gradients; how many there are
-// depends on the batch only, so that the sum does not depend on the processors.
+// backward takes the gradient dy from before the rectifier. A batch is split into lanes, each with its own sum of
+// weight gradients. The number of lanes depends on the batch only, so that the sum does not depend on the number
+// of processors.
 func (c *convolution) backward(dx, dy, x, _ []float32, n int, params bool) {
 	if dx == nil && !params {
 		return
@@ -80,8 +80,7 @@ func (c *convolution) backChunk(w *parallel.Worker, dw, db []float32, lo, hi int
 	}
 }
 
-// laneGrads returns where a lane adds its gradients; those of all but the first
-// begin at zero.
+// laneGrads returns where a lane adds its gradients. All lanes but the first start from zero.
 func (c *convolution) laneGrads(lane int) (dw, db []float32) {
 	if lane == 0 {
 		return c.dw, c.db

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
-// Dense is a fully connected layer, y = x W + b, with W of shape [in, Out]. What
-// comes in is taken as a vector, what goes out is one.
+// Dense is a fully connected layer, y = x W + b, with W of shape [in, Out]. It flattens its input and returns a
+// vector.
 type Dense struct {
 	Out  int
 	Init Init // of W; nil is GlorotUniform
@@ -32,9 +32,9 @@ func (s Dense) build(rng *rand.Rand, in Shape, p *parallel.Pool) (layer, Shape, 
 	return d, Vector(s.Out), nil
 }
 
-// dense is a fully connected layer, y = x W + b, W of shape [in, out]; with a leak
-// above 0 a leaky rectifier follows. W so stands in the forward product as it is,
-// which small networks feel, and only the gradient by the input needs a transpose.
+// dense is a fully connected layer, y = x W + b, W of shape [in, out]; with a leak above 0 a leaky rectifier
+// follows. The forward product uses W without a transpose, which matters for small networks; only the gradient
+// with respect to the input needs one.
 type dense struct {
 	in, out int
 	leak    float32

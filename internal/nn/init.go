@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// Init draws the first weights of a layer that adds up fanIn inputs for an
-// output and spreads an input over fanOut outputs. Biases begin at zero.
+// Init draws the first weights of a layer that sums fanIn inputs for each output and uses each input for fanOut
+// outputs. Biases start at zero.
 type Init func(rng *rand.Rand, w []float32, fanIn, fanOut int)
 
 // GlorotUniform is uniform with variance 2/(fanIn+fanOut) (Glorot and Bengio
@@ -25,8 +25,7 @@ func DCGAN(rng *rand.Rand, w []float32, _, _ int) {
 	}
 }
 
-// Zeros draws nothing: a last layer of zeros scores all records alike until it has
-// learned something.
+// Zeros draws nothing: a last layer of zeros gives all records the same score until it has learned something.
 func Zeros(_ *rand.Rand, w []float32, _, _ int) { clear(w) }
 
 // Times draws weights that are larger by a factor.

@@ -19,7 +19,7 @@ type Shape struct{ Height, Width, Channels int }
 // Vector returns the shape of a record of n numbers.
 func Vector(n int) Shape { return Shape{1, 1, n} }
 
-// Size returns how many numbers a record has.
+// Size returns the number of values of a record.
 func (s Shape) Size() int { return s.Height * s.Width * s.Channels }
 
 func (s Shape) check() error {
@@ -35,8 +35,8 @@ func (s Shape) check() error {
 // Spec describes a layer: [Dense], [Conv2D], [ConvTranspose2D], [Activation],
 // [LeakyReLU], [Embedding] or [Reshape].
 type Spec interface {
-	// build makes the layer for records of shape in, and says what comes out of
-	// it. A nil layer changes the shape only.
+	// build makes the layer for records of shape in, and returns the shape of its output. A nil layer changes the
+	// shape only.
 	build(rng *rand.Rand, in Shape, p *parallel.Pool) (layer, Shape, error)
 }
 
@@ -55,12 +55,11 @@ type layer interface {
 type weighted interface {
 	layer
 	slots() []slot
-	// draw draws the first weights anew.
+	// draw draws new first weights.
 	draw(rng *rand.Rand)
 }
 
-// slot is a tensor of a layer and where the layer keeps it, so that it can be
-// given another one of the same size.
+// slot is a tensor of a layer and where the layer stores it, so that it can be replaced by one of the same size.
 type slot struct {
 	name        string
 	shape       []int
@@ -70,7 +69,7 @@ type slot struct {
 // rectifier is a layer that can do the work of a leaky rectifier after it.
 type rectifier interface{ rectify(leak float32) }
 
-// Reshape takes records as those of another shape of the same size.
+// Reshape treats records as records of another shape with the same size.
 type Reshape Shape
 
 func (s Reshape) build(_ *rand.Rand, in Shape, _ *parallel.Pool) (layer, Shape, error) {

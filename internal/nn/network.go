@@ -35,9 +35,8 @@ type stage struct {
 	y, dx, dy []float32
 }
 
-// NewNetwork builds layers for records of shape in, each upon what comes out of
-// the one before. Weights are drawn from rng. Behind an [Embedding] a record has
-// one more number than in says, its class.
+// NewNetwork builds layers for records of shape in, each on the output of the previous one. Weights are drawn from
+// rng. With an [Embedding] a record has one more number than in says, its class.
 func NewNetwork(rng *rand.Rand, in Shape, specs ...Spec) (*Network, error) {
 	if err := in.check(); err != nil {
 		return nil, fmt.Errorf("nn: %w", err)
@@ -127,7 +126,7 @@ func (net *Network) slots() []slot {
 	return all
 }
 
-// Draw draws all weights anew.
+// Draw draws new weights.
 func (net *Network) Draw(rng *rand.Rand) {
 	for _, s := range net.stages {
 		if l, ok := s.layer.(weighted); ok {
@@ -136,8 +135,7 @@ func (net *Network) Draw(rng *rand.Rand) {
 	}
 }
 
-// In and Out return how many numbers a record has, Shape the shape of what comes
-// out.
+// In and Out return the number of values of a record at the input and the output, Shape the shape of the output.
 func (net *Network) In() int      { return net.in }
 func (net *Network) Out() int     { return net.out }
 func (net *Network) Shape() Shape { return net.shape }

@@ -39,8 +39,7 @@ func (p patches) positions() int { return p.rows * p.cols }
 
 func (p patches) size() int { return p.kernel * p.kernel * p.of.Channels }
 
-// clip returns which of the kernel's pixels [lo, hi) lie within size pixels when
-// the first lies at pixel at.
+// clip returns the kernel's pixels [lo, hi) that lie within size pixels when its first pixel is at pixel at.
 func (p patches) clip(at, size int) (lo, hi int) {
 	return min(max(0, -at), p.kernel), max(0, min(p.kernel, size-at))
 }

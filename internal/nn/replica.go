@@ -1,7 +1,7 @@
 package nn
 
-// Replica is a network whose parameters can be exchanged: it reads and writes those of one
-// model after the other, where they are.
+// Replica is a network whose parameters can be exchanged: it reads and writes the parameters of one model after
+// the other in place.
 type Replica struct {
 	Net *Network
 	// Grad holds the gradients of all of the network's parameters, in the order of
@@ -10,8 +10,8 @@ type Replica struct {
 	values []*[]float32
 }
 
-// NewReplica makes a network a replica. It computes on one processor from then on, and has
-// no list of parameters: these would be those of no model.
+// NewReplica makes a network a replica. From then on it computes on one processor, and has no list of parameters,
+// since these would belong to no model.
 func NewReplica(net *Network) *Replica {
 	r := &Replica{Net: net}
 	for _, p := range net.slots() {

@@ -5,14 +5,19 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/node/notify"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -68,6 +73,9 @@ func TestAnApprovalThatExpiresLetsTheRunWaitAgain(t *testing.T) {
 	waits(1)
 	waits(2)
 	said()
+	j.leave <- status.Error(codes.Unavailable, "it goes") // people are not told again by the next stream
+	j = f.next()
+	waits(1)
 	approve(time.Time{})
 	if m := j.reply(); m.GetReady().GetRun() != "r" {
 		t.Fatalf("the node says %v", m)
@@ -106,6 +114,44 @@ func TestAnApprovalThatExpiresLetsTheRunWaitAgain(t *testing.T) {
 	}
 	if len(told) != 0 {
 		t.Errorf("people were told too often: %+v", <-told)
+	}
+}
+
+// A run that was permitted is no longer when the site wants another study: the aggregator hears of it at once.
+func TestARunOfAnotherStudyIsNoLongerPermitted(t *testing.T) {
+	t.Parallel()
+	f := newFakeAggregator(t)
+	c := policed(t, f.watchedConfig(4), lenient)
+	n := start(t, c, questiontest.SmallTable(t, 80, 1))
+	stop, _ := run(t, n)
+	j := f.next()
+	r := voteRound("r", 1)
+	of := &study.Block{Name: "heart", Title: "Heart failure", Purpose: "Teaching", Permit: "IRB 7", Contact: "Dr. Berg",
+		Expires: "2199-06-30", SHA256: SpecSHA256([]byte("study"))}
+	terms := termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Study = of.Wire() })
+	if m := inquireOf(t, j, r, terms); m.GetPermitted() == nil {
+		t.Fatalf("the node says %v", m)
+	}
+	wants := func(sum string) {
+		text := strings.Replace(lenient, "approval", "study: {sha256: "+sum+"}, approval", 1)
+		testkit.Must(t, os.WriteFile(c.Policy, []byte(text), 0o600))
+	}
+	wants(of.SHA256)
+	if m := inquireOf(t, j, r, terms); m.GetPermitted() == nil {
+		t.Fatalf("of the study that is wanted the node says %v", m)
+	}
+	wants(SpecSHA256([]byte("another")))
+	if m := j.reply(); m.GetReady().GetRun() != "r" {
+		t.Fatalf("the node says %v of what it permitted", m)
+	}
+	refused := inquireOf(t, j, r, terms).GetRefusal()
+	if want := "policy of site north, study: runs on dataset d "; refused.GetWaiting() ||
+		!strings.HasPrefix(refused.GetReason(), want) {
+		t.Errorf("the node says %v", refused)
+	}
+	testkit.Must(t, stop())
+	if s := testkit.Value(sitepolicy.New(c.PolicyOptions(n.site.Schema.SHA256)).Status()); s.EpsilonSpent != 0 {
+		t.Errorf("the site was charged: %+v", s)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/logging"
 	"github.com/conclave-dp/conclave/internal/monitor"
 	"github.com/conclave-dp/conclave/internal/node/notify"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	"github.com/conclave-dp/conclave/partition/postgres"
 )
@@ -97,6 +98,9 @@ type Records struct {
 	// Unit is the privacy unit: "record", or the column that names the person.
 	// Default: "record". A person's records all go to one teacher.
 	Unit string `yaml:"unit"`
+	// Overlap is at how many sites a unit of this one may be, itself among them; a dataset or run that counts on
+	// fewer is not answered. Default: 1, its units are at no other site.
+	Overlap int `yaml:"overlap"`
 	// Teachers is the number of teachers (= partitions) on this node. More
 	// teachers drown the noise better, each learns from fewer records. Fixed
 	// for the life of the dataset. Default: 100.
@@ -108,7 +112,7 @@ func DefaultConfig() Config {
 	return Config{
 		Identity: Identity{Node: "0"},
 		Records: Records{
-			Share: [2]float64{0, 1}, SQL: postgres.DefaultConfig(), Unit: "record", Teachers: 100,
+			Share: [2]float64{0, 1}, SQL: postgres.DefaultConfig(), Unit: "record", Overlap: 1, Teachers: 100,
 		},
 		State: "state", MaxSteps: maxSteps, MaxTime: time.Hour, Reconnect: 5 * time.Second, Drain: 10 * time.Second,
 		Log: logging.DefaultConfig(),
@@ -169,6 +173,9 @@ func (c Config) validateSite() error {
 	need(0 <= c.Share[0] && c.Share[0] < c.Share[1] && c.Share[1] <= 1,
 		"share: [%v, %v] is not a part of [0, 1]", c.Share[0], c.Share[1])
 	need(c.Unit != "", "unit: empty; use record or the name of the unit column")
+	if err := privacy.CheckOverlap(c.Overlap); err != nil {
+		errs = append(errs, err)
+	}
 	need(c.Teachers >= 1 && c.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", c.Teachers, maxTeachers)
 	need(c.State != "", "state: missing; give a folder that lives as long as the dataset")
 	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "",

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/postgres"
 )
 
-func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
+func TestValidateNamesTheFieldAndTheFix(t *testing.T) {
 	testkit.Must(t, smallConfig(t, 4).Validate())
 	for want, spoil := range map[string]func(*Config){
 		"aggregator: missing":  func(c *Config) { c.Aggregator = "" },

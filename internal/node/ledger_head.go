@@ -219,9 +219,9 @@ var ErrNothingKnown = errors.New("this node was told of no ledger yet, and needs
 // the dataset's: one that was restored from before the entry which the node remembers. It returns
 // that one. What the site's own ledger was charged stays charged, and each question that is asked
 // again is charged again: its answer is drawn anew. A node without a policy, whose enforcer is nil, has
-// no ledger of its own and charges nothing. by is who decides. The node must not run.
+// no ledger of its own and charges nothing. by is who decides, and how that is signed. The node must not run.
 func AcceptLedger(
-	c Config, enforcer *sitepolicy.Enforcer, head sitepolicy.LedgerHead, by string,
+	c Config, enforcer *sitepolicy.Enforcer, head sitepolicy.LedgerHead, by sitepolicy.Decision,
 ) (known sitepolicy.LedgerHead, err error) {
 	path := ledgerHeadPath(c.State)
 	was, err := sitepolicy.ReadLedgerHead(path)
@@ -232,7 +232,8 @@ func AcceptLedger(
 		return known, ErrNothingKnown
 	}
 	before, err := sitepolicy.ReadLedgerHead(path + givenUp)
-	if err == nil {
+	signedAnew := head == *was && enforcer != nil && enforcer.Accepted() != nil
+	if err == nil && !signedAnew {
 		err = acceptable(head, *was, before)
 	}
 	if err != nil {
@@ -256,7 +257,7 @@ func AcceptLedger(
 		Event: auditlog.LedgerAccepted, Dataset: c.Dataset, Charge: auditlog.Charge{
 			LedgerSeq: head.Seq, LedgerHash: head.Hash,
 		},
-		Reason: fmt.Sprintf("by %s, in place of entry %d (%s)", by, was.Seq, was.Hash),
+		Reason: fmt.Sprintf("by %s, in place of entry %d (%s)", by.By, was.Seq, was.Hash),
 	})
 	if err = errors.Join(err, trail.Close()); err != nil {
 		return *was, err

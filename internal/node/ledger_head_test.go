@@ -156,7 +156,7 @@ func TestAcceptedLedgersForgetSums(t *testing.T) {
 	head := sitepolicy.LedgerHead{Seq: 9, Hash: strings.Repeat("ab", 32)}
 	testkit.Must(t, head.Write(ledgerHeadPath(c.State), (*os.File).Sync))
 	older := sitepolicy.LedgerHead{Seq: 4, Hash: strings.Repeat("cd", 32)}
-	known, err := AcceptLedger(c, nil, older, "ann")
+	known, err := AcceptLedger(c, nil, older, sitepolicy.Decision{By: "ann"})
 	testkit.Must(t, err)
 	if _, err := os.Stat(sum); known != head || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("accepted in place of %v, and the last sum: %v", known, err)
@@ -191,13 +191,13 @@ func TestASiteGoesOnAfterARestoreThatWasMeant(t *testing.T) {
 	for _, head := range []sitepolicy.LedgerHead{
 		entry(known, 6), entry(restored, 7), {Seq: 1 << 62, Hash: strings.Repeat("ab", 32)},
 	} {
-		if _, err := AcceptLedger(c, nil, head, "ann"); !errors.Is(err, ErrNotOlder) {
+		if _, err := AcceptLedger(c, nil, head, sitepolicy.Decision{By: "ann"}); !errors.Is(err, ErrNotOlder) {
 			t.Errorf("accepting entry %d gave %v", head.Seq, err)
 		}
 	}
 	// A number that was wrong can be put right, up to the entry that the node knew.
 	for _, head := range []sitepolicy.LedgerHead{{Seq: 2, Hash: strings.Repeat("ab", 32)}, entry(restored, 6)} {
-		_, err := AcceptLedger(c, nil, head, "ann")
+		_, err := AcceptLedger(c, nil, head, sitepolicy.Decision{By: "ann"})
 		testkit.Must(t, err)
 	}
 	stop, _ = run(t, start(t, c, table))

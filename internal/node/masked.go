@@ -253,7 +253,7 @@ func (n *Node) opening(t task, r sitepolicy.Request) masking.Pay {
 			var charged *sitepolicy.Entry
 			if charged, err = n.policy.charge(r); err == nil {
 				n.masks.samples.Drop(t.run) // before the seeds leave, so that no later attempt has it
-				err = n.write(auditlog.Opened, about, charged)
+				err = n.write(auditlog.Opened, about, charged, 0)
 			}
 		}
 		if err != nil {

@@ -37,7 +37,7 @@ func (c Config) LedgerPath() string {
 func (c Config) PolicyOptions(schemaSHA256 string) sitepolicy.Options {
 	return sitepolicy.Options{
 		Policy: c.Policy, Ledger: c.LedgerPath(), Dataset: c.Dataset, Site: c.Site, Node: c.Node,
-		SchemaSHA256: schemaSHA256, Unit: c.Unit, Authority: c.TLS,
+		SchemaSHA256: schemaSHA256, Unit: c.Unit, Overlap: c.Overlap, Authority: c.TLS,
 		Teachers: c.Teachers,
 	}
 }
@@ -48,7 +48,11 @@ func Decided(c Config, run sitepolicy.Run, approve bool, by string) error {
 	if approve {
 		event = auditlog.Approved
 	}
-	return auditlog.Append(c.AuditLog, string(certs.RoleNode), c.Site+"/"+c.Node, c.decided(event, run.Run, by))
+	line := c.decided(event, run.Run, by)
+	if run.Spec != nil {
+		line.Study = run.Spec.Study.Audited()
+	}
+	return auditlog.Append(c.AuditLog, string(certs.RoleNode), c.Site+"/"+c.Node, line)
 }
 
 // decided is the line of a decision.
@@ -73,7 +77,8 @@ type policy struct {
 }
 
 // newPolicy makes that of a node of the configuration.
-func newPolicy(c Config, s *question.Site, w *watch, log *zap.Logger) *policy {
+func newPolicy(c Config, s *question.Site, unitsBy func(string) (map[string]int, error), w *watch,
+	log *zap.Logger) *policy {
 	p := &policy{waiting: map[string]waitingRun{}, permitted: map[string]sitepolicy.Request{}, site: c.Identity,
 		notify: notify.New(c.Notify, log)}
 	if c.Policy == "" {
@@ -81,6 +86,7 @@ func newPolicy(c Config, s *question.Site, w *watch, log *zap.Logger) *policy {
 	}
 	o := c.PolicyOptions(s.Schema.SHA256)
 	o.Facts = facts(s)
+	o.Facts.UnitsBy = unitsBy
 	o.Expired = func(e sitepolicy.Entry) { _ = w.auditLog.Write(c.decided(auditlog.Expired, e.Run, e.By)) }
 	p.enforcer = sitepolicy.New(o)
 	p.figure = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -204,8 +210,9 @@ func (p *policy) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 				p.notify.Tell(notify.Waiting{
 					Site: p.site.Site, Node: p.site.Node, Dataset: p.site.Dataset, Run: r.Run,
 					SpecSHA256: r.SpecSHA256, Student: r.Requester, Purpose: r.Spec.Purpose,
+					Study: r.Spec.Study,
 					Since: time.Now().UTC().Format(time.RFC3339),
-				})
+				}, func() bool { return p.waits(r) })
 			}
 		}
 		return out
@@ -216,6 +223,12 @@ func (p *policy) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 		}
 	}
 	return out
+}
+
+// waits says whether a run still waits for its site.
+func (p *policy) waits(r sitepolicy.Request) bool {
+	var refusal *sitepolicy.Refusal
+	return errors.As(p.enforcer.Ask(r), &refusal) && refusal.Waiting
 }
 
 // waitingRun is a run that waits for its site, with what it asked for last and why it waits.
@@ -264,7 +277,8 @@ func (p *policy) ready(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
 	for run, request := range p.permitted {
 		var refusal *sitepolicy.Refusal
 		if err := p.enforcer.Ask(request); !errors.As(err, &refusal) ||
-			refusal.Rule != sitepolicy.RuleApproval && refusal.Rule != sitepolicy.RuleDenied {
+			refusal.Rule != sitepolicy.RuleApproval && refusal.Rule != sitepolicy.RuleDenied &&
+				refusal.Rule != sitepolicy.RuleStudy {
 			continue
 		}
 		delete(p.permitted, run)

@@ -153,6 +153,7 @@ func TestTooFewRecordsStayUncounted(t *testing.T) {
 	for rule, policy := range map[string]string{
 		"min_rows":             "min_rows: 81, approval",
 		"min_rows_per_teacher": "min_rows_per_teacher: 60, approval",
+		"least_records_by":     "least_records_by: [{column: b, least: 2}, {column: c, least: 40}], approval",
 	} {
 		policy = strings.Replace(lenient, "approval", policy, 1)
 		n := start(t, policed(t, smallConfig(t, 4), policy), questiontest.SmallTable(t, 80, 1))

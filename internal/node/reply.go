@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/question"
@@ -64,7 +65,7 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 			err = attempt.mask(answer)
 		}
 		if err == nil {
-			err = n.note(asking{t.run, t.round, purpose, passes}, time.Since(start), charged)
+			err = n.note(asking{t.run, t.round, purpose, passes}, time.Since(start), charged, proto.Size(answer))
 		}
 		if err != nil {
 			span.End("refused")
@@ -116,17 +117,17 @@ func (n *Node) mayLeave() error {
 
 // note counts an answer and writes it down before it leaves; an answer that cannot be
 // written down does not leave. Passes after the first are not written.
-func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry) error {
+func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry, bytes int) error {
 	if first := n.watch.metrics.count(a, took); !first && a.passes && n.watch.auditLog.Check() == nil {
 		return nil
 	}
-	return n.write(auditlog.Answered, a, charged)
+	return n.write(auditlog.Answered, a, charged, bytes)
 }
 
 // write writes down what is about to leave, and what it cost in the site's own ledger.
-func (n *Node) write(event string, a asking, charged *sitepolicy.Entry) error {
+func (n *Node) write(event string, a asking, charged *sitepolicy.Entry, bytes int) error {
 	e := auditlog.Entry{
-		Event: event, Run: a.run, Round: &a.round, Purpose: a.purpose, Teachers: uint32(n.cfg.Teachers),
+		Event: event, Run: a.run, Round: &a.round, Purpose: a.purpose, Teachers: uint32(n.cfg.Teachers), Bytes: bytes,
 	}
 	if charged != nil {
 		e.Events, e.EpsilonSpent = charged.Events, charged.EpsilonSpent

@@ -25,6 +25,8 @@ type Rows interface {
 	// divide divides the units among the node's teachers by a key, nil for any.
 	divide(c Config, key *partition.Key) (*division, error)
 	site(p *question.Public, d *division, c Config) *question.Site
+	// unitsBy returns what counts the privacy units of each category of a column.
+	unitsBy(c Config) func(column string) (map[string]int, error)
 }
 
 // division is how units are divided.
@@ -85,6 +87,10 @@ func (r inMemory) divide(c Config, key *partition.Key) (*division, error) {
 
 func (r inMemory) site(p *question.Public, d *division, c Config) *question.Site {
 	return question.NewSite(p, r.Table, d.of, c.Unit, c.State)
+}
+
+func (r inMemory) unitsBy(c Config) func(string) (map[string]int, error) {
+	return unitsBy(r.Table, c.Unit)
 }
 
 // onDisk are rows that are read for each question.
@@ -198,20 +204,32 @@ func (r *onDisk) site(p *question.Public, d *division, c Config) *question.Site 
 }
 
 // unitsBy counts, when it is asked, the privacy units that have each category of a categorical column. It reads all
-// rows once for a column. A unit with records of several categories counts for each of them; an empty cell is none.
+// rows once for a column and remembers the counts, since a policy asks before every answer. A unit with records of
+// several categories counts for each of them; an empty cell is none.
 func (r *onDisk) unitsBy(c Config) func(column string) (map[string]int, error) {
+	var mu sync.Mutex
+	known := map[string]map[string]int{}
 	return func(name string) (map[string]int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if by := known[name]; by != nil {
+			return by, nil
+		}
 		at := r.schema.ColumnIndex(name)
 		if at < 0 || r.schema.Columns[at].ClassCount() == 0 || at == r.schema.UnitColumn() {
 			return nil, fmt.Errorf("column %q is no categorical column of the schema; name one, or leave the rule out",
 				name)
 		}
 		counts, err := r.countBy(c, at)
+		if err != nil {
+			return nil, err
+		}
 		by := map[string]int{}
 		for cell, n := range counts {
 			by[r.schema.Columns[at].CellText(float64(cell))] = n
 		}
-		return by, err
+		known[name] = by
+		return by, nil
 	}
 }
 
@@ -320,6 +338,14 @@ func (r notRead) site(*question.Public, *division, Config) *question.Site {
 	panic("rows that were not read")
 }
 
+// unitsBy needs the rows.
+func (r notRead) unitsBy(Config) func(string) (map[string]int, error) {
+	return func(string) (map[string]int, error) {
+		return nil, errors.New("no row was looked at, so that units of a category are not counted; " +
+			"leave --structure out")
+	}
+}
+
 // byCursor are rows of a database that are read for each question.
 type byCursor struct {
 	*postgres.Cursor
@@ -371,6 +397,36 @@ func (r *byCursor) site(p *question.Public, d *division, c Config) *question.Sit
 	return question.NewStreamedSite(p, r.Held(r.key, r.sum), nil, r.units, c.State)
 }
 
+// unitsBy reads all rows once for a column. A unit's rows are in one block.
+func (r *byCursor) unitsBy(c Config) func(string) (map[string]int, error) {
+	return func(name string) (map[string]int, error) {
+		s := r.Schema()
+		at := s.ColumnIndex(name)
+		if at < 0 || s.Columns[at].ClassCount() == 0 || at == s.UnitColumn() {
+			return nil, fmt.Errorf("column %q is no categorical column of the schema; name one, or leave the rule out",
+				name)
+		}
+		var mu sync.Mutex
+		by := map[string]int{}
+		err := r.Held(r.key, r.sum).Blocks(context.Background(), func(b *tabular.Block) error {
+			mu.Lock()
+			defer mu.Unlock()
+			seen := map[float64]bool{}
+			for row := range b.Len() {
+				if b.Nth == nil || b.Nth[row] == 0 {
+					clear(seen)
+				}
+				if cell := b.Cells(row)[at]; !math.IsNaN(cell) && !seen[cell] {
+					seen[cell] = true
+					by[s.Columns[at].CellText(cell)]++
+				}
+			}
+			return nil
+		})
+		return by, err
+	}
+}
+
 // inDatabase are rows that a database counts.
 type inDatabase struct{ *postgres.Pushed }
 
@@ -410,4 +466,8 @@ func (r inDatabase) divide(c Config, key *partition.Key) (*division, error) {
 
 func (r inDatabase) site(p *question.Public, d *division, c Config) *question.Site {
 	return question.NewPushedSite(p, r.Pushed, d.key, d.sum, c.State)
+}
+
+func (r inDatabase) unitsBy(Config) func(string) (map[string]int, error) {
+	return func(name string) (map[string]int, error) { return r.UnitsBy(context.Background(), name) }
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,7 +115,8 @@ func TestANodeHasItsDatabaseCount(t *testing.T) {
 	}
 	streaming := reading
 	streaming.Stream = true
-	if streamed, again := open(streaming); again.manifest.Fingerprint != read.division.manifest.Fingerprint {
+	streamedSite, again := open(streaming)
+	if streamed := streamedSite; again.manifest.Fingerprint != read.division.manifest.Fingerprint {
 		t.Error("a node that streams a query has another manifest than one that reads it")
 	} else if facts, _, err := streamed.Facts(); err != nil || facts.Units != want.Units {
 		t.Errorf("a node that streams a query: %+v (%v), want %d units", facts, err, want.Units)
@@ -141,6 +143,12 @@ func TestANodeHasItsDatabaseCount(t *testing.T) {
 	_, err = SiteStructure(inMemory, kinds.All(), nil)
 	if err == nil || !strings.Contains(err.Error(), "structure: ") {
 		t.Errorf("the structure of rows in memory: error %v", err)
+	}
+	for name, site := range map[string]*Site{"reading": read, "pushdown": pushed, "streaming": streamedSite} {
+		by, err := site.rows.unitsBy(site.cfg)("c")
+		if all, _ := read.rows.unitsBy(read.cfg)("c"); err != nil || len(by) == 0 || !maps.Equal(by, all) {
+			t.Errorf("%s: units by category %v (%v), want %v", name, by, err, all)
+		}
 	}
 	server.Exec(t, "update records set x = 0.25 where x = (select max(x) from records)")
 	if _, err := ReadSite(c, kinds.All(), nil); err == nil || !strings.Contains(err.Error(), "its data differs") {

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -64,10 +65,11 @@ func SpecTerms(s *conclavev1.RunSpec) (sitepolicy.Spec, error) {
 		masked = &g
 	}
 	return sitepolicy.Spec{
-		Dataset: s.GetDataset(), SchemaSHA256: s.GetSchemaSha256(), Unit: s.GetUnit(), Pipeline: s.GetPipeline(),
-		Epsilon: s.GetEpsilon(), Delta: s.GetDelta(),
+		Dataset: s.GetDataset(), SchemaSHA256: s.GetSchemaSha256(), Unit: s.GetUnit(), Overlap: int(s.GetOverlap()),
+		Pipeline: s.GetPipeline(),
+		Epsilon:  s.GetEpsilon(), Delta: s.GetDelta(),
 		Filter: privacy.Filter(s.GetFilter()), Guarantee: s.GetGuarantee(), Teachers: s.GetTeachers(),
-		Plan: plan, Purpose: s.GetPurpose(), Masked: masked,
+		Plan: plan, Purpose: s.GetPurpose(), Study: study.FromWire(s.GetStudy()), Masked: masked,
 	}, nil
 }
 

@@ -50,6 +50,10 @@ func (v VotedEvent) Resolve() (privacy.Event, error) {
 		}
 	}
 	switch {
+	case e.Sensitivity != 0:
+		return privacy.Event{}, eventError(e, "sensitivity",
+			"is %v beside votes; data-dependent bounds are for a unit that changes one vote: leave either out",
+			e.Sensitivity)
 	case e.Kind != privacy.GNMax && e.Kind != privacy.LNMax && e.Kind != privacy.ConfidentGNMax:
 		return privacy.Event{}, eventError(e, "votes", "do not belong to this kind")
 	case e.Kind != privacy.ConfidentGNMax && len(v.Unanswered) > 0:

@@ -132,6 +132,8 @@ func parseEvent(raw json.RawMessage) (VotedEvent, error) {
 func writes(k privacy.Kind, field string) bool {
 	fields := k.Fields()
 	switch field {
+	case "sensitivity":
+		return true
 	case "count":
 		return !slices.Contains(fields, "asked")
 	case "answered":
@@ -356,7 +358,7 @@ func unambiguous(raw []byte) error {
 				continue
 			}
 		case nil:
-			return fmt.Errorf("byte %d: null is no value; leave the field out or give a number", d.InputOffset())
+			return fmt.Errorf("byte %d: null is not a value; leave the field out or give a number", d.InputOffset())
 		}
 		isKey = inObject()
 	}

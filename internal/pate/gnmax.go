@@ -4,9 +4,14 @@ import (
 	"math"
 )
 
-// gnmaxLogQ returns the natural logarithm of an upper bound on the probability
-// that GNMax with noise N(0, sigma²) per bin answers something else than the
-// class with most votes: the union bound of Papernot et al. 2018, Proposition 7,
+// gnmaxLogQ returns the natural logarithm of an upper bound on the probability that GNMax with noise N(0, sigma²)
+// per bin answers with another class than the one with most votes: the union bound of Papernot et al. 2018,
+// Proposition 7,
+//
+//	q = sum over the other classes j of 1/2 erfc((n_max - n_j) / (2 sigma)),
+//
+// at most 1 - 1/m for m classes. The difference of two noises is N(0, 2 sigma²). The bound is for continuous
+// noise; with the integer noise of package gnmax another class wins slightly more often.
 //
 //	q = sum over the other classes j of 1/2 erfc((n_max - n_j) / (2 sigma)),
 //

@@ -67,7 +67,7 @@ func checkVotes(votes []int64) error {
 		total += n
 	}
 	if total == 0 {
-		return privacy.FieldErrorf("votes", "has no votes; leave out queries that nobody voted on")
+		return privacy.FieldErrorf("votes", "has no votes; leave out queries without votes")
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ type Asker interface {
 	Ask(ctx context.Context, stage string, r *conclavev1.Round) (*conclavev1.Release, error)
 	// AskReduced is Ask for a kind with a reducer.
 	AskReduced(ctx context.Context, stage string, r *conclavev1.Round) (*conclavev1.Release, error)
-	// AskCached is Ask for a round by the sums of an earlier one, which is asked again where
-	// the aggregator does not cache them: that costs nothing.
+	// AskCached is Ask for a round that uses the sums of an earlier round. If the aggregator no longer caches
+	// these, it asks that round again, which costs nothing.
 	AskCached(ctx context.Context, stage string, r, sums *conclavev1.Round) (*conclavev1.Release, error)
 	// Teachers is the number of the run's, Baseline says that answers hold nothing of records.
 	Teachers() int
@@ -33,18 +33,18 @@ var ErrRefused = errors.New("refused")
 
 // Largest describes the largest messages of a round.
 type Largest struct {
-	// Round is sent to a node, with nobody's records.
+	// Round is what a node is sent, without records.
 	Round        *conclavev1.Round
 	RoundContent string
-	// Answer is what the node sends.
+	// Answer is what the node sends back.
 	Answer        *conclavev1.WorkRequest
 	AnswerName    string
 	AnswerContent string
-	// AnswerClasses are those of a vote, 0 of a sum.
+	// AnswerClasses is the number of classes of a vote, 0 for a sum.
 	AnswerClasses int
 }
 
-// LargestSum is a node's answer of so many numbers.
+// LargestSum is the largest answer of a node with this many numbers.
 func LargestSum(run string, round uint64, numbers int, largest int64) *conclavev1.WorkRequest {
 	return &conclavev1.WorkRequest{Attempt: math.MaxUint32, Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
 		Run: run, Round: round, Values: slices.Repeat([]int64{largest}, numbers),
@@ -106,7 +106,7 @@ func Tensor(x []float32, width int) *conclavev1.Tensor {
 	return &conclavev1.Tensor{Shape: []uint32{uint32(len(x) / width), uint32(width)}, Data: safetensors.Bytes(x)}
 }
 
-// ClassIDs are classes on the wire.
+// ClassIDs converts classes to their form on the wire.
 func ClassIDs(classes []int) []uint32 {
 	ids := make([]uint32, len(classes))
 	for i, c := range classes {

@@ -18,14 +18,13 @@ var (
 	ErrDamaged = errors.New("the checkpoint is damaged")
 )
 
-// Checkpoint is what every student keeps, beside what its pipeline keeps in State
-// (of JSON) and in tensors of its own.
+// Checkpoint is the state that every student saves. The pipeline adds its own in State (as JSON) and in tensors.
 type Checkpoint struct {
 	// Identity names the run and all that its state depends on.
 	Identity string `json:"identity"`
 	// Random is the state of the student's random numbers.
 	Random string `json:"random"`
-	// Steps are those of the learner.
+	// Steps are the steps of the learner.
 	Steps [2]int `json:"steps"`
 	// Done is the number of rounds learned from.
 	Done int `json:"done"`
@@ -46,14 +45,13 @@ func SaveCheckpoint(path, pipeline string, state any, set *safetensors.Set) erro
 	return safetensors.Save(path, set)
 }
 
-// AskAnew says what helps where a checkpoint is damaged: training is repeatable, so that a
-// student without a checkpoint asks the very same questions again.
-const AskAnew = "remove the file and run again: the rounds are asked anew from the first one, and what was released " +
+// AskAnew is the advice for a damaged checkpoint: training is repeatable, so a student without a checkpoint asks
+// the same questions again.
+const AskAnew = "remove the file and run again: the rounds are asked again from the first one, and what was released " +
 	"is repeated and costs nothing"
 
-// LoadCheckpoint reads what SaveCheckpoint wrote into state and returns the tensors,
-// nil where there is no file. Errors match [ErrDamaged] when the file is not as it
-// was saved, and say the fix.
+// LoadCheckpoint reads what SaveCheckpoint wrote into state, and returns the tensors; nil if the file does not
+// exist. If the file is damaged, the error matches [ErrDamaged] and ends with fix.
 func LoadCheckpoint(path, pipeline, fix string, state any) (*safetensors.Set, error) {
 	set, err := safetensors.Load(path)
 	switch {

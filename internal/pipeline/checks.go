@@ -10,17 +10,16 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// Checks collects what is wrong with a pipeline's options, each with the name of its
-// field.
+// Checks collects the errors in a pipeline's options, each with the name of its field.
 type Checks struct {
 	pipeline string
 	errs     []error
 }
 
-// NewChecks begins the checks of a pipeline of this name.
+// NewChecks starts the checks of a pipeline with this name.
 func NewChecks(pipeline string) *Checks { return &Checks{pipeline: pipeline} }
 
-// Check notes what is said in place of ok; the format begins with the field.
+// Check adds an error unless ok; the format begins with the field.
 func (c *Checks) Check(ok bool, format string, args ...any) {
 	if !ok {
 		c.errs = append(c.errs, fmt.Errorf(c.pipeline+"."+format, args...))
@@ -60,7 +59,7 @@ func (c *Checks) Noise(v float64) {
 	c.Check(v >= 0 && !math.IsInf(v, 0), "noise: %v is not 0 (chosen) or above", v)
 }
 
-// Rounds wants a quorum of the teachers, and for how many seconds a round waits for the rest.
+// Rounds checks a quorum as a share of the teachers, and a deadline in seconds.
 func (c *Checks) Rounds(quorum, deadline float64) {
 	c.Check(quorum > 0 && quorum <= 1, "quorum: %v is not a share of the teachers, above 0 and at most 1", quorum)
 	c.Between("deadline", deadline, 1e-3, 24*3600)
@@ -76,7 +75,7 @@ func (c *Checks) ImagesOnly(e *encode.Encoder, set map[string]bool) {
 // Take notes an error about a field, if it is one.
 func (c *Checks) Take(field string, err error) { c.Check(err == nil, "%s: %w", field, err) }
 
-// Err is all that was found, nil for nothing.
+// Err joins all errors; nil if there are none.
 func (c *Checks) Err() error { return errors.Join(c.errs...) }
 
 // MostCandidates bounds the generated records that stages hold in memory, with a score by each

@@ -9,8 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// EmptyNumber is what encode.Encoder writes into the number of an empty
-// cell.
+// EmptyNumber is the value that encode.Encoder writes for the number of an empty cell.
 const EmptyNumber = 0.5
 
 // Generator makes encoded records of a wanted class from noise. The
@@ -77,7 +76,7 @@ func heads(e *encode.Encoder) []output.Head {
 // Width returns the number of features of a record.
 func (g *Generator) Width() int { return g.width }
 
-// With returns a generator that shares everything but the network.
+// With returns a generator with another network; it shares everything else.
 func (g *Generator) With(net *nn.Network) *Generator {
 	other := *g
 	other.Net, other.input, other.raw = net, nil, nil

@@ -27,7 +27,7 @@ const (
 	upPad    = 1
 )
 
-// checkImage tells whether images of this shape can be made by doubling.
+// checkImage tells whether doubling can make images of this shape.
 func (s GeneratorSpec) checkImage(image *partition.Image) error {
 	if image == nil {
 		return errors.New("a generator of kind convolution needs a schema of images (format: idx): use kind dense")
@@ -67,7 +67,7 @@ func (g imageGrid) weights(inputs int) int {
 	return n
 }
 
-// layers are those of the network, for records of noise and one class.
+// layers are the layers of the network, for records of noise and one class.
 func (g imageGrid) layers(noise int) []nn.Spec {
 	layers := []nn.Spec{
 		nn.Dense{Out: g.height * g.width * g.channels[0], Init: spread(1, float64(noise+1))},
@@ -93,8 +93,7 @@ func (g imageGrid) layers(noise int) []nn.Spec {
 	return layers
 }
 
-// pixelSpread is the standard deviation of the first outputs, of which most pixels
-// then are between 0.1 and 0.9.
+// pixelSpread is the standard deviation of the first outputs. Most pixels are then between 0.1 and 0.9.
 const pixelSpread = 1.5
 
 // spread draws weights with which sums of numbers, whose squares add up to

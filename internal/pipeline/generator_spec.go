@@ -19,15 +19,14 @@ const (
 type GeneratorSpec struct {
 	// Kind is KindDense, or empty, or KindConvolution.
 	Kind string `json:"kind,omitempty"`
-	// Noise is how many normal numbers a record is made of.
+	// Noise is the number of normal random inputs for a record.
 	Noise int `json:"noise"`
 	// Hidden is the width of each hidden layer. Of a convolution it is the
 	// number of channels of the first and smallest grid of pixels; each doubling
 	// of the grid halves it.
 	Hidden int `json:"hidden"`
-	// Layers is the number of hidden layers. Of a convolution it is how often
-	// the grid of pixels doubles, so that height and width of the images have to
-	// be multiples of 2^Layers: with 2, images of 28 x 28 begin as 7 x 7.
+	// Layers is the number of hidden layers. For a convolution it is how often the grid of pixels doubles, so
+	// height and width of the images have to be multiples of 2^Layers: with 2, images of 28 x 28 begin as 7 x 7.
 	Layers int `json:"layers"`
 	// Classes is the number of classes that can be asked for.
 	Classes int `json:"classes"`
@@ -86,7 +85,7 @@ func (s GeneratorSpec) Check(e *encode.Encoder) error {
 	return nil
 }
 
-// layers are those of the network of a checked generator.
+// layers are the layers of a checked generator's network.
 func (s GeneratorSpec) layers(e *encode.Encoder) []nn.Spec {
 	if s.Kind == KindConvolution {
 		return s.grid(*e.Image()).layers(s.Noise)
@@ -116,9 +115,8 @@ func Choose[T comparable](v *T, unset T, second bool, a, b T) {
 	}
 }
 
-// ChooseGenerator gives the kind and the width of a generator that are unset values: of
-// convolutions for images that can be made by doubling, else of dense layers. The rest of the
-// generator is that of spec.
+// ChooseGenerator fills in an unset kind and width: convolutions for images that doubling can make, else dense
+// layers. spec is the rest of the generator.
 func ChooseGenerator(kind *string, hidden *int, spec GeneratorSpec, e *encode.Encoder) {
 	const convolved = 64
 	images := e.Image() != nil

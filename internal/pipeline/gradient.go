@@ -37,7 +37,7 @@ func (a *GradientAsker) Round(number uint64, q *DiscriminatorQuestion) *conclave
 	return r
 }
 
-// Read reads the release of a round for n weights, in a run of so many teachers.
+// Read reads the release of a round for n weights, in a run with this many teachers.
 func (a *GradientAsker) Read(
 	release *conclavev1.Release, n int, multiplier float64, teachers int,
 ) (*DiscriminatorAnswer, error) {

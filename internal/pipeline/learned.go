@@ -11,18 +11,18 @@ import (
 // way: its questions follow from its seed.
 var ErrDiverged = errors.New("training diverged")
 
-// Learned is what a student keeps of its releases, apart from the answers.
+// Learned is what a student stores about its releases, without the answers.
 type Learned struct {
 	// Counts are the released class counts, nil before they were asked for.
 	Counts []float64 `json:"counts"`
 	// CountScale is the scale of their noise.
 	CountScale float64 `json:"count_scale"`
-	// Begun is how many steps the generator was fitted to a start; see [Start].
+	// Begun is the number of steps by which the generator was fitted to a start; see [Start].
 	Begun int `json:"begun,omitempty"`
 	// Spent is the run's total after the last release.
 	Spent float64 `json:"spent"`
-	// Receipts are those of all releases learned from, in their order: what a student
-	// knows, some ledger was charged for.
+	// Receipts are the receipts of all releases that the student learned from, in order: a ledger was charged for
+	// everything that it knows.
 	Receipts []string `json:"receipts"`
 	// TeachersLeast is the least number of teachers that took part in a round, 0
 	// before the first. Who is connected does not depend on records, so it is public.
@@ -34,7 +34,7 @@ type CountOracle interface {
 	ClassCounts(ctx context.Context, round uint64, classes int) (*CountAnswer, error)
 }
 
-// AskClassCounts asks for the class counts in round 0, unless they are there.
+// AskClassCounts asks for the class counts in round 0, unless they were released before.
 func (l *Learned) AskClassCounts(ctx context.Context, oracle CountOracle, classes int) error {
 	if l.Counts != nil {
 		return nil
@@ -86,7 +86,7 @@ func (l *Learned) Records(set int) (int, error) {
 // Shares returns the released class shares.
 func (l *Learned) Shares() []float64 { return Shares(l.Counts, l.CountScale) }
 
-// fits says whether the notes can be those of so many rounds of answers.
+// fits tells whether the notes can belong to this many rounds of answers.
 func (l *Learned) fits(rounds, classes int) bool {
 	return l.Counts == nil || len(l.Counts) == classes && len(l.Receipts) == rounds+1
 }

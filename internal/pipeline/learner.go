@@ -23,11 +23,11 @@ func NewLearner(g *Generator, rate float64) *Learner {
 	return &Learner{Generator: g, adam: optimizer.NewAdam(g.Net.Params(), rate)}
 }
 
-// KeepAverage starts the moving average at the generator as it is.
+// KeepAverage starts the moving average at the present generator.
 func (l *Learner) KeepAverage(decay float64) { l.average = nn.NewAverage(l.Generator.Net, decay) }
 
-// Step moves the generator against grad, the gradient by the records x of its last
-// Sample. It overwrites grad.
+// Step moves the generator against grad, the gradient with respect to the records x of its last Sample. It
+// overwrites grad.
 func (l *Learner) Step(grad, x []float32) {
 	l.Generator.Backward(grad, x)
 	l.adam.Step()
@@ -109,7 +109,7 @@ func (l *Learner) SetSteps(steps [2]int) {
 	}
 }
 
-// Balanced returns the classes of n records, all classes alike.
+// Balanced returns the classes of n records, equally many of each.
 func Balanced(n, classes int) []int {
 	c := make([]int, n)
 	for i := range c {
@@ -118,8 +118,7 @@ func Balanced(n, classes int) []int {
 	return c
 }
 
-// Units returns the units of the generator as it is, with the squares of the given
-// features.
+// Units returns the units of the present generator, with the squares of the given features.
 func (l *Learner) Units(classes int, numbers []int, rng *rand.Rand) (*scaling.Scaler, error) {
 	const sample = 2048
 	of := Balanced(sample, classes)

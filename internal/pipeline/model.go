@@ -44,7 +44,7 @@ type Condition struct {
 	Value string
 }
 
-// ParseCondition reads a condition. Whether there are such rows is for the model to say.
+// ParseCondition reads a condition. The model checks whether such rows exist.
 func ParseCondition(text string) (Condition, error) {
 	at := strings.IndexAny(text, "=<>")
 	if at < 1 {

@@ -183,9 +183,9 @@ type WarmStart struct {
 	Share func(Options) plan.Share
 	// Kind is that of its question.
 	Kind string
-	// Plan returns what a run with this noise multiplier begins with. Here and below, the options
+	// Plan returns what a run with this noise begins with. Here and below, the options
 	// are those of its pipeline.
-	Plan func(o Options, p Problem, sigma float64) (*plan.Start, error)
+	Plan func(o Options, p Problem, noise privacy.Event) (*plan.Start, error)
 	// Largest are the messages of what was planned.
 	Largest func(o Options, p Problem, s *plan.Start) Largest
 	// Begin makes the start that was planned. It fits the generator in Steps; watch is told

@@ -14,12 +14,11 @@ import (
 type Rows struct {
 	X       []float32 // shape [len(Classes), width]
 	Classes []int
-	// Odds are the log-odds of each to be real, by a discriminator that nothing is paid
-	// for; nil where there is none.
+	// Odds are the log-odds of each row to be real, by a discriminator that costs no budget; nil without one.
 	Odds []float64
 }
 
-// Take returns the rows at some places.
+// Take returns the rows at these indices.
 func (r Rows) Take(places []int, width int) Rows {
 	var t Rows
 	for _, i := range places {
@@ -32,7 +31,7 @@ func (r Rows) Take(places []int, width int) Rows {
 	return t
 }
 
-// With returns the rows with others behind them.
+// With returns the rows followed by others.
 func (r Rows) With(others Rows) Rows {
 	return Rows{append(r.X, others.X...), append(r.Classes, others.Classes...), append(r.Odds, others.Odds...)}
 }
@@ -93,7 +92,7 @@ func (s *Session) Counts(n int) []int {
 	return counts
 }
 
-// encoded is a model that draws records as they are encoded: nothing is decoded in between.
+// encoded is a model that draws encoded records, without decoding them in between.
 type encoded interface {
 	Records(classes []int, rng *rand.Rand) ([]float32, error)
 }
@@ -103,7 +102,7 @@ func (s *Session) Records(classes []int, rng *rand.Rand) ([]float32, error) {
 	if m, ok := s.Model.(encoded); ok {
 		return m.Records(classes, rng)
 	}
-	// A record may lose decimals as it is encoded, and break a constraint then.
+	// Encoding may drop decimals of a record, so that it breaks a constraint.
 	return s.Encoder.Keep(classes, func(classes []int) ([]float32, error) { return s.sampled(classes, rng) })
 }
 
@@ -176,7 +175,7 @@ func draw(shares []float64, rng *rand.Rand) int {
 	return len(shares) - 1
 }
 
-// score tells the odds of rows by the last discriminator.
+// score sets the odds of rows by the last discriminator.
 func (f fresh) score(r *Rows) {
 	if n := len(f.s.Pairs); n > 0 {
 		last := *f.s
@@ -185,7 +184,7 @@ func (f fresh) score(r *Rows) {
 	}
 }
 
-// LogOdds are those of probabilities, which are kept off 0 and 1.
+// LogOdds are the log-odds of probabilities, which are kept away from 0 and 1.
 func LogOdds(probabilities []float64) []float64 {
 	odds := make([]float64, len(probabilities))
 	for i, p := range probabilities {

@@ -14,14 +14,14 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Stage is something that may follow the training, with a section of its own in a run.yaml. All
-// functions but Options may be nil.
+// Stage is a stage that may follow the training, with its own section in a run.yaml. All functions but Options may
+// be nil.
 type Stage struct {
-	// Name is that of the section.
+	// Name is the name of the section.
 	Name string
-	// Options returns the defaults of its section.
+	// Options returns the defaults of the section.
 	Options func() Options
-	// Follows says why the stage comes after those that are listed before it.
+	// Follows says why the stage comes after those listed before it.
 	Follows string
 	// Discriminators is whether a run's stage needs those that the student keeps.
 	Discriminators func(Followed) bool
@@ -29,18 +29,18 @@ type Stage struct {
 	Validate func(Options, Followed) []error
 	// Check reports what the schema does not allow, before anything is spent.
 	Check func(Options, Followed) []error
-	// Asks lists what it may ask of nodes; nothing where it costs nothing.
+	// Asks lists the questions that it may ask of nodes; empty if it costs nothing.
 	Asks []StageQuestion
-	// Kinds has the kinds of questions that came with the stage: how its nodes answer them.
-	// Reducers make the answers of those that take several passes, at aggregators.
+	// Kinds are the kinds of questions that the stage brings: how nodes answer them. Reducers compute, at
+	// aggregators, the answers of kinds that take several passes.
 	Kinds    []question.Kind
 	Reducers []reducer.Reducer
-	// Share is the option that says how much of the budget the stage costs by itself after
-	// a run; a value of 0 where it costs nothing.
+	// Share is the option for the part of the budget that the stage costs by itself after a run; its value is 0 if
+	// it costs nothing.
 	Share func(Options, Followed) plan.Share
 	// Price plans what the stage asks after a run.
 	Price func(Options, Followed, privacy.Budget) (plan.Stages, error)
-	// Messages are those of what was planned.
+	// Messages describes the planned messages.
 	Messages func(Options, Followed, plan.Stages) []StageMessages
 	// Apply makes other rows of those so far, for a stage that a run lists under post.
 	Apply func(ctx context.Context, o Options, so Source, s *Session) (Source, error)
@@ -48,8 +48,8 @@ type Stage struct {
 	// by its method of weights; Weighted names such rows.
 	Weigh    func(ctx context.Context, o Options, draw func(n int) (Rows, error), s *Session) (*Weighed, error)
 	Weighted func(Options, Followed) string
-	// Measure asks for figures of the rows that are released, for a stage that a run names by a share above 0; none
-	// where what was released says nothing. It moves no row.
+	// Measure asks for figures about the released rows, for a stage that a run enables by a share above 0; none if
+	// the release tells nothing. It does not change rows.
 	Measure func(ctx context.Context, o Options, rows *Weighed, s *Session) ([]Figure, error)
 }
 
@@ -64,19 +64,19 @@ type Weighed struct {
 	Weights []float64
 }
 
-// Figure says something of the released rows beside the real ones. It was paid for, so it may be given away.
+// Figure compares the released rows with the real ones. The budget paid for it, so it may be shared.
 type Figure struct {
 	// Name says in a report what it is: a share from 0 to 1.
 	Name string `json:"name"`
-	// Value is an estimate, and Low to High is what it lies between with a confidence of 95%.
+	// Value is an estimate; Low to High is its confidence interval at 95%.
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
-	// Epsilon is the price by itself of the release that it follows from, which may be that of other figures too.
+	// Epsilon is the price by itself of the release behind the figure; several figures may share it.
 	Epsilon float64 `json:"epsilon"`
 }
 
-// String is what a report says of it behind its name.
+// String is the text of a report after the figure's name.
 func (f Figure) String() string {
 	return fmt.Sprintf("%.1f%% (%.1f to %.1f), paid for with epsilon %s", 100*f.Value, 100*f.Low, 100*f.High,
 		text.Figure(f.Epsilon))
@@ -88,30 +88,30 @@ func (f Figure) Check() error {
 	case f.Name == "":
 		return errors.New("a figure has no name")
 	case !(0 <= f.Low && f.Low <= f.Value && f.Value <= f.High && f.High <= 1):
-		return errors.New("a figure is no share within its interval: " + f.Name)
+		return errors.New("a figure is not a share within its interval: " + f.Name)
 	case !(f.Epsilon > 0) || math.IsInf(f.Epsilon, 0):
 		return errors.New("a figure has no price: " + f.Name)
 	}
 	return nil
 }
 
-// StageMessages describe the messages of a stage's questions with a node.
+// StageMessages describe the messages that a stage exchanges with a node.
 type StageMessages struct {
 	AnswerName, AnswerContent string
-	// Times is how often the node answers at most, with Numbers numbers of at most Largest.
+	// Times is the largest number of the node's answers, with Numbers numbers of at most Largest.
 	Times, Numbers int
 	Largest        int64
-	// Asked and AskedContent are what it is sent.
+	// Asked and AskedContent describe what the node is sent.
 	Asked, AskedContent string
 }
 
 // Shared are options of a stage that say its share of a run's budget.
 type Shared interface {
-	// TakeAll gives the stage all of it, for a run of its own.
+	// TakeAll gives the stage the whole budget, for a run of its own.
 	TakeAll()
 }
 
-// Followed is what a stage knows of the run whose training it follows.
+// Followed is what a stage knows about the run that it follows.
 type Followed struct {
 	Problem
 	// Schema is nil before it was read.
@@ -126,8 +126,8 @@ type Followed struct {
 	Private, Real bool
 	// Masked says that the aggregator sees sums with noise alone.
 	Masked bool
-	// Pipeline is that of the training, Kept the number of discriminators that it keeps, and
-	// ScoredWeights their size; 0 where they are small.
+	// Pipeline is the pipeline of the training, Kept the number of stored discriminators, and ScoredWeights their
+	// size; 0 if they are small.
 	Pipeline            string
 	Kept, ScoredWeights int
 }
@@ -136,29 +136,29 @@ type Followed struct {
 type StageQuestion struct {
 	// Stage names the question in a run's plan, Kind is its kind.
 	Stage, Kind string
-	// Says describes in a report a number of releases, the longest of so many entries.
+	// Says describes a number of releases in a report; the longest has the given number of entries.
 	Says func(releases int, entries int64) string
 }
 
 // ErrStage says that a stage cannot end otherwise, however often it is begun.
 var ErrStage = errors.New("the stage after training failed")
 
-// Session is what the stages after a run's training work with.
+// Session is what the stages after a run's training share.
 type Session struct {
 	Followed
 	Model Model
-	// Pairs are the student's, nil where no stage needs them.
+	// Pairs are the student's generators and discriminators, nil if no stage needs them.
 	Pairs []Pair
-	// Learned are the notes of releases, to which those of the stages are added.
+	// Learned are the notes of releases; stages add theirs.
 	Learned *Learned
 	// Real are real rows at the student, nil for none. NOT PRIVATE.
 	Real *partition.Table
 	// Ask asks what the stages are planned to.
 	Ask  Asker
 	Plan plan.Stages
-	// Surplus is by how much sums have more noise than is paid for, of a masked run; 0 elsewhere.
+	// Surplus is how much more noise than paid for the sums of a masked run have; 0 for other runs.
 	Surplus float64
-	// Watch is told how far a stage is, in rounds of something.
+	// Watch is called with the progress of a stage, in rounds of something.
 	Watch func(of string, done, rounds int)
 	// Notes say what the stages did, for the report.
 	Notes []string

@@ -16,15 +16,14 @@ const (
 	warpShift = 1.0 / 28
 )
 
-// warp is the last step of a generator of images: a small random affine map of each, by
-// bilinear interpolation. That things look alike when they are turned, sheared, scaled
-// and moved a little is public knowledge, so the network need not learn it from answers
-// that cost budget.
+// warp is the last step of a generator of images: a small random affine map of each, by bilinear interpolation.
+// That images look similar when they are turned, sheared, scaled and moved a little is public knowledge, so the
+// network need not learn it from answers that cost budget.
 type warp struct {
 	shape    partition.Image
 	strength float64
-	// maps are those of the last images: from places in the result, about the middle, to
-	// places in the image.
+	// maps are the maps of the last images: from positions in the result, relative to the middle, to positions in
+	// the image.
 	maps [][6]float32
 	base []float32 // scratch: images, or gradients, on the other side
 }

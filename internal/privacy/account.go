@@ -129,7 +129,7 @@ func pureEpsilon(events []Event) float64 {
 		if m.pure == nil {
 			return math.Inf(1)
 		}
-		sum += m.pure(e)
+		sum += m.pure(e.PerUnit())
 	}
 	return sum
 }
@@ -138,7 +138,7 @@ func pureEpsilon(events []Event) float64 {
 func totalMu(events []Event) float64 {
 	sum := 0.0
 	for _, e := range events {
-		sum += mechanisms[e.Kind].muSquared(e)
+		sum += e.muSquared()
 	}
 	return math.Sqrt(sum)
 }

@@ -12,6 +12,8 @@ type Budget struct {
 	Delta   float64 `json:"delta"`
 	// Filter is the rule of [Budget.Admit]; empty means [FilterGDP].
 	Filter Filter `json:"filter,omitempty"`
+	// Overlap is at how many sites one privacy unit may be, from 2; 0 where it is at one. See [Budget.WithOverlap].
+	Overlap int `json:"overlap,omitempty" yaml:"-"`
 }
 
 // NewBudget refuses an epsilon that is not a finite number above zero and a
@@ -28,6 +30,9 @@ func (b Budget) Validate() error {
 	}
 	if err := CheckDelta(b.Delta); err != nil {
 		return err
+	}
+	if b.Overlap != 0 && !overlaps(float64(b.Overlap)) {
+		return FieldErrorf("overlap", "is %d; %s", b.Overlap, overlapRule)
 	}
 	return b.Filter.validate()
 }

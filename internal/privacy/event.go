@@ -31,6 +31,9 @@ const (
 //	laplace              epsilon, count
 //	exponential          epsilon, count
 //
+// Of all but gaussian, sensitivity is left out where it is 1. Otherwise it is the number of sites at which one
+// privacy unit may be, and the noise is for what it changes at one of them; see [Event.PerUnit].
+//
 // A count is never left out: an event that forgot it would cost nothing.
 type Event struct {
 	Kind            Kind    `json:"kind"`
@@ -66,6 +69,10 @@ func (e Event) Validate() error {
 		{"sigma2", e.Sigma2}, {"lambda", e.Lambda}, {"epsilon", e.Epsilon},
 	} {
 		switch {
+		case f.name == "sensitivity" && !m.has(f.name) && f.value != 0:
+			if !overlaps(f.value) {
+				return e.errorf(f.name, "is %v; %s", f.value, overlapRule)
+			}
 		case m.has(f.name) && !positive(f.value):
 			return e.errorf(f.name, "is %v; it must be a finite number above zero", f.value)
 		case !m.has(f.name) && f.value != 0: // true for NaN as well

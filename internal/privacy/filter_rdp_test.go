@@ -87,11 +87,11 @@ func TestALargerBudgetAdmitsMore(t *testing.T) {
 		b, events := drawBudget.Draw(t, "budget"), Merge(drawEvents(t, 4))
 		needed := FilterRDP.epsilon(events, b.Delta)
 		for _, share := range []float64{1e-9, 1e-6, 1e-3, 0.03, rapid.Float64Range(1e-9, 10).Draw(t, "more")} {
-			if more := (Budget{needed * (1 + share), b.Delta, FilterRDP}); !math.IsInf(needed, 1) &&
+			if more := (Budget{needed * (1 + share), b.Delta, FilterRDP, 0}); !math.IsInf(needed, 1) &&
 				!more.fits(events) {
 				t.Fatalf("%.12g would do, %.12g does not", needed, more.Epsilon)
 			}
-			if less := (Budget{needed / (1 + share), b.Delta, FilterRDP}); less.Epsilon > 0 && less.fits(events) {
+			if less := (Budget{needed / (1 + share), b.Delta, FilterRDP, 0}); less.Epsilon > 0 && less.fits(events) {
 				t.Fatalf("%.12g is said to be needed, %.12g does", needed, less.Epsilon)
 			}
 		}
@@ -108,7 +108,7 @@ func TestNoBudgetIsWorseThanASmallerOne(t *testing.T) {
 	needed, err := FilterRDP.Epsilon(events, 1e-5)
 	testkit.Must(t, err)
 	for k := range 2000 {
-		b := Budget{needed * (1 + 1e-9 + float64(k)/1000), 1e-5, FilterRDP}
+		b := Budget{needed * (1 + 1e-9 + float64(k)/1000), 1e-5, FilterRDP, 0}
 		if _, err := b.admit(nil, events); err != nil {
 			t.Fatal(err)
 		}

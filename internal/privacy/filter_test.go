@@ -85,7 +85,7 @@ func TestRDPFilterNeverAdmitsPastTheBudget(t *testing.T) {
 // FilterRDP admits as many as its rule says and not one more: at the order of the
 // budget, divergence and conversion together stay within epsilon.
 func TestRDPFilterKeepsItsRule(t *testing.T) {
-	for _, b := range []Budget{{0.3, 1e-3, FilterRDP}, {1, 1e-5, FilterRDP}, {8, 1e-9, FilterRDP}} {
+	for _, b := range []Budget{{0.3, 1e-3, FilterRDP, 0}, {1, 1e-5, FilterRDP, 0}, {8, 1e-9, FilterRDP, 0}} {
 		used := func(e Event) (epsilon float64) {
 			o := b.order()
 			for _, at := range []struct{ weight, alpha float64 }{{1 - o.weight, o.a}, {o.weight, o.b}} {

@@ -7,7 +7,7 @@ import (
 )
 
 // mechanism is what the accountants know about a kind of release. Each bound
-// takes a validated event and covers all of its count.
+// takes a validated event, as [Event.PerUnit] makes it, and covers all of its count.
 type mechanism struct {
 	fields []string
 	// rdp bounds the Rényi divergence of order alpha > 1, both ways.
@@ -169,7 +169,7 @@ func (e Event) RDP(alpha float64) (float64, error) {
 	if !(alpha > 1) || !finite(alpha) {
 		return 0, FieldErrorf("alpha", "is %v; an order must be a finite number above 1", alpha)
 	}
-	cost := mechanisms[e.Kind].rdp(e, alpha)
+	cost := mechanisms[e.Kind].rdp(e.PerUnit(), alpha)
 	if math.IsNaN(cost) {
 		return 0, fmt.Errorf("%s event: divergence of order %v is not a number", e.Kind, alpha)
 	}

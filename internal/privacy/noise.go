@@ -12,22 +12,22 @@ import (
 const MinSigma = 1
 
 // GNMaxSigma returns the smallest noise per bin such that the budget's filter
-// admits that many GNMax queries on top of the other events; at least
+// admits that many GNMax queries, for its overlap, on top of the other events; at least
 // [MinSigma]. Each has mu² = 2/sigma² (Papernot et al. 2018, Proposition 8; Dong,
 // Roth, Su 2019, Theorem 2.7). An [*OverBudgetError] says that the others leave no room.
 func GNMaxSigma(b Budget, queries int64, other []Event) (float64, error) {
-	found, err := admittedNoise(b, Event{Kind: GNMax, Count: queries}, other)
+	found, err := admittedNoise(b, b.Event(Event{Kind: GNMax, Count: queries}), other)
 	if err != nil {
 		return 0, err
 	}
 	return max(MinSigma, found.Sigma), nil
 }
 
-// GaussianSigma returns the smallest noise, as a multiple of the sensitivity, such
-// that the budget's filter admits that many Gaussian releases on top of the other
-// events. Each has mu² = 1/sigma² (Dong, Roth, Su 2019, Theorem 2.7).
+// GaussianSigma returns the smallest noise, as a multiple of what a unit adds at one site, such
+// that the budget's filter admits that many Gaussian releases, for its overlap, on top of the other
+// events. Each has mu² = (overlap/sigma)² (Dong, Roth, Su 2019, Theorem 2.7).
 func GaussianSigma(b Budget, releases int64, other []Event) (float64, error) {
-	found, err := admittedNoise(b, Event{Kind: Gaussian, Sensitivity: 1, Count: releases}, other)
+	found, err := admittedNoise(b, b.Event(Event{Kind: Gaussian, Count: releases}), other)
 	return found.Sigma, err
 }
 
@@ -36,7 +36,7 @@ func GaussianSigma(b Budget, releases int64, other []Event) (float64, error) {
 // other events; a query costs what two (lambda, 0)-DP releases do (Papernot et
 // al. 2017, section 3). An [*OverBudgetError] says that the others leave no room.
 func LNMaxLambda(b Budget, queries int64, other []Event) (float64, error) {
-	found, err := admittedNoise(b, Event{Kind: LNMax, Count: queries}, other)
+	found, err := admittedNoise(b, b.Event(Event{Kind: LNMax, Count: queries}), other)
 	return found.Lambda, err
 }
 
@@ -46,7 +46,7 @@ func LNMaxLambda(b Budget, queries int64, other []Event) (float64, error) {
 // of a [Plan]; filters for lists that nobody fixed want more noise. An
 // [*OverBudgetError] says that the others leave no room.
 func SampledSigma(b Budget, rate float64, releases int64, other []Event) (float64, error) {
-	event := Event{Kind: SubsampledGaussian, Rate: rate, NoiseMultiplier: 1, Count: releases}
+	event := b.Event(Event{Kind: SubsampledGaussian, Rate: rate, NoiseMultiplier: 1, Count: releases})
 	if err := errors.Join(event.Validate(), b.Validate()); err != nil {
 		return 0, err
 	}

@@ -114,12 +114,13 @@ func dominatingPairs(events []Event, swapped bool) []countedPair {
 	var pairs []countedPair
 	mu2 := 0.0
 	for _, e := range events {
+		e = e.PerUnit()
 		switch e.Kind {
 		case SubsampledGaussian:
 			sampled := sampledPair{rate: e.Rate, sigma: e.NoiseMultiplier}
 			switch {
 			case e.Rate == 1:
-				mu2 += mechanisms[e.Kind].muSquared(e)
+				mu2 += e.muSquared()
 			case swapped:
 				pairs = append(pairs, countedPair{swappedPair{sampled}, float64(e.Count)})
 			default:
@@ -132,7 +133,7 @@ func dominatingPairs(events []Event, swapped bool) []countedPair {
 		case Exponential:
 			pairs = append(pairs, countedPair{rangePair{e.Epsilon}, float64(e.Count)})
 		default:
-			mu2 += mechanisms[e.Kind].muSquared(e)
+			mu2 += e.muSquared()
 		}
 	}
 	if mu2 > 0 {

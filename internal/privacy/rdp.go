@@ -104,7 +104,7 @@ func conversion(alpha, delta float64) float64 {
 func totalRDP(events []Event, alpha float64) float64 {
 	sum := 0.0
 	for _, e := range events {
-		sum += mechanisms[e.Kind].rdp(e, alpha)
+		sum += mechanisms[e.Kind].rdp(e.PerUnit(), alpha)
 	}
 	return sum
 }

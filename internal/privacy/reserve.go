@@ -84,6 +84,18 @@ func (b Budget) RoomBeside(r Reservation, run Budget, plan Plan) error {
 	return err
 }
 
+// AdmitBeside answers whether events could be charged on budget b if all that is reserved were spent. The error is that
+// of [Budget.Admit].
+func (b Budget) AdmitBeside(r Reservation, next []Event) error {
+	_, err := b.Admit(r.gaussian, next)
+	if errors.Is(err, ErrOverBudget) {
+		if _, pure := b.Admit(r.pure, next); pure == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // Taken is the epsilon of all that is reserved, at the budget's delta and as its filter
 // counts; never more than the budget's own where the runs fit beside each other.
 func (b Budget) Taken(r Reservation) (float64, error) {

@@ -36,8 +36,11 @@ func DatasetSpending(b Budget, spent []Event, plan Plan) Spending {
 // pld the dataset's first run is its only one and needs filter pld too; the price of its
 // plan at the dataset's delta is returned: a second run's plan could depend on the first
 // one's answers. With another filter all of a plan with filter pld must fit on top of what
-// is spent. Errors match [ErrPlan], ErrOverBudget or both.
+// is spent. Every entry has to pay for the dataset's overlap. Errors match [ErrPlan], ErrOverBudget or both.
 func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Plan) (*Price, error) {
+	if err := b.CheckPlan(plan); err != nil {
+		return nil, err
+	}
 	switch {
 	case b.Filter == FilterPLD && runs > 0:
 		return nil, fmt.Errorf("%w: a dataset with filter pld has one run, and it was opened; open the run on a "+

@@ -1,6 +1,9 @@
 package privacy
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 // subsampledRDP is the Rényi divergence of order alpha of one Gaussian release
 // with noise multiplier sigma on a Poisson sample of the given rate:
@@ -126,3 +129,33 @@ func (s *logSum) log() float64 { return s.largest + math.Log(s.scaled) }
 var subsampledCurves = memory[divergence]{most: 1 << 16}
 
 type divergence struct{ rate, sigma, alpha float64 }
+
+// memory has the last results of a function, by its arguments: at most so many.
+type memory[K comparable] struct {
+	most  int
+	mu    sync.Mutex
+	known map[K]float64
+}
+
+func (m *memory[K]) of(arguments K, f func() float64) float64 {
+	m.mu.Lock()
+	y, ok := m.known[arguments]
+	m.mu.Unlock()
+	if ok {
+		return y
+	}
+	y = f()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) >= m.most || m.known == nil {
+		m.known = map[K]float64{}
+	}
+	m.known[arguments] = y
+	return y
+}
+
+// remembered is f, asked once for each x.
+func remembered[K comparable](f func(K) float64) func(K) float64 {
+	m := memory[K]{most: 1000}
+	return func(x K) float64 { return m.of(x, func() float64 { return f(x) }) }
+}

@@ -3,6 +3,7 @@ package proof
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -58,6 +59,9 @@ func ReadBundle(r io.ReaderAt, size int64) (Bundle, error) {
 	if size > MaxBundle {
 		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrBundle, int64(MaxBundle))
 	}
+	if err := boundedList(r, size); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBundle, err)
+	}
 	z, err := zip.NewReader(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBundle, err)
@@ -83,6 +87,21 @@ func ReadBundle(r io.ReaderAt, size int64) (Bundle, error) {
 		return nil, fmt.Errorf("%w: the zip file has %d bytes more than its files need", ErrBundle, size-again.n)
 	}
 	return b, nil
+}
+
+// boundedList refuses a zip file whose list of files, at its end, takes more memory than a manifest lists files.
+// Reading it takes several times its bytes.
+func boundedList(r io.ReaderAt, size int64) error {
+	const endBytes = 22 // without a comment
+	end := make([]byte, endBytes)
+	if _, err := r.ReadAt(end, max(0, size-endBytes)); err != nil {
+		return fmt.Errorf("it has no end: %w", err)
+	}
+	list, from := binary.LittleEndian.Uint32(end[12:]), binary.LittleEndian.Uint32(end[16:])
+	if list > maxManifest || int64(list)+int64(from)+endBytes != size {
+		return errors.New("its list of files is too long, or not at its end")
+	}
+	return nil
 }
 
 func readAll(f *zip.File, most int64) ([]byte, error) {

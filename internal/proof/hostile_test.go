@@ -2,8 +2,11 @@ package proof
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,7 +55,7 @@ func linkedPipe(path string) error {
 	return os.Symlink(filepath.Base(path)+".pipe", path)
 }
 
-// A name of two lines would be two reports in the statement that a student signs.
+// A file name of two lines would look like two reports in the statement that a student signs.
 func TestANameIsOneLine(t *testing.T) {
 	t.Parallel()
 	sum := sumOf(nil)
@@ -64,6 +67,31 @@ func TestANameIsOneLine(t *testing.T) {
 		m := Manifest{Run: "r", Rows: 1, Files: []File{{name, 0, sum}}}
 		if _, err := ParseManifest(testkit.Value(m.Canonical())); err == nil {
 			t.Errorf("%q is the name of a file", name)
+		}
+	}
+}
+
+// A zip file of nothing but names takes no more memory than one that could be a bundle.
+func TestABundleHasNoEndlessList(t *testing.T) {
+	t.Parallel()
+	many := Bundle{}
+	for i := range 20_000 {
+		many[fmt.Sprintf("a-name-of-some-length-for-number-%06d", i)] = []byte{}
+	}
+	var packed bytes.Buffer
+	testkit.Must(t, many.Write(&packed))
+	raw := packed.Bytes()
+	for name, raw := range map[string][]byte{
+		"a long list":    raw,
+		"a hidden list":  slices.Concat(raw[:len(raw)-10], []byte{1, 0, 0, 0}, raw[len(raw)-6:]),
+		"after the list": append(slices.Clone(raw), 0),
+		"no end":         raw[:10],
+	} {
+		if err := boundedList(bytes.NewReader(raw), int64(len(raw))); err == nil {
+			t.Errorf("%s is read", name)
+		}
+		if _, err := ReadBundle(bytes.NewReader(raw), int64(len(raw))); !errors.Is(err, ErrBundle) {
+			t.Errorf("%s: %v, want ErrBundle", name, err)
 		}
 	}
 }

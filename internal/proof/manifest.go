@@ -112,7 +112,7 @@ func validFiles(files []File) error {
 	for i, f := range files {
 		switch raw, err := hex.DecodeString(f.SHA256); {
 		case !fs.ValidPath(f.Name) || strings.ContainsAny(f.Name, "\\:") || f.Name == "." || !printable(f.Name):
-			return fmt.Errorf("%q is no name of a file in a folder", f.Name)
+			return fmt.Errorf("%q is not the name of a file in a folder", f.Name)
 		case i > 0 && files[i-1].Name >= f.Name:
 			return fmt.Errorf("%q stands there twice, or not in the order of names", f.Name)
 		case f.Bytes < 0 || err != nil || len(raw) != sha256.Size || hex.EncodeToString(raw) != f.SHA256:
@@ -185,7 +185,7 @@ func (f File) Check(folder fs.FS) error {
 	case err != nil:
 		return fmt.Errorf("%w: read %s: %w", ErrManifest, f.Name, err)
 	case n != f.Bytes || sum != f.SHA256:
-		return fmt.Errorf("%w: %s was altered or replaced: it is not the file that the run gave out", ErrManifest,
+		return fmt.Errorf("%w: %s was altered or replaced: it is not the file that the run released", ErrManifest,
 			f.Name)
 	}
 	return nil

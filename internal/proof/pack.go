@@ -53,7 +53,7 @@ func VerifyBundle(b Bundle, authorities *x509.CertPool) Findings {
 	known := append(found.names(), readmeFile)
 	for _, name := range b.names() {
 		if !slices.Contains(known, name) {
-			found.fail(name, errors.New("nothing lists it, and nobody stands for it; take it out"))
+			found.fail(name, errors.New("no signed list names it; remove it"))
 		}
 	}
 	return found

@@ -60,7 +60,7 @@ func beside(model string) (m Manifest, raw []byte, err error) {
 		m, err = ParseManifest(raw)
 	}
 	if err != nil {
-		return m, nil, fmt.Errorf("the list of files beside the model: %w", err)
+		return m, nil, fmt.Errorf("the list of files next to the model: %w", err)
 	}
 	return m, raw, nil
 }
@@ -97,7 +97,7 @@ func (f *Findings) CheckSample(path string) {
 	name := filepath.Base(path)
 	list, err := readFile(beside, name+SampleSuffix, maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = errors.New("it is missing: conclave sample writes it beside the rows; ask for it, or draw rows yourself")
+		err = errors.New("it is missing: conclave sample writes it next to the rows; ask for it, or draw rows yourself")
 	}
 	var s Sample
 	if err == nil {

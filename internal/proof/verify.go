@@ -271,7 +271,7 @@ func (v *verification) checkLedgerSignatures() {
 	}
 	if !aggregator {
 		v.add(SignaturesFile, Missing, "", "the aggregator did not sign the ledger's end: whoever made the ledger, "+
-			"nobody stands for it; ask for the files again")
+			"no signature covers it; ask for the files again")
 	}
 	for _, site := range witnesses {
 		if missing[site] {
@@ -320,7 +320,7 @@ func (v *verification) checkManifest() {
 	}
 	if !v.sealed && v.run.Manifest == "" {
 		v.add(ManifestFile, Stated, "the student", "the run was ended by somebody else, and without a list of "+
-			"files: only who signed this one stands for it")
+			"files: only the signer of this one vouches for it")
 	}
 	v.whole = true
 	for _, f := range m.Files {

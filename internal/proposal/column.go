@@ -153,7 +153,7 @@ func (m *maker) number(c *Column, p *profile, e entry) {
 	case common && len(known.variable.Units) > 1:
 		c.hint("%s, in which unit? %s", known.variable.Name, known.variable.choices())
 	case c.Kind == kindInteger:
-		c.hint("write public bounds, or kind: categorical and the categories where the numbers are codes")
+		c.hint("write public bounds, or kind: categorical and the categories if the numbers are codes")
 	default:
 		c.hint("write public bounds, from documentation or knowledge of the field")
 	}
@@ -162,9 +162,9 @@ func (m *maker) number(c *Column, p *profile, e entry) {
 	}
 	switch {
 	case m.table.csv.Decimal == "" && p.comma > 0:
-		c.remark("some cells have a decimal comma, others of the file a point: write all alike")
+		c.remark("some cells have a decimal comma, others a point: write all in the same way")
 	case m.table.csv.Decimal != "" && p.point > 0:
-		c.remark("some cells have a decimal point, others of the file a comma: write all alike")
+		c.remark("some cells have a decimal point, others a comma: write all in the same way")
 	}
 }
 
@@ -177,7 +177,7 @@ func (m *maker) code(c *Column, p *profile, e entry) error {
 		}
 		c.Codes, c.Source = filepath.Base(e.codes), partition.SourceDictionary
 		if filepath.Clean(filepath.Dir(e.codes)) != filepath.Clean(m.folder) {
-			c.remark("copy the list of codes beside the schema")
+			c.remark("copy the list of codes next to the schema")
 		}
 		return nil
 	}

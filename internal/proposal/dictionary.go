@@ -84,7 +84,7 @@ func parseDictionary(raw []byte, path string) (*dictionary, error) {
 			all = append(all, &partition.InputError{File: path, Column: e.name, Problem: wrong.Error(),
 				Fix: "correct the dictionary"})
 		} else if _, twice := d.entries[key(e.name)]; twice {
-			all = append(all, &partition.InputError{File: path, Column: e.name, Problem: "the column is there twice",
+			all = append(all, &partition.InputError{File: path, Column: e.name, Problem: "the column appears twice",
 				Fix: "remove or rename one; capitals and separators do not count"})
 		}
 		if e.codes != "" && !filepath.IsAbs(e.codes) {
@@ -169,7 +169,7 @@ func (e *entry) check() error {
 	seen := map[string]bool{}
 	for _, c := range e.categories {
 		if c == "" || !oneLine(c) || seen[c] {
-			return errors.New("the categories have an empty one, one with a line break, or one that is there twice")
+			return errors.New("the categories have an empty one, one with a line break, or a duplicate")
 		}
 		seen[c] = true
 	}

@@ -77,7 +77,7 @@ func TestBadDictionaries(t *testing.T) {
 		"":                               "d: the dictionary is empty; it needs a line for each column of the table",
 		"a,b\n1,2\n":                     "the first line of the dictionary has no name beside other fields",
 		"name,type\n":                    "d: the dictionary has no column",
-		"name,type\nage,number\nAGE,\n":  `d, column "AGE": the column is there twice`,
+		"name,type\nage,number\nAGE,\n":  `d, column "AGE": the column appears twice`,
 		"name,type\nage,big\n":           `line 2: unknown type "big"`,
 		"name,lower,upper\na,1,x\n":      `d, column "a": lower and upper must be plain numbers`,
 		"name,lower,upper\na,2,1\n":      `d, column "a": lower must be below upper`,
@@ -144,11 +144,11 @@ func TestColumnsOfTheDictionaryAlone(t *testing.T) {
 func TestAllThatIsWrongWithADictionary(t *testing.T) {
 	_, err := parseDictionary([]byte("name,type,lower,upper\nage,integer,90,20\nbp,,0,1\nBP,,0,1\nfoo,zzz,,\n"), "d")
 	want := []string{`d, column "age": lower must be below upper; correct the dictionary`, `d, column "BP": the ` +
-		`column is ` +
-		`there twice; remove or rename one; capitals and separators do not count`, `d, column "foo": line 5: unknown ` +
-		`type "zzz"; use integer, continuous, categorical, binary, date, datetime, code, identifier or text, or ` +
-		`leave ` +
-		"it empty; correct the dictionary"}
+		`column appears twice; remove or rename one; capitals and separators do not count`,
+		`d, column "foo": line 5: unknown ` +
+			`type "zzz"; use integer, continuous, categorical, binary, date, datetime, code, identifier or text, or ` +
+			`leave ` +
+			"it empty; correct the dictionary"}
 	if err == nil {
 		t.Fatal("it is read")
 	}

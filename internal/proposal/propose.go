@@ -106,7 +106,7 @@ func (p *Proposal) Unfinished() (n int) {
 	return n
 }
 
-// FromRows names the columns whose categories come from the rows.
+// FromRows returns the columns whose categories come from the rows.
 func (p *Proposal) FromRows() (names []string) {
 	for _, c := range p.Columns {
 		if c.Source == partition.SourceRows {

@@ -59,7 +59,7 @@ func rows(name string, n int, cell func(i int) string) string {
 const (
 	bounds       = "lower: TODO, upper: TODO, source: TODO"
 	numberRemark = " # write public bounds, from documentation or knowledge of the field"
-	wholeRemark  = " # write public bounds, or kind: categorical and the categories where the numbers are codes"
+	wholeRemark  = " # write public bounds, or kind: categorical and the categories if the numbers are codes"
 	dateRemark   = " # write the first and the last day that the table may have, as 2015-01-01, from its documentation"
 	rowsRemark   = " # outside the guarantee: from the rows"
 	unitRemark   = " # where it names the persons to protect, write role: unit in place of the kind"

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// table is what one pass over the files gathers.
+// table is the result of one pass over the files.
 type table struct {
 	csv      CSV
 	rows     int
@@ -16,7 +16,7 @@ type table struct {
 	files    []string
 }
 
-// read goes through the files once. All have the same header; a folder or a pattern of names stands for its parts.
+// read reads the files once. All have the same header; a folder or a pattern of names stands for its parts.
 func read(paths []string) (*table, error) {
 	paths, err := parts(paths)
 	if err != nil {
@@ -134,7 +134,7 @@ func (t *table) finish(first *source) error {
 	return nil
 }
 
-// isCell tells whether a header's cell is surely one of a row, which no schema may repeat.
+// isCell tells whether a header cell surely comes from a row, which no schema may repeat.
 func isCell(name string) bool {
 	f, _ := numberForm(name)
 	return f != noNumber || len(keepFormats(allFormats(), name)) > 0

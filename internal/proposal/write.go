@@ -71,7 +71,7 @@ func (c *Column) fields() string {
 	return f.String()
 }
 
-// fields are those of a mapping in flow style; empty values are left out.
+// fields are the fields of a mapping in flow style; empty values are left out.
 type fields []string
 
 func (f *fields) plain(name, value string) {
@@ -86,7 +86,7 @@ func (f *fields) add(name, value string) {
 	}
 }
 
-// list adds values, and TODO where there are none and some are needed.
+// list adds values, or TODO if values are needed but missing.
 func (f *fields) list(name string, values []string, needed bool) {
 	if len(values) == 0 {
 		if needed {
@@ -106,7 +106,7 @@ func (f fields) String() string { return strings.Join(f, ", ") }
 // plainWord has what YAML reads as the same text without quotes.
 var plainWord = regexp.MustCompile(`^\p{L}[\p{L}0-9_./-]*$`)
 
-// otherWords are what YAML reads as something else.
+// otherWords are words that YAML reads as another type.
 var otherWords = map[string]bool{"true": true, "false": true, "null": true, "yes": true, "no": true, "on": true,
 	"off": true, "y": true, "n": true}
 

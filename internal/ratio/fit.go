@@ -48,7 +48,7 @@ func Fit(ctx context.Context, p Problem, real func(ctx context.Context, beta []f
 	return beta, nil
 }
 
-// step moves beta by a step of Newton's method on J with the penalty mu.
+// step moves beta by one step of Newton's method on J with the penalty mu.
 func (p Problem) step(ctx context.Context, beta []float64, mu float64, real Sums) error {
 	d := p.Width
 	if len(real.Gradient) != d || len(real.Hessian) != Triangle(d) {

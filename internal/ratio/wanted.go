@@ -38,7 +38,7 @@ func NewWanted(p Problem) (*Wanted, error) {
 	return w, err
 }
 
-// Scale is the scale of noise of a kind in coefficients, for that in steps of the lattice.
+// Scale is the noise scale in coefficients for a noise scale in steps of the lattice.
 func (w *Wanted) Scale(kind NoiseKind, steps float64) Noise {
 	return Noise{Kind: kind, Scale: math.Abs(steps) * w.Lattice.Step()}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
-// agreement is the picture of how the teachers' released answers are spread,
-// round by round, and how many questions were answered.
+// agreement is the chart of the teachers' released answers, round by round, and of how many questions were
+// answered.
 type agreement struct {
 	chart
 	Outer, Inner, Median string // polygons of 80% and 50% of the answers, and a line
@@ -23,11 +23,10 @@ type agreement struct {
 	Missing              string // sentence about rounds that are not drawn
 }
 
-// within80 is how many standard deviations on each side hold 80% of a normal
-// distribution.
+// within80 is how many standard deviations on each side contain 80% of a normal distribution.
 const within80 = 1.2815515655446004
 
-// newAgreement gives nil when there are no rounds. Without teachers nobody agrees.
+// newAgreement returns nil without rounds or without teachers.
 func newAgreement(rounds []Round, teachers bool) *agreement {
 	if len(rounds) == 0 {
 		return nil

@@ -71,7 +71,7 @@ func at(list []float64, k int) *float64 {
 // mostWorst is how many pairs of columns a report lists.
 const mostWorst = 12
 
-// worstPairs are the pairs of columns that are least alike, the worst first.
+// worstPairs are the least similar pairs of columns, the worst first.
 func worstPairs(e *evaluate.Evaluation) *table {
 	var known []evaluate.PairTrend
 	for _, p := range e.Pairs {
@@ -103,7 +103,7 @@ func worstPairs(e *evaluate.Evaluation) *table {
 const strengths = "of two numbers by their correlation, from −1 to 1; of two categories by Cramér's V, of a number " +
 	"and a category by the correlation ratio, both from 0 (independent) to 1."
 
-// strength is that of a pair in both tables, and by what.
+// strength is the strength of a pair's relation in both tables, and its measure.
 func strength(p evaluate.PairTrend) (by, real, synthetic string) {
 	switch a := p.Association; {
 	case p.Real != nil && p.Synthetic != nil:
@@ -148,7 +148,7 @@ func strongest(pairs []evaluate.PairTrend) *table {
 	return t
 }
 
-// unseen lists combinations of values that no real row has; nil where none was looked for, or found.
+// unseen lists combinations of values that no real row has; nil if they were not searched, or none were found.
 func unseen(e *evaluate.Evaluation) *table {
 	u := e.Unseen
 	if u == nil || u.Kinds == 0 {

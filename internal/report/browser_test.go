@@ -155,8 +155,8 @@ func look(t *testing.T, ctx context.Context, path, media, scheme string, width i
 	t.Helper()
 	tab, cancel := chromedp.NewContext(ctx)
 	defer cancel()
-	var heard complaints
-	heard.listen(t, tab, address(path))
+	var said complaints
+	said.listen(t, tab, address(path))
 	err := chromedp.Do(tab, chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
 		_, size := cdp.Call(ctx, tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
 			Width: width, Height: 900, DeviceScaleFactor: 1, Mobile: width < 500,
@@ -170,7 +170,7 @@ func look(t *testing.T, ctx context.Context, path, media, scheme string, width i
 	faults, err := visit(tab, path)
 	testkit.Must(t, err)
 	faults = append(faults, byAxe(t, tab)...)
-	for _, f := range append(faults, heard.take()...) {
+	for _, f := range append(faults, said.take()...) {
 		t.Error(f)
 	}
 	if *screenshots != "" {
@@ -202,15 +202,15 @@ func TestTheBrowserTestSeesFaults(t *testing.T) {
 <p>pale</p><div style="width:5000px">wide</div><svg width="50" height="20"><text x="30" y="15">cut label</text></svg>
 <img src="missing.png"/><script>console.error("said"); throw new Error("thrown")</script>`
 	testkit.Must(t, os.WriteFile(path, []byte(text), 0o644))
-	var heard complaints
-	heard.listen(t, ctx, address(path))
+	var said complaints
+	said.listen(t, ctx, address(path))
 	faults, err := visit(ctx, path)
 	testkit.Must(t, err)
 	found := byAxe(t, ctx)
 	if *axe != "" && !strings.Contains(strings.Join(found, "\n"), "axe: image-alt") {
 		t.Errorf("axe does not see an image without a text: %q", found)
 	}
-	all := strings.Join(append(faults, heard.take()...), "\n")
+	all := strings.Join(append(faults, said.take()...), "\n")
 	for _, want := range []string{"wider than the window", "contrast", "cut off", "no name", "heading",
 		"no alternative", "console", "exception", "request: file://"} {
 		if !strings.Contains(all, want) {

@@ -18,7 +18,7 @@ type budgetChart struct {
 	Limit, Last  string
 	LastX, LastY float64
 	LastBelow    bool // the label of the last point goes below it
-	// Sentence stands in place of a picture of one point.
+	// Sentence replaces a chart of one point.
 	Sentence string
 }
 

@@ -65,7 +65,7 @@ func useful(e *evaluate.Evaluation) *finding {
 	return f
 }
 
-// recognized is what useful is for images.
+// recognized is the finding of useful, for images.
 func recognized(e *evaluate.Evaluation) *finding {
 	i := e.Images
 	if i == nil {
@@ -91,8 +91,8 @@ func averaged(models int) string {
 	return fmt.Sprintf("%d models on average", models)
 }
 
-// weighing says what the weights of the synthetic rows mean; nil where they have none.
-// It comes of the rows alone.
+// weighing says what the weights of the synthetic rows mean; nil without weights. It depends on the synthetic rows
+// alone.
 func weighing(w *evaluate.Weights, rows int) *finding {
 	if w == nil {
 		return nil
@@ -128,7 +128,7 @@ func together(e *evaluate.Evaluation) *finding {
 		"How much two columns go together as in the real rows, on average over pairs; 100% is the same.")
 }
 
-// similarities are the mean and the worst of scores, of which some are not known.
+// similarities are the mean and the worst of the known scores.
 type similarities struct {
 	sum, worst float64
 	of         []string // columns, of the worst
@@ -174,9 +174,8 @@ func told(e *evaluate.Evaluation) *finding {
 // second look.
 const nearGuessing = 0.05
 
-// chanceCopies is by how much the share of copies of training rows may be above
-// that of test rows before the page asks for a second look: three standard
-// deviations of the difference of two counts, and no more than 0.01.
+// chanceCopies is how far the share of copies of training rows may exceed that of test rows before the page asks
+// for a second look: three standard deviations of the difference of two counts, and at most 0.01.
 func chanceCopies(e *evaluate.Evaluation) float64 {
 	c, rows := e.Closeness, float64(e.Rows.Synthetic)
 	if e.Weights != nil {
@@ -208,5 +207,5 @@ func remembered(e *evaluate.Evaluation) *finding {
 	return f
 }
 
-// longestName is how much of a column's name a sentence takes.
+// longestName is the largest part of a column's name that a sentence shows, in characters.
 const longestName = 40

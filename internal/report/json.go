@@ -15,27 +15,29 @@ import (
 // File is a report.json.
 type File struct {
 	Format int `json:"format"` // 1
-	// Privacy says NOT PRIVATE when something here was computed from real rows.
+	// Privacy says NOT PRIVATE if any part was computed from real rows.
 	Privacy     string                  `json:"privacy"`
 	Title       string                  `json:"title"`
 	Certificate certificate.Certificate `json:"certificate"`
-	// Masked says among whom the sums were masked, and for whom the figures are; empty without masks.
+	// Masked says between which sites the sums were masked, and against whom the figures hold; empty without
+	// masks.
 	Masked string `json:"masked,omitempty"`
-	// Strength is the word for epsilon and delta, and Telling how well two neighbouring datasets can be told apart.
+	// Strength is the word for epsilon and delta, and Telling how well two neighbouring datasets can be
+	// distinguished.
 	Strength string          `json:"strength"`
 	Telling  meaning.Telling `json:"telling"`
 	About    About           `json:"about"`
-	// Verdict is made of the evaluation, and so is NOT PRIVATE where that is there.
+	// Verdict follows from the evaluation, and is NOT PRIVATE if there is one.
 	Verdict     Verdict              `json:"verdict"`
 	Constraints *Constraints         `json:"constraints,omitempty"`
 	Rounds      []Round              `json:"rounds"`
 	Weights     *evaluate.Weights    `json:"weights,omitempty"` // of the synthetic rows
 	Evaluation  *evaluate.Evaluation `json:"evaluation,omitempty"`
-	// Pairs are how two columns of the synthetic rows go together; none where there is an evaluation.
+	// Pairs are the relations between two columns of the synthetic rows; none if there is an evaluation.
 	Pairs []evaluate.PairTrend `json:"synthetic_pairs,omitempty"`
-	// Figures are those of the rows that were paid for.
+	// Figures are figures about the rows that the budget paid for.
 	Figures []pipeline.Figure `json:"figures,omitempty"`
-	// Points names the pictures of rows in report.html; the points are there alone.
+	// Points names the pictures of rows in report.html; only that file has the points.
 	Points []picture.Panel `json:"points,omitempty"`
 	Notes  []string        `json:"notes,omitempty"`
 	Config string          `json:"config,omitempty"`
@@ -47,9 +49,8 @@ const fileFormat = 1
 // ReleasesOnly is the privacy of a report without figures of real rows.
 const ReleasesOnly = "made of what was released under the certificate's guarantee"
 
-// WriteJSON writes what the page says for other programs. It holds the figures
-// of the evaluation and none of the pictures, so it says NOT PRIVATE only where
-// there is an evaluation.
+// WriteJSON writes the page for other programs. It holds the figures of the evaluation but no pictures, so it says
+// NOT PRIVATE only if there is an evaluation.
 func WriteJSON(w io.Writer, p Page) error {
 	p, err := p.prepared()
 	if err != nil {

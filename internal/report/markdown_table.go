@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
-// table writes a table; figures stand at the right.
+// table writes a table; figures are aligned to the right.
 func (m *markdown) table(t table) {
 	row := func(cells []string) {
 		m.b.WriteString("|")
@@ -58,8 +58,8 @@ func (t *utilityTable) plain() table {
 	return p
 }
 
-// escape makes a text stand for itself in Markdown, in one line: a backslash
-// before what has a meaning, and entities for what HTML would read.
+// escape makes a text literal in Markdown, on one line: it puts a backslash before special characters, and uses
+// entities for those of HTML.
 func escape(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/report/picture"
 	"github.com/conclave-dp/conclave/internal/report/text"
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 // Page is everything that a report shows, as HTML, Markdown or JSON. Only
@@ -26,41 +27,49 @@ type Page struct {
 	Certificate certificate.Certificate
 	Rounds      []Round
 	Columns     []picture.Column
-	// Correlations are those of the synthetic table, and of no other.
+	// Correlations are those of the synthetic table alone.
 	Correlations *picture.Correlations
-	// Pairs are how two columns of the synthetic table go together, compared with itself; none where there is an
-	// evaluation.
+	// Pairs are the relations between two columns of the synthetic table, compared with itself; none if there is
+	// an evaluation.
 	Pairs []evaluate.PairTrend
-	// Weights are those of the synthetic rows; the evaluation's where they are not given.
+	// Weights are those of the synthetic rows; if nil, those of the evaluation.
 	Weights *evaluate.Weights
-	// Evaluation is what was measured beside real rows: NOT PRIVATE.
+	// Evaluation is the comparison with real rows: NOT PRIVATE.
 	Evaluation *evaluate.Evaluation
 	Images     []picture.Sheet
 	// Points are rows before and after the stages that follow training, on the same axes.
 	Points []picture.Panel
 	Config string // the run's configuration, as text
 	Notes  []string
-	// Figures are those of the rows that were paid for: they may be shown to anybody.
+	// Figures are figures about the rows that the budget paid for; anybody may see them.
 	Figures []pipeline.Figure
-	// About is what is known of the run besides.
+	// About is further information about the run.
 	About About
-	// Constraints are those of the schema that synthetic rows break; nil where that was not looked at.
+	// Constraints count the rows that break rules of the schema; nil if that was not checked.
 	Constraints *Constraints
 }
 
-// About says who made a run, and for what, as far as that is known.
+// About says who made a run and for what purpose, as far as that is known.
 type About struct {
-	Purpose  string   `json:"purpose,omitempty"`
-	Operator string   `json:"operator,omitempty"` // of the aggregator, by the name of its certificate
-	Sites    []string `json:"sites,omitempty"`
-	// Records is the public number of privacy units, 0 where none was given.
+	Purpose string `json:"purpose,omitempty"`
+	// Study is the study that the run was of, nil for none.
+	Study    *study.Block `json:"study,omitempty"`
+	Operator string       `json:"operator,omitempty"` // of the aggregator, by the name of its certificate
+	Sites    []string     `json:"sites,omitempty"`
+	// Records is the public number of privacy units, 0 if none was given.
 	Records int `json:"records,omitempty"`
 }
 
-// lines are what there is of it, for a list.
+// lines are the known parts as a list.
 func (a About) lines() (list []finding) {
 	if a.Purpose != "" {
 		list = append(list, finding{Name: "Purpose", Value: a.Purpose})
+	}
+	if of := a.Study; of != nil {
+		list = append(list, finding{Name: "Study", Value: fmt.Sprintf("%s (%s), to the end of %s", of.Title, of.Name,
+			of.Expires)},
+			finding{Name: "Data permit", Value: of.Permit},
+			finding{Name: "Study protocol (SHA-256)", Value: of.SHA256})
 	}
 	if len(a.Sites) > 0 {
 		list = append(list, finding{Name: "Sites", Value: strings.Join(a.Sites, ", ")})
@@ -74,7 +83,7 @@ func (a About) lines() (list []finding) {
 	return list
 }
 
-// Round is what one release cost, and what was released.
+// Round is the cost and the result of one release.
 type Round struct {
 	Round uint64 `json:"round"`
 	// Kind is the kind of question, Stage the stage after training that asked it, Entries
@@ -85,11 +94,11 @@ type Round struct {
 	EpsilonSpent float64 `json:"epsilon_spent"` // of the run so far
 	Queries      int64   `json:"queries"`
 	Answered     int64   `json:"answered"`
-	// Shares are absent where the shares were not released, or not kept.
+	// Shares are absent if the shares were not released or not stored.
 	Shares *Shares `json:"shares,omitempty"`
 }
 
-// NotPrivate tells whether something of the page was computed from real rows.
+// NotPrivate tells whether any part of the page was computed from real rows.
 func (p Page) NotPrivate() bool {
 	return p.Evaluation != nil || slices.ContainsFunc(p.Columns, func(c picture.Column) bool { return c.Real }) ||
 		slices.ContainsFunc(p.Images, func(s picture.Sheet) bool { return s.Real }) ||
@@ -209,7 +218,7 @@ func WriteHTML(w io.Writer, p Page) error {
 	return nil
 }
 
-// RealCards tells whether a column is shown beside real rows.
+// RealCards tells whether a column is shown next to real rows.
 func (v view) RealCards() bool {
 	return slices.ContainsFunc(v.Cards, func(c picture.Card) bool { return c.Real })
 }

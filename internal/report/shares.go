@@ -38,7 +38,7 @@ func SharesOf(released []float32, noise float64) *Shares {
 	}
 }
 
-// quantile interpolates between the values beside it.
+// quantile interpolates between the neighbouring values.
 func quantile(sorted []float64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	below := int(math.Floor(at))

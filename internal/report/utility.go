@@ -20,8 +20,7 @@ type utilityTable struct {
 
 type utilityRow struct {
 	evaluate.ModelUtility
-	// Places on a strip from the table's lowest figure to 1; negative where the
-	// figure is not known.
+	// Positions on a strip from the table's lowest figure to 1; negative if the figure is unknown.
 	AtA, AtB, AtC, AtCoin float64
 }
 
@@ -93,7 +92,7 @@ func (t *utilityTable) settings() []finding {
 	return list
 }
 
-// misleads is said wherever a score of synthetic rows on synthetic rows stands.
+// misleads accompanies every score of synthetic rows on synthetic rows.
 const misleads = "misleads: rows that are wrong, or all alike, are easy to predict from themselves and score high. " +
 	"Judge by B."
 

@@ -10,22 +10,23 @@ import (
 	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
-// The public thresholds of the verdict. They are conventions: each says how much may be lost before rows are not
-// called fit, and none of them depends on data.
+// The public thresholds of the verdict. They are conventions: each says how much may be lost before rows no longer
+// count as fit, and none depends on data.
 const (
-	// leastOfReal is how much of the score of real rows a mean over columns must have: a twentieth is more than
-	// the samples of some hundred rows differ by.
+	// leastOfReal is the share of the score of real rows that a mean over columns must reach. Samples of some
+	// hundred rows differ by less than a twentieth.
 	leastOfReal = 0.95
-	// leastColumn is what the worst column must have. A mean over many columns hides one that is useless.
+	// leastColumn is the score that the worst column must reach. A mean over many columns hides one useless
+	// column.
 	leastColumn = 0.8
-	// leastKept is how much of what real rows add to a baseline must be kept: of pairs to independent columns, of
-	// predictions to guessing. Below four fifths, findings are commonly too weak to be seen again.
+	// leastKept is the share that must remain of what real rows add to a baseline: pairs to independent columns,
+	// predictions to guessing. Below four fifths, findings are commonly too weak to be found again.
 	leastKept = 0.8
-	// leastPair is what the worst pair of columns must have.
+	// leastPair is the score that the worst pair of columns must reach.
 	leastPair = 0.7
-	// leastGain is what real rows must add to a baseline before a share of that says anything.
+	// leastGain is the least that real rows must add to a baseline for a share of it to mean anything.
 	leastGain = 0.02
-	// leastAUROC is that of predictions where no real training rows show what can be had.
+	// leastAUROC is the AUROC that predictions must reach if no real training rows show what is possible.
 	leastAUROC = 0.7
 	// mostUnseen is the share of rows with a combination of values that no real row has, beyond which rows do not
 	// say which values occur together.
@@ -47,7 +48,7 @@ type Rule struct {
 	Fit    bool   `json:"fit"`
 }
 
-// never is what no synthetic rows are fit for.
+// never is the use for which no synthetic rows are fit.
 const never = "nor ever for statements about single persons or rare groups, or for decisions about a person"
 
 // verdict follows from the figures of a page and the thresholds above.
@@ -96,7 +97,7 @@ func (v Verdict) uses(fit bool) (list []string) {
 	return list
 }
 
-// listed joins parts of a sentence; what never holds begins with its own word.
+// listed joins parts of a sentence; the part that never holds begins with its own word.
 func listed(parts []string) string {
 	last := len(parts) - 1
 	switch {
@@ -209,7 +210,7 @@ func recognition(e *evaluate.Evaluation) *Rule {
 	}
 }
 
-// signedPercent writes a share that may be below zero.
+// signedPercent formats a share that may be negative.
 func signedPercent(share float64) string {
 	if share < 0 {
 		return "−" + text.Percent(-share)
@@ -217,7 +218,7 @@ func signedPercent(share float64) string {
 	return text.Percent(share)
 }
 
-// table is that of the rules; nil of none.
+// table is the table of the rules; nil without rules.
 func (v Verdict) table() *table {
 	if len(v.Rules) == 0 {
 		return nil

@@ -159,7 +159,7 @@ func TestWorstPairsComeFirst(t *testing.T) {
 	}
 }
 
-// One point is no chart.
+// One point is shown as a sentence, not as a chart.
 func TestOnePointIsASentence(t *testing.T) {
 	c, rounds := example(t)
 	page := write(t, Page{Certificate: c, Rounds: rounds[1:2]})

@@ -42,13 +42,12 @@ type guess struct {
 	Basis string  // how it was computed, and what it takes for granted
 }
 
-// explain puts the guarantee into words. The figures are those of the budget,
-// not of what was spent: where the number of answers depends on the votes, it
-// is the budget that is guaranteed and the spending that stays below it.
+// explain puts the guarantee into words. The figures are those of the budget, not of the spending: if the number
+// of answers depends on the votes, the budget is guaranteed, and the spending stays below it.
 func (p Page) explain() (words, error) {
 	c := p.Certificate
 	w := words{
-		One: "one record",
+		One: c.One(),
 		Whom: "Every record in the training data is protected for itself. Somebody who has several records " +
 			"there is protected less: the protection weakens with each further record.",
 		Coin:         c.Votes == certificate.VotesCoin,
@@ -58,8 +57,11 @@ func (p Page) explain() (words, error) {
 	}
 	w.Masked = maskedWords(c.Masked)
 	if c.Unit != partition.UnitRecord {
-		w.One = fmt.Sprintf("all records of one %s", c.Unit)
 		w.Whom = fmt.Sprintf("All records that share one value of %q are protected together, as one unit.", c.Unit)
+	}
+	if c.Overlap > 0 {
+		w.Whom += fmt.Sprintf(" A unit may be at up to %d of the sites. The noise is for all that it changes there.",
+			c.Overlap)
 	}
 	if len(c.Earlier) > 0 {
 		w.Whom += fmt.Sprintf(
@@ -114,12 +116,12 @@ func (p Page) explain() (words, error) {
 	return w, nil
 }
 
-// guarantee is what labels and warnings are made from.
+// guarantee is the guarantee for labels and warnings.
 func (p Page) guarantee() meaning.Guarantee {
 	return meaning.Guarantee{Epsilon: p.Certificate.Epsilon, Delta: p.Certificate.Delta, Records: p.About.Records}
 }
 
-// maskedWords says among whom a run was masked; empty without masks.
+// maskedWords says between which sites a run was masked; empty without masks.
 func maskedWords(m *certificate.Masked) string {
 	if m == nil {
 		return ""
@@ -148,7 +150,7 @@ func purpose(kind privacy.Kind) string {
 	}
 }
 
-// odds writes a small probability as one in so many.
+// odds writes a small probability as "one in N".
 func odds(p float64) string {
 	if 1/p > 1e15 {
 		return fmt.Sprintf("1 in %.0e", 1/p)

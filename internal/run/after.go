@@ -23,7 +23,7 @@ func (j *Job) after(ctx context.Context, l learned, ask *asker, o Options) (*res
 		table, err := l.model.Sample(s.Release.Rows, nil, rand.New(rand.NewPCG(s.Seed, 0xda7a)))
 		return &results.Made{Table: table}, err
 	}
-	// What waits is the stage that is under way.
+	// A waiting status refers to the current stage.
 	var last Status
 	watch := o.Watch
 	o.Watch = func(s Status) { last = s; watch(s) }
@@ -64,7 +64,7 @@ func (j *Job) rows(ctx context.Context, l learned, session *pipeline.Session) (*
 	}
 	drawn := &drawing{Source: sources[len(sources)-1], s: session}
 	m, err := weigh(ctx, s, drawn, session)
-	if errors.Is(err, pipeline.ErrStage) || errors.Is(err, student.ErrOverBudget) {
+	if errors.Is(err, pipeline.ErrStage) || student.NothingMore(err) {
 		table, tableErr := j.soFar(ctx, drawn, sources, session)
 		if table == nil || tableErr != nil {
 			return nil, errors.Join(err, tableErr)
@@ -104,7 +104,7 @@ func measured(ctx context.Context, s *runfile.Spec, schema *partition.Schema, ma
 	return all, nil
 }
 
-// session is what the stages work with.
+// session is the state that the stages share.
 func (j *Job) session(l learned, o Options) (*pipeline.Session, error) {
 	s, status := j.Spec, Status{Epsilon: j.Spec.Privacy.Epsilon}
 	session := &pipeline.Session{
@@ -144,8 +144,8 @@ func (d *drawing) draw(ctx context.Context, n int) (r pipeline.Rows, err error) 
 	return d.made, err
 }
 
-// soFar are rows by the stages that worked before one failed; none where no stage did. What
-// a stage was paid for is not thrown away with the next one.
+// soFar returns the rows of the stages that finished before one failed, or none. A paid stage is not lost when the
+// next one fails.
 func (j *Job) soFar(ctx context.Context, drawn *drawing, sources []pipeline.Source,
 	session *pipeline.Session) (*partition.Table, error) {
 	n, width := j.Spec.Release.Rows, session.Encoder.Width()

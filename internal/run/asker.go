@@ -20,7 +20,7 @@ type asker struct {
 	// forget is the round below which the student asks none again: what it learned of
 	// them is in its checkpoint.
 	forget uint64
-	// waiting is told how a round stands while it waits.
+	// waiting is called with the progress of a round while it waits.
 	waiting func(*conclavev1.Progress)
 }
 
@@ -42,8 +42,8 @@ func (a *asker) Ask(ctx context.Context, stage string, r *conclavev1.Round) (*co
 	return a.client.Ask(ctx, r, student.Asking{Forget: a.forget}, a.waiting)
 }
 
-// AskReduced asks a round of a kind with a reducer. Errors match [pipeline.ErrRefused] where it
-// was refused.
+// AskReduced asks a round of a kind with a reducer. If the round is refused, the error matches
+// [pipeline.ErrRefused].
 func (a *asker) AskReduced(ctx context.Context, stage string, r *conclavev1.Round) (*conclavev1.Release, error) {
 	if err := a.fill(stage, r); err != nil {
 		return nil, err
@@ -58,8 +58,8 @@ func (a *asker) AskReduced(ctx context.Context, stage string, r *conclavev1.Roun
 // maxLeaders bounds how often sums are asked again for one selection.
 const maxLeaders = 20
 
-// AskCached asks a round by the sums of another one, which is asked again where the aggregator
-// does not cache them: it may have taken over, and the next one may take over before it is done.
+// AskCached asks a round that uses the sums of another round. If the aggregator no longer caches these, it asks
+// that round again. This repeats if another aggregator takes over meanwhile.
 func (a *asker) AskCached(
 	ctx context.Context, stage string, r, sums *conclavev1.Round,
 ) (*conclavev1.Release, error) {

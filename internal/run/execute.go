@@ -21,7 +21,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Options say where a run is executed.
+// Options say where and how a run is executed.
 type Options struct {
 	Client *student.Client
 	// Dataset names the dataset at the aggregator.
@@ -31,11 +31,11 @@ type Options struct {
 	// Coin replaces votes by coin flips, the baseline. Aggregators refuse it
 	// outside local runs.
 	Coin bool
-	// Log gets the field "run" with each line.
+	// Log adds the field "run" to each line.
 	Log *zap.Logger
-	// Watch is told how the run stands. May be nil.
+	// Watch is called with the run's status. May be nil.
 	Watch func(Status)
-	// Warn is told before anything is asked what the run may do and hardly anybody wants; nil is the log.
+	// Warn is called before anything is asked, with warnings about the run. If it is nil, they are logged.
 	Warn func(sentence string)
 	// Notes are further such sentences, which the caller knows.
 	Notes []string
@@ -43,15 +43,15 @@ type Options struct {
 	operator string // of the aggregator, once it has answered
 }
 
-// Status tells how a run stands.
+// Status is the progress of a run.
 type Status struct {
 	// Round counts from 0 to Rounds. Of says of what, where these are no rounds.
 	Round, Rounds         int
 	Of                    string
 	EpsilonSpent, Epsilon float64
-	// Waiting says what the run waits for, empty while it goes on; Part how far that is.
+	// Waiting says what the run waits for; it is empty while the run advances. Part is the progress of that.
 	Waiting, Part string
-	// Halted says that nothing goes on before what it waits for comes.
+	// Halted says that the run cannot advance until it gets what it waits for.
 	Halted bool
 }
 
@@ -76,6 +76,9 @@ func Prepare(s *runfile.Spec) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Path, err)
 	}
+	if err := s.CheckStudy(schema, stagesOf(plan)); err != nil {
+		return nil, err
+	}
 	real, err := results.LoadReal(s.Evaluate, schema)
 	if err != nil {
 		return nil, err
@@ -83,20 +86,21 @@ func Prepare(s *runfile.Spec) (*Job, error) {
 	return &Job{Spec: s, Schema: schema, Plan: plan, real: real}, nil
 }
 
-// CompareWith takes rows that were held out of the training for the report, where the run names no others.
+// CompareWith sets held-out rows for the report, if the run names no other test rows.
 func (j *Job) CompareWith(h results.HeldOut) {
 	if j.real.Test == nil {
 		j.real.Test, j.real.Train, j.real.HeldOut = h.Test, h.Train, h.Share
 	}
 }
 
-// Round is the largest round that the job asks, with nobody's records, for nodes to check.
+// Round is the largest round that the job asks, without records, for nodes to check.
 func (j *Job) Round() *conclavev1.Round {
 	return j.Spec.Training(j.Schema).Largest(j.Plan, j.Spec.Teachers).Round
 }
 
 // ErrStopped says that the caller's context ended before the run did.
-var ErrStopped = errors.New("stopped; start it again with the same configuration and output folder: it goes on from " +
+var ErrStopped = errors.New("stopped; start it again with the same configuration and output folder: it continues " +
+	"from " +
 	"its checkpoint, and what was released is not charged again")
 
 // Execute prepares the spec and runs it; see [Job.Execute].
@@ -108,9 +112,8 @@ func Execute(ctx context.Context, s *runfile.Spec, o Options) (*results.Result, 
 	return j.Execute(ctx, o)
 }
 
-// Execute runs the job against an aggregator to its files. A run that was
-// interrupted goes on from its checkpoint; repeated questions cost nothing. The
-// error matches [ErrStopped] when ctx ended first.
+// Execute runs the job against an aggregator and writes its files. An interrupted run resumes from its checkpoint;
+// repeated questions cost nothing. If ctx ends first, the error matches [ErrStopped].
 func (j *Job) Execute(ctx context.Context, o Options) (*results.Result, error) {
 	return executed(ctx, o, j.Spec.Name, j.execute)
 }
@@ -137,6 +140,9 @@ func executed(ctx context.Context, o Options, name string,
 }
 
 func (j *Job) execute(ctx context.Context, o Options) (*results.Result, error) {
+	if err := j.Spec.CheckDataset(o.Dataset); err != nil {
+		return nil, err
+	}
 	if err := results.MakeOutput(o.Out, j.Schema.Image, j.Spec.Release.Format); err != nil {
 		return nil, err
 	}
@@ -235,13 +241,13 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 			status.Round, status.Rounds, status.EpsilonSpent = p.Round, p.Rounds, p.EpsilonSpent
 			o.Watch(status)
 		})
-	if errors.Is(err, student.ErrOverBudget) && status.Round > 0 {
+	if student.NothingMore(err) && status.Round > 0 {
 		// The aggregator refused the next question before it was asked. What was
 		// learned until then is the result.
-		o.Log.Warn("the budget is used up; finishing with what was learned", zap.Error(err))
+		o.Log.Warn("nothing more can be asked; finishing with what was learned", zap.Error(err))
 		return learner, ask, nil
 	}
-	if errors.Is(err, student.ErrOverBudget) || errors.Is(err, pipeline.ErrDiverged) {
+	if student.NothingMore(err) || errors.Is(err, pipeline.ErrDiverged) {
 		// Nothing more can be asked, or it would end the same way; a run that stays open
 		// could never be verified.
 		_, closeErr := o.Client.CloseRun(ctx, s.Name, nil)
@@ -250,8 +256,8 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	return learner, ask, err
 }
 
-// startOf is the pipeline by which a run begins, where its plan has a start: the run's own, or that
-// of the warm start.
+// startOf is the pipeline of the run's start, if its plan has one: the run's own pipeline, or that of the warm
+// start.
 func startOf(s *runfile.Spec) pipeline.Pipeline {
 	if p, _ := pipelines.Named(s.Pipeline); p.Warm != nil {
 		return p
@@ -260,8 +266,8 @@ func startOf(s *runfile.Spec) pipeline.Pipeline {
 	return of
 }
 
-// startWith gives a student what a run of the plan begins with in place of the class shares, where it
-// has such a start. Watch is told how far the generator is fitted.
+// startWith gives a student the planned start that replaces the class shares, if there is one. Watch is called
+// with the progress of fitting the generator.
 func startWith(learner pipeline.Student, s *runfile.Spec, schema *partition.Schema, p *plan.Plan, ask pipeline.Asker,
 	watch func(done, steps int)) error {
 	if _, own := s.Training(schema).(starting); p.Start == nil || own {
@@ -279,8 +285,8 @@ func startWith(learner pipeline.Student, s *runfile.Spec, schema *partition.Sche
 	return err
 }
 
-// roundsReleased is the number of rounds besides the first, that of the class shares or a start,
-// that were released before this start.
+// roundsReleased is the number of rounds that were released before this start of the program, without the first
+// round (the class shares or a start).
 func roundsReleased(p *plan.Plan, opened *conclavev1.OpenRunResponse) int {
 	return max(0, int(opened.Rounds)-len(p.First()))
 }

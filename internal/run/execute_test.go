@@ -4,11 +4,13 @@ import (
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 func TestAClosedRunHasOnlyItsReleasesLeft(t *testing.T) {
-	shares := &plan.Plan{Queries: 100, Rounds: 4, PerRound: 32, ClassShareEpsilon: 0.1}
+	shares := &plan.Plan{Queries: 100, Rounds: 4, PerRound: 32,
+		ClassShares: privacy.Event{Kind: privacy.Laplace, Epsilon: 0.1}}
 	alone := &plan.Plan{Queries: 100, Rounds: 4, PerRound: 32} // without a first round of another kind
 	for _, c := range []struct {
 		p      *plan.Plan

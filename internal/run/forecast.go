@@ -22,16 +22,18 @@ import (
 // survival is the probability with which a unanimous vote should survive.
 const survival = 0.95
 
-// Forecast is what a run will cost and send, known before anything is spent: it
-// depends on the run.yaml and the public schema alone.
+// Forecast is what a run will cost and send. It is known before anything is spent, since it depends only on the
+// run.yaml and the public schema.
 type Forecast struct {
-	Run      string  `json:"run"`
-	Epsilon  float64 `json:"epsilon"` // budget
-	Delta    float64 `json:"delta"`
-	Unit     string  `json:"unit"`
-	Teachers int     `json:"teachers"`
-	// Rounds ask Queries in all, besides round 0 for the class shares, or for a sum of
-	// public features of Embedding numbers.
+	Run     string  `json:"run"`
+	Epsilon float64 `json:"epsilon"` // budget
+	Delta   float64 `json:"delta"`
+	Unit    string  `json:"unit"`
+	// Overlap is at how many sites one unit may be, from 2; 0 where it is at one.
+	Overlap  int `json:"overlap,omitempty"`
+	Teachers int `json:"teachers"`
+	// Rounds ask Queries in total. Round 0, for the class shares or for a sum of Embedding public features, is not
+	// included.
 	Rounds    int `json:"rounds"`
 	Queries   int `json:"queries"`
 	Embedding int `json:"embedding,omitempty"`
@@ -42,10 +44,11 @@ type Forecast struct {
 	// noise, every one answered. Where it is below Queries, the run ends early.
 	Admitted int64 `json:"admitted"`
 	Cost
-	// Unanimous is how many teachers must agree for a vote to survive the noise
-	// of one query with probability 0.95; 0 where there are no votes.
+	// Unanimous is the number of teachers that must agree for a vote to survive the noise of one query with
+	// probability 0.95; 0 if there are no votes.
 	Unanimous int64 `json:"unanimous_teachers"`
-	// Telling is how well two neighbouring datasets can be told apart by all of it, Strength the word for the budget.
+	// Telling is how well two neighbouring datasets can be distinguished by all releases, Strength the word for
+	// the budget.
 	Telling  meaning.Telling `json:"telling"`
 	Strength string          `json:"strength"`
 	Warnings []string        `json:"warnings,omitempty"`
@@ -56,7 +59,7 @@ type Forecast struct {
 	Arriving []Message `json:"arriving"`
 }
 
-// Cost is what all releases of a run cost.
+// Cost is the cost of all releases of a run.
 type Cost struct {
 	// Events are all releases, every query answered, and Claim what they cost.
 	Events []privacy.Event `json:"events"`
@@ -68,7 +71,7 @@ type Cost struct {
 	Shares []SharePrice `json:"shares,omitempty"`
 }
 
-// SharePrice is what the share that an option says costs by itself, of a joint price that is less than the sum.
+// SharePrice is the cost by itself of the share that an option sets. The joint cost is less than the sum.
 type SharePrice struct {
 	Option  string  `json:"option"`
 	Epsilon float64 `json:"epsilon"`
@@ -84,7 +87,7 @@ type Message struct {
 	Bytes int `json:"bytes"`
 }
 
-// Node is for whom messages are forecast.
+// Node is the node whose messages are forecast.
 type Node struct {
 	Dataset, Site, Node string
 	Teachers            int
@@ -109,15 +112,14 @@ func forecastOf(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, node No
 		return nil, fmt.Errorf("a node with %d teachers in a run of %d; it must host at least one and at "+
 			"most all of them", node.Teachers, s.Teachers)
 	}
-	budget := privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta}
+	budget := s.Privacy.Budget(p.Filter())
 	f := &Forecast{
-		Run: s.Name, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit,
+		Run: s.Name, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit, Overlap: budget.Overlap,
 		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries, Planned: p.Filter() == privacy.FilterPLD,
 	}
 	if p.Start != nil {
 		f.Embedding = p.Start.Entries
 	}
-	budget.Filter = p.Filter()
 	all, err := f.addAnswers(p, budget)
 	if err != nil {
 		return nil, err
@@ -150,8 +152,7 @@ func forecastOf(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, node No
 	return f, f.addMasked(g)
 }
 
-// addAnswers adds how many queries the budget admits after round 0, and returns what those
-// that are asked cost.
+// addAnswers adds how many queries the budget admits after round 0, and returns the cost of the planned ones.
 func (f *Forecast) addAnswers(p *plan.Plan, budget privacy.Budget) ([]privacy.Event, error) {
 	if p.Rounds == 0 {
 		return nil, nil // round 0 is all that is asked
@@ -219,12 +220,12 @@ func (f *Forecast) addMessages(
 			0})
 }
 
-// starting is a training whose student asks by itself for what its plan begins with.
+// starting is a training whose student itself asks for its planned start.
 type starting interface {
 	LargestStart(p *plan.Plan) pipeline.Largest
 }
 
-// largestStart are the messages of what the run begins with in place of the class shares.
+// largestStart returns the largest messages of the start that replaces the class shares.
 func largestStart(s *runfile.Spec, schema *partition.Schema, p *plan.Plan) pipeline.Largest {
 	if own, ok := s.Training(schema).(starting); ok {
 		return own.LargestStart(p)

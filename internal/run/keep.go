@@ -23,8 +23,8 @@ type keeper struct {
 	taking time.Duration
 }
 
-// A student that saves now and then spends a twentieth of its time on it at most, and
-// loses about this much.
+// A student that saves checkpoints spends at most a twentieth of its time on them, and a crash loses about this
+// much work.
 const (
 	savingShare = 20
 	savedEvery  = 5 * time.Second

@@ -27,16 +27,16 @@ import (
 type LaterOptions struct {
 	// From is the output folder of the finished run.
 	From string
-	// Run is the path of its run.yaml, whose options of stages, release and evaluate may have
-	// changed since; empty for where it was.
+	// Run is the path of the run.yaml, whose options of stages, release and evaluate may have changed since; empty
+	// for its old place.
 	Run string
 	// Post and Weights are the stages, as in a run.yaml.
 	Post    []string
 	Weights string
-	// Epsilon is what they may spend, of what is left of the dataset's budget; 0 where they are
-	// free. Delta 0 is that of the run.
+	// Epsilon is what the stages may spend of the dataset's remaining budget; 0 if they are free. Delta 0 means
+	// that of the run.
 	Epsilon, Delta float64
-	// Name is that of the stages' own run; empty for the finished run's and the stage's.
+	// Name is the name of the stages' own run; empty for the finished run's name and the stage's.
 	Name string
 }
 
@@ -87,7 +87,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 		return nil, fmt.Errorf("%s names the schema %s, which is not that of the run in %s; name the run.yaml of the "+
 			"finished run with --run, or put its schema back", path, spec.Schema, o.From)
 	}
-	// As it was run; stages and what is made of them may have changed since.
+	// The run as it was executed; stages and later options may have changed since.
 	first := runfile.DefaultSpec()
 	first.Pipeline, first.Teachers = finished.Certificate.Pipeline, 0 // where the configuration names none
 	if err := first.Parse(finished.Earlier.Config); err != nil {
@@ -99,7 +99,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 	if err := first.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
 	}
-	first.Evaluate = spec.Evaluate
+	first.Evaluate, first.Study, first.Agreed = spec.Evaluate, spec.Study, spec.Agreed
 	job, err := Prepare(first)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 		return nil, fmt.Errorf("%s is not the schema of the finished run; put it back", spec.Schema)
 	}
 	l := &Later{First: job, from: o.From, coin: finished.Certificate.Votes == certificate.VotesCoin}
-	// What the run was stays as it was; the rest may have changed.
+	// The run itself stays as it was; the rest may have changed.
 	now := first.Clone()
 	for _, stage := range pipelines.Stages {
 		now.Sections[stage.Name] = spec.Sections[stage.Name]
@@ -119,7 +119,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 	return l, err
 }
 
-// laterText says, behind the configuration of the run, what the stages were told.
+// laterText appends the stages' options to the run's configuration.
 func laterText(o LaterOptions, path, text string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n# Then, by a command of its own: post: %v, weights: %q, epsilon %v, delta %v (0: that of the "+
@@ -193,8 +193,7 @@ func (l *Later) stages(spec *runfile.Spec, first *Job, o LaterOptions) (*Job, er
 		}
 	}
 	var err error
-	j.Plan.Stages, err = prices(alone, first.Schema, privacy.Budget{Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta,
-		Filter: privacy.FilterPLD})
+	j.Plan.Stages, err = prices(alone, first.Schema, s.Privacy.Budget(privacy.FilterPLD))
 	return j, err
 }
 
@@ -204,8 +203,8 @@ func (l *Later) Coin() bool { return l.coin }
 // Free is whether the stages cost nothing, and no cluster is needed.
 func (l *Later) Free() bool { return len(l.Plan.Stages) == 0 }
 
-// Execute asks for what the stages need and writes their files to o.Out. Free ones ask
-// nothing, and o.Client may be nil.
+// Execute asks the questions of the stages and writes their files to o.Out. Free stages ask nothing, so o.Client
+// may be nil.
 func (l *Later) Execute(ctx context.Context, o Options) (*results.Result, error) {
 	return executed(ctx, o, l.Spec.Name, l.execute)
 }
@@ -248,6 +247,8 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 	opened, err := o.Client.OpenRun(ctx, l.runSpec(o.Dataset))
 	if errors.Is(err, student.ErrRunExists) {
 		return nil, fmt.Errorf("%w; --name gives the stage's run another one", err)
+	} else if errors.Is(err, student.ErrStudy) {
+		return nil, err
 	} else if errors.Is(err, student.ErrOverBudget) || errors.Is(err, student.ErrRefused) {
 		return nil, fmt.Errorf("%w; what a run leaves to stages is set before it: privacy.dataset in the run.yaml of "+
 			"a local run, the dataset's budget at an aggregator", err)

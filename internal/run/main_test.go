@@ -34,6 +34,22 @@ privacy: {epsilon: 1, delta: 1e-5}
 teachers: 1000
 `
 
+// studyText is a study that the run good can be of.
+const studyText = `name: heart
+title: Heart failure in three hospitals
+purpose: Synthetic rows for teaching
+permit: IRB 2026-114
+contact: Dr. Berg, +49 30 1234
+expires: 2199-06-30
+dataset: d
+schema: schema.yaml
+budget: {epsilon: 2, delta: 1e-5}
+pipelines: [marginals, pategan]
+aggregator: {hosts: [localhost]}
+sites: [north, south]
+students: [lab]
+`
+
 // Runs of pipelines whose numbers are set by hand, without a warm start.
 const (
 	votes     = "pipeline: pategan\nwarm_start: {embed: 0}\n"

@@ -13,21 +13,21 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Masked is what a forecast says of a masked run.
+// Masked is the part of a forecast about masked sums.
 type Masked struct {
-	// Sums of Quorum of the Sites, or more, are opened, of which Colluding may collude with the aggregator.
+	// A sum needs Quorum of the Sites to be opened, and Colluding of them may collude with the aggregator.
 	Sites     int `json:"sites"`
 	Quorum    int `json:"quorum"`
 	Colluding int `json:"colluding"`
-	// NoiseFactor is by how much the noise of a sum of all sites is larger than need be.
+	// NoiseFactor is how many times larger than needed the noise of a sum of all sites is.
 	NoiseFactor float64 `json:"noise_factor"`
-	// SiteEpsilon is what a site's own ledger is charged if it opens each round RevealsAtMost times, at the run's
-	// delta.
+	// SiteEpsilon is what a site's own ledger is charged if the site opens each round RevealsAtMost times, at the
+	// run's delta.
 	RevealsAtMost int     `json:"reveals_at_most"`
 	SiteEpsilon   float64 `json:"site_epsilon"`
 }
 
-// addMasked says what masks change: who sees what, and what else nodes send.
+// addMasked adds what masks change: who sees what, and what else nodes send.
 func (f *Forecast) addMasked(g *masking.Group) error {
 	if g == nil {
 		return nil
@@ -59,7 +59,8 @@ func opened(events []privacy.Event) (all []privacy.Event) {
 	return privacy.Merge(all)
 }
 
-// openingMessages are those by which a member of a group opens its masked answers, one each to an answer.
+// openingMessages describe the messages by which a member of a group opens its masked answers, one for each
+// answer.
 func openingMessages(run string, g *masking.Group, times int) []Message {
 	lost := slices.Repeat([][]byte{make([]byte, 32)}, len(g.Members)-g.Quorum)
 	sized := func(m *conclavev1.WorkRequest) int {
@@ -77,7 +78,8 @@ func openingMessages(run string, g *masking.Group, times int) []Message {
 	}
 }
 
-// largestSignature is that of ECDSA on P-521 in ASN.1, and largestIdentity its public key.
+// largestSignature is the size of an ECDSA signature on P-521 in ASN.1, and largestIdentity that of its public
+// key.
 const (
 	largestSignature = 141
 	largestIdentity  = 158

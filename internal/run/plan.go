@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/pipeline"
@@ -19,10 +20,11 @@ import (
 // allows for them, unless the spec sets either. It refuses what could not be
 // asked, before a run is open or anything is spent.
 func NewPlan(s *runfile.Spec, schema *partition.Schema) (*plan.Plan, error) {
-	budget, err := privacy.NewBudget(s.Privacy.Epsilon, s.Privacy.Delta)
-	if err != nil {
+	budget := s.Privacy.Budget("")
+	if err := budget.Validate(); err != nil {
 		return nil, err
 	}
+	var err error
 	p := &plan.Plan{Classes: runfile.ClassesOf(schema), Shares: shares(s, schema), Surplus: s.Surplus(schema)}
 	if p.Stages, err = prices(s, schema, budget); err != nil {
 		return nil, err
@@ -57,7 +59,17 @@ func checkMasked(s *runfile.Spec, schema *partition.Schema, p *plan.Plan) error 
 	return nil
 }
 
-// prices are those of the spec's stages: each costs its share of epsilon by itself.
+// stagesOf names the stages that a plan pays for.
+func stagesOf(p *plan.Plan) (names []string) {
+	for _, planned := range p.Planned() {
+		if planned.Stage != "" && !slices.Contains(names, planned.Stage) {
+			names = append(names, planned.Stage)
+		}
+	}
+	return names
+}
+
+// prices are the costs of the spec's stages: each costs its share of epsilon by itself.
 func prices(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget) (all plan.Stages, err error) {
 	for _, stage := range pipelines.Stages {
 		if stage.Price == nil {
@@ -72,7 +84,7 @@ func prices(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget) (a
 	return all, nil
 }
 
-// shares are those of epsilon that stages cost by themselves.
+// shares are the shares of epsilon that stages cost by themselves.
 func shares(s *runfile.Spec, schema *partition.Schema) (all []plan.Share) {
 	for _, stage := range pipelines.Stages {
 		if stage.Share == nil {
@@ -85,8 +97,8 @@ func shares(s *runfile.Spec, schema *partition.Schema) (all []plan.Share) {
 	return all
 }
 
-// warmStart is the pipeline whose release the run begins with in place of the class shares, and the
-// share of epsilon that it costs by itself, 0 for none.
+// warmStart is the pipeline whose release replaces the class shares, and the share of epsilon that it costs by
+// itself; 0 for none.
 func warmStart(s *runfile.Spec, schema *partition.Schema) (pipeline.Pipeline, plan.Share) {
 	start, share := s.WarmStart()
 	if share.Value < 0 {
@@ -95,7 +107,7 @@ func warmStart(s *runfile.Spec, schema *partition.Schema) (pipeline.Pipeline, pl
 	return start, share
 }
 
-// chosenShare is the share of a warm start where the run leaves it to be chosen.
+// chosenShare is the share of a warm start if the run leaves it to be chosen.
 func chosenShare(s *runfile.Spec, schema *partition.Schema) float64 {
 	if schema.Image != nil {
 		return 0
@@ -116,7 +128,7 @@ func chosenShare(s *runfile.Spec, schema *partition.Schema) float64 {
 	return math.Round(100*share) / 100
 }
 
-// planStart plans what the run begins with in place of the class shares; nil for none.
+// planStart plans the start that replaces the class shares; nil for none.
 func planStart(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget) (*plan.Start, error) {
 	of, share := warmStart(s, schema)
 	if share.Value == 0 {
@@ -126,7 +138,8 @@ func planStart(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %v of privacy.epsilon %v: %w", share.Field, share.Value, budget.Epsilon, err)
 	}
-	start, err := of.Warm.Plan(s.Sections[of.Name], s.Problem(schema), sigma)
+	start, err := of.Warm.Plan(s.Sections[of.Name], s.Problem(schema),
+		budget.Event(privacy.Event{Kind: privacy.Gaussian, Sigma: sigma}))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", share.Field, err)
 	}
@@ -146,6 +159,8 @@ func RunSpec(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, dataset st
 		Name:   s.Name, Dataset: dataset, Pipeline: s.Pipeline, SchemaSha256: schema.SHA256,
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Unit: s.Privacy.Unit, Guarantee: s.Privacy.Guarantee,
 		Teachers: uint32(s.Teachers), Quorum: quorum, DeadlineSeconds: deadline, CoinVotes: coin,
-		Filter: string(p.Filter()), Plan: runspec.Of(p.Planned()), Purpose: s.Purpose,
+		Overlap: uint32(s.Privacy.Budget("").Overlap),
+		Filter:  string(p.Filter()), Plan: runspec.Of(p.Planned()), Purpose: s.Purpose,
+		Study: s.StudyBlock().Wire(),
 	}
 }

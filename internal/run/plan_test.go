@@ -109,7 +109,7 @@ func checkPrice(t *testing.T, p *plan.Plan, budget privacy.Budget, kind privacy.
 	if p.Start != nil {
 		most := cmp.Or(p.Start.Share, 1) * budget.Epsilon
 		alone, err := privacy.Account(spent, budget.Delta)
-		if err != nil || alone.Epsilon > most || alone.Epsilon < 0.999*most || p.ClassShareEpsilon != 0 {
+		if err != nil || alone.Epsilon > most || alone.Epsilon < 0.999*most || p.ClassShares.Kind != "" {
 			t.Errorf("by itself the start costs %v of %v (%v)", alone.Epsilon, most, err)
 		}
 		claim, err := privacy.Account(p.Planned().Events(), budget.Delta)

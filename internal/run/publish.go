@@ -13,22 +13,22 @@ import (
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
-// learned is what a run has learned.
+// learned is the result of a run's training.
 type learned struct {
 	student pipeline.Student
 	model   pipeline.Model
-	// notes are of the run's own releases, and of those of its stages.
+	// notes are those of the run's own releases and of its stages' releases.
 	notes *pipeline.Learned
 	// earlier are the runs that it went on from.
 	earlier []string
-	// closed is what the run was closed with before, nil where it was not.
+	// closed is the list of files with which the run was closed before; nil if it was not.
 	closed []byte
 }
 
 // finish lets the stages follow, ends the run and writes all its files.
 func (j *Job) finish(ctx context.Context, l learned, ask *asker, o Options) (*results.Result, error) {
 	made, failed := j.after(ctx, l, ask, o)
-	if failed != nil && !errors.Is(failed, student.ErrOverBudget) && !errors.Is(failed, pipeline.ErrStage) {
+	if failed != nil && !student.NothingMore(failed) && !errors.Is(failed, pipeline.ErrStage) {
 		return nil, failed
 	}
 	sealing := results.Sealing{Closed: l.closed, Close: j.closing(o), Sign: o.Client.Sign}
@@ -38,7 +38,7 @@ func (j *Job) finish(ctx context.Context, l learned, ask *asker, o Options) (*re
 	return j.publish(ctx, l, made, j.Spec.Name, sealing, o)
 }
 
-// closing closes the run, and reads its ledger with the signatures of its end.
+// closing closes the run, and reads its ledger with the signatures on the ledger's end.
 func (j *Job) closing(o Options) func(context.Context, []byte) (results.Ended, error) {
 	return func(ctx context.Context, manifest []byte) (results.Ended, error) {
 		sealed, err := o.Client.CloseRun(ctx, j.Spec.Name, manifest)
@@ -103,7 +103,7 @@ func (j *Job) publish(ctx context.Context, l learned, made *results.Made, run st
 		Epsilon: s.Privacy.Epsilon, Delta: s.Privacy.Delta, Config: s.Text, SharedConfig: shared, Sealing: sealing,
 		Learned: l.notes, Shares: sharesOf(l), Schema: j.Schema, Model: l.model,
 		Made: made, Name: releasedOf(s), Real: j.real, Out: o.Out, Form: s.Release.Format,
-		About: report.About{Purpose: s.Purpose, Sites: s.SiteNames(), Operator: o.operator,
+		About: report.About{Purpose: s.Purpose, Study: s.StudyBlock(), Sites: s.SiteNames(), Operator: o.operator,
 			Records: s.Privacy.Records},
 	}
 	if s.Release.Private {

@@ -13,11 +13,10 @@ import (
 
 // Question is one kind of question that a run asks a node.
 type Question struct {
-	// Answer is what the node would send: its name and content in words, how often, and
-	// the bytes of one, at most.
+	// Answer describes what the node would send: its name and content in words, how often, and the largest size in
+	// bytes.
 	Answer Message
-	// Round is the largest of its kind, with nobody's records. Of stages it has the kind
-	// only, and Complete is false.
+	// Round is the largest of its kind, without records. For stages it has the kind only, and Complete is false.
 	Round    *conclavev1.Round
 	Complete bool
 	// Stage is the stage of the run that asks it, empty for the training.
@@ -58,7 +57,7 @@ func Questions(s *runfile.Spec, schema *partition.Schema, node Node) (*conclavev
 		})
 	}
 	questions = append(questions, stageQuestions(p, s.Name)...)
-	// Hello and permit come first, and what a refusal is last.
+	// Hello and permit come first, and a refusal comes last.
 	answers := f.Leaving[2 : len(f.Leaving)-1]
 	if len(answers) != len(questions) {
 		return nil, nil, errors.New("the forecast of the run does not fit its questions")

@@ -137,7 +137,7 @@ func TestRunsThatCannotWork(t *testing.T) {
 		{schemaText, "pipeline: pategan\n" + two + "weights: logreg-noised\nwarm_start: {embed: 0.5}\n" + spoilt,
 			"warm_start.embed: 0.5, weighting.share: 0.6 leave nothing"},
 
-		// Prices and noise of stages.
+		// Prices and noise of stages:
 		{schemaText, mlp + "weighting: {mlp: {rate: 1e-9, steps: 5}}",
 			"weighting.mlp.rate: 1e-09 over 5 steps takes a unit with a probability below privacy.delta"},
 		{schemaText, mlp + "weighting: {share: 1e-5}",

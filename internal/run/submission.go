@@ -25,6 +25,7 @@ import (
 const (
 	submittedRun    = "run.yaml"
 	submittedSchema = "schema.yaml"
+	submittedStudy  = "study.yaml"
 )
 
 // The most that an aggregator takes, in bytes.
@@ -33,14 +34,14 @@ const (
 	maxSubmittedSchema = 1 << 20
 )
 
-// Submission is a run that another machine can execute: its run.yaml and its schema are all
+// Submission is a run that another machine can execute: its run.yaml, its schema and its study are all
 // that it needs.
 type Submission struct {
 	Spec *runfile.Spec
-	// RunFile is the run.yaml, which names the schema schema.yaml, beside itself.
+	// RunFile is the run.yaml, which names the schema schema.yaml, beside itself, and the study study.yaml.
 	RunFile []byte
-	// Schema is the schema file, byte for byte.
-	Schema []byte
+	// Schema is the schema file, byte for byte, and Study that of the study, nil where the run is of none.
+	Schema, Study []byte
 }
 
 // NewSubmission makes a submission of a run.yaml and the schema that it names. It refuses
@@ -57,20 +58,46 @@ func NewSubmission(path string) (*Submission, *Job, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	runFile, err := withSchemaBeside(spec.Text)
+	if err := spec.CheckStudyGoesOn(); err != nil {
+		return nil, nil, err
+	}
+	runFile, err := withFilesBeside(spec.Text)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	s, err := ParseSubmission(spec.Name, runFile, job.Schema.Raw())
+	var study []byte
+	if spec.Agreed != nil {
+		study = spec.Agreed.Text
+	}
+	s, err := ParseSubmission(spec.Name, runFile, job.Schema.Raw(), study)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, job, nil
 }
 
+// WriteUpload writes a run.yaml, its schema and its study, which came without their paths, into a folder, and returns
+// the path of the run.yaml. It names them schema.yaml and study.yaml, whatever they were called before. study is empty
+// where the run is of none.
+func WriteUpload(dir string, runFile, schema, study []byte) (path string, err error) {
+	beside, err := withFilesBeside(string(runFile))
+	if err != nil {
+		return "", fmt.Errorf("run.yaml: %w", err)
+	}
+	spec := runfile.DefaultSpec()
+	if err := spec.Parse(string(beside)); err != nil {
+		return "", fmt.Errorf("run.yaml: %w", err)
+	}
+	if (spec.Study == "") != (len(study) == 0) {
+		return "", errors.New("run.yaml: study: give the file of the study where it names one, and nowhere else")
+	}
+	return filepath.Join(dir, submittedRun), (&Submission{Spec: spec, RunFile: beside, Schema: schema,
+		Study: study}).Write(dir)
+}
+
 // ParseSubmission reads a submission that came from another machine. It trusts none of it,
 // and touches no file.
-func ParseSubmission(name string, runFile, schema []byte) (*Submission, error) {
+func ParseSubmission(name string, runFile, schema, study []byte) (*Submission, error) {
 	if len(runFile) > maxSubmittedRun || len(schema) > maxSubmittedSchema {
 		return nil, fmt.Errorf("the run.yaml has %d bytes and the schema %d; the queue takes %d and %d", len(runFile),
 			len(schema), maxSubmittedRun, maxSubmittedSchema)
@@ -79,6 +106,11 @@ func ParseSubmission(name string, runFile, schema []byte) (*Submission, error) {
 	spec.ByData()
 	if err := spec.Parse(string(runFile)); err != nil {
 		return nil, fmt.Errorf("run.yaml: %w", err)
+	}
+	if spec.Study != "" {
+		if err := spec.TakeStudy(study); err != nil {
+			return nil, fmt.Errorf("run.yaml: %w", err)
+		}
 	}
 	parsed, schemaErr := partition.ParseSchema(schema)
 	spec.Choose(parsed)
@@ -96,41 +128,69 @@ func ParseSubmission(name string, runFile, schema []byte) (*Submission, error) {
 		return nil, fmt.Errorf("schema: %q; a run of the queue has its schema beside it, in %s", spec.Schema,
 			submittedSchema)
 	}
+	if spec.Study != "" && spec.Study != submittedStudy {
+		return nil, fmt.Errorf("study: %q; a run of the queue has its study beside it, in %s", spec.Study,
+			submittedStudy)
+	}
 	if schemaErr != nil {
 		return nil, schemaErr
 	}
-	return &Submission{Spec: spec, RunFile: runFile, Schema: schema}, nil
+	return &Submission{Spec: spec, RunFile: runFile, Schema: schema, Study: study}, nil
 }
 
-var schemaLine = regexp.MustCompile(`(?m)^schema:[ \t].*$`)
+// besides are the files that go along with a run.yaml, and the lines that name them.
+var besides = []struct {
+	field, file string
+	line        *regexp.Regexp
+	path        func(*runfile.Spec) *string
+}{
+	{"schema", submittedSchema, regexp.MustCompile(`(?m)^schema:[ \t].*$`),
+		func(s *runfile.Spec) *string { return &s.Schema }},
+	{"study", submittedStudy, regexp.MustCompile(`(?m)^study:[ \t].*$`),
+		func(s *runfile.Spec) *string { return &s.Study }},
+}
 
-// withSchemaBeside is the text of a run.yaml, with the schema beside it.
-func withSchemaBeside(text string) ([]byte, error) {
-	if lines := schemaLine.FindAllStringIndex(text, -1); len(lines) == 1 {
-		end := ""
-		if strings.HasSuffix(text[:lines[0][1]], "\r") {
-			end = "\r"
-		}
-		changed := text[:lines[0][0]] + "schema: " + submittedSchema + end + text[lines[0][1]:]
-		// Whatever that was, it must mean the same but for the path.
-		before, after := runfile.DefaultSpec(), runfile.DefaultSpec()
-		if before.Parse(text) == nil && after.Parse(changed) == nil {
-			before.Schema = submittedSchema
-			if reflect.DeepEqual(before, after) {
-				return []byte(changed), nil
-			}
-		}
+// withFilesBeside is the text of a run.yaml, with its schema and its study beside it.
+func withFilesBeside(text string) ([]byte, error) {
+	spec := runfile.DefaultSpec()
+	if err := spec.Parse(text); err != nil {
+		return nil, err
 	}
-	return nil, errors.New("schema: write `schema: PATH` on a line of its own, so that it can be replaced by that of " +
-		"the copy that goes along")
+	for _, b := range besides {
+		if *b.path(spec) == "" {
+			continue
+		}
+		changed, ok := text, false
+		if lines := b.line.FindAllStringIndex(text, -1); len(lines) == 1 {
+			end := ""
+			if strings.HasSuffix(text[:lines[0][1]], "\r") {
+				end = "\r"
+			}
+			changed = text[:lines[0][0]] + b.field + ": " + b.file + end + text[lines[0][1]:]
+			// Whatever that was, it must mean the same but for the path.
+			after := runfile.DefaultSpec()
+			*b.path(spec) = b.file
+			ok = after.Parse(changed) == nil && reflect.DeepEqual(spec, after)
+		}
+		if !ok {
+			return nil, fmt.Errorf("%s: write `%s: PATH` on a line of its own, so that it can be replaced by that of "+
+				"the copy that goes along", b.field, b.field)
+		}
+		text = changed
+	}
+	return []byte(text), nil
 }
 
-// Write puts the two files into a folder, which is made where there is none.
+// Write puts the files into a folder, which is made where there is none.
 func (s *Submission) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
 	}
-	for name, raw := range map[string][]byte{submittedRun: s.RunFile, submittedSchema: s.Schema} {
+	files := map[string][]byte{submittedRun: s.RunFile, submittedSchema: s.Schema}
+	if s.Spec.Study != "" {
+		files[submittedStudy] = s.Study
+	}
+	for name, raw := range files {
 		if err := results.WriteFile(filepath.Join(dir, name), func(b *bytes.Buffer) error {
 			_, err := b.Write(raw)
 			return err
@@ -162,7 +222,10 @@ func (s *Submission) Job(dir string, agreed *conclavev1.RunSpec) (*Job, error) {
 		{"privacy.epsilon", own.GetEpsilon(), agreed.GetEpsilon()},
 		{"privacy.delta", own.GetDelta(), agreed.GetDelta()},
 		{"privacy.unit", own.GetUnit(), agreed.GetUnit()},
+		{"privacy.overlap", own.GetOverlap(), agreed.GetOverlap()},
 		{"teachers", own.GetTeachers(), agreed.GetTeachers()},
+		{"purpose", own.GetPurpose(), agreed.GetPurpose()},
+		{"study.sha256", own.GetStudy().GetSha256(), agreed.GetStudy().GetSha256()},
 	} {
 		if f.own != f.other {
 			return nil, fmt.Errorf("%s: the run.yaml says %v, and the run was submitted with %v", f.field, f.own,

@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/conclave-dp/conclave/internal/runfile"
+	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -39,7 +42,7 @@ func TestASubmissionIsTheSameRunElsewhere(t *testing.T) {
 			continue
 		}
 		agreed := RunSpec(job.Plan, job.Spec, job.Schema, "d", false)
-		received, err := ParseSubmission("r1", s.RunFile, s.Schema)
+		received, err := ParseSubmission("r1", s.RunFile, s.Schema, s.Study)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -57,6 +60,55 @@ func TestASubmissionIsTheSameRunElsewhere(t *testing.T) {
 		if _, err := runfile.Load(filepath.Join(there, "run.yaml")); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// The study goes along, and its words are in the spec of the run; what else the worker is handed is refused.
+func TestAStudyGoesAlongWithItsRun(t *testing.T) {
+	dir := write(t, map[string]string{"schema.yaml": schemaText, "agreed.yaml": studyText,
+		"run.yaml": good + "study: agreed.yaml # ours\n"})
+	s, job, err := NewSubmission(filepath.Join(dir, "run.yaml"))
+	testkit.Must(t, err)
+	agreed := RunSpec(job.Plan, job.Spec, job.Schema, "d", false)
+	of := agreed.GetStudy()
+	if of.GetTitle() != "Heart failure in three hospitals" || of.GetExpires() != "2199-06-30" ||
+		of.GetSha256() != study.Hash([]byte(studyText)) || agreed.GetPurpose() != of.GetPurpose() {
+		t.Errorf("the spec says %v", agreed)
+	}
+	if string(s.Study) != studyText || !strings.Contains(string(s.RunFile), "\nstudy: study.yaml\n") {
+		t.Errorf("the submission is %s, %s", s.RunFile, s.Study)
+	}
+	there := t.TempDir()
+	testkit.Must(t, s.Write(there))
+	again, err := s.Job(there, agreed)
+	testkit.Must(t, err)
+	if own := RunSpec(again.Plan, again.Spec, again.Schema, "d", false); !proto.Equal(own, agreed) {
+		t.Errorf("the worker has %v", own)
+	}
+	if _, err := runfile.Load(filepath.Join(there, "run.yaml")); err != nil {
+		t.Errorf("the folder's own file: %v", err)
+	}
+	for want, c := range map[string]struct{ runFile, study string }{
+		"has its study beside it":         {replaced(t, string(s.RunFile), "study.yaml", "/etc/passwd"), studyText},
+		"study: ":                         {string(s.RunFile), ""},
+		"pipeline: study heart":           {string(s.RunFile) + "pipeline: gpate\n", studyText},
+		"more than the budget of study":   {string(s.RunFile), replaced(t, studyText, "epsilon: 2", "epsilon: 0.5")},
+		"study.sha256: the run.yaml says": {string(s.RunFile), studyText + "# other\n"},
+		`does not allow stage "selections"`: {string(s.RunFile) + "pipeline: pategan\npost: [pgb]\n",
+			studyText},
+	} {
+		other, err := ParseSubmission("r1", []byte(c.runFile), s.Schema, []byte(c.study))
+		if err == nil {
+			_, err = other.Job(there, agreed)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v; want one that says %q", err, want)
+		}
+	}
+	ended := write(t, map[string]string{"schema.yaml": schemaText, "run.yaml": good + "study: study.yaml\n",
+		"study.yaml": replaced(t, studyText, "2199-06-30", "2020-06-30")})
+	if _, _, err := NewSubmission(filepath.Join(ended, "run.yaml")); !errors.Is(err, study.ErrEnded) {
+		t.Errorf("a study that has ended: %v", err)
 	}
 }
 
@@ -94,13 +146,13 @@ func TestSubmissionsThatWereTamperedWith(t *testing.T) {
 		"columns":                          {"r1", good, "name: x\n"},
 		"the queue takes 65536 and 104857": {"r1", good, strings.Repeat("#", maxSubmittedSchema+1)},
 	} {
-		if _, err := ParseSubmission(c.name, []byte(c.text), []byte(c.schema)); err == nil ||
+		if _, err := ParseSubmission(c.name, []byte(c.text), []byte(c.schema), nil); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v; want one that says %q", err, want)
 		}
 	}
 	// Another budget than the one that was agreed on is refused by the worker, too.
-	s, err := ParseSubmission("r1", []byte(good), []byte(schemaText))
+	s, err := ParseSubmission("r1", []byte(good), []byte(schemaText), nil)
 	testkit.Must(t, err)
 	dir := t.TempDir()
 	testkit.Must(t, s.Write(dir))
@@ -159,7 +211,7 @@ func TestBegunRuns(t *testing.T) {
 	if got := Begun(filepath.Join(out, "none"), 10); got != nil {
 		t.Errorf("in no folder %v", got)
 	}
-	s, err := ParseSubmission("r1", []byte(good), []byte(schemaText))
+	s, err := ParseSubmission("r1", []byte(good), []byte(schemaText), nil)
 	testkit.Must(t, err)
 	var path *fs.PathError // by which a worker knows that its disk is the trouble
 	if err := s.Write(filepath.Join(out, "d.txt", "r1")); !errors.As(err, &path) {
@@ -170,12 +222,13 @@ func TestBegunRuns(t *testing.T) {
 // FuzzSubmission reads a run.yaml and a schema as a worker gets them: no input may panic, and
 // what is taken is a run of the name, with no file of this machine.
 func FuzzSubmission(f *testing.F) {
-	f.Add([]byte(good), []byte(schemaText))
+	f.Add([]byte(good), []byte(schemaText), []byte(nil))
 	f.Add([]byte("name: r1\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\npipeline: pategan\npost: "+
-		"[pgb]\npgb: {rounds: 3}\n"), []byte(schemaText))
-	f.Add([]byte("&a [*a]"), []byte("columns: &a [*a]"))
-	f.Fuzz(func(t *testing.T, runFile, schema []byte) {
-		s, err := ParseSubmission("r1", runFile, schema)
+		"[pgb]\npgb: {rounds: 3}\n"), []byte(schemaText), []byte(nil))
+	f.Add([]byte("&a [*a]"), []byte("columns: &a [*a]"), []byte("&a [*a]"))
+	f.Add([]byte(good+"study: study.yaml\n"), []byte(schemaText), []byte(studyText))
+	f.Fuzz(func(t *testing.T, runFile, schema, study []byte) {
+		s, err := ParseSubmission("r1", runFile, schema, study)
 		if err != nil {
 			return
 		}
@@ -183,7 +236,7 @@ func FuzzSubmission(f *testing.F) {
 			s.Spec.Evaluate.Test+s.Spec.Evaluate.Train+s.Spec.Evaluate.CoinFlips != "" {
 			t.Fatalf("taken: %+v", s.Spec)
 		}
-		if _, err := withSchemaBeside(string(runFile)); err == nil && !strings.Contains(string(runFile), "schema") {
+		if _, err := withFilesBeside(string(runFile)); err == nil && !strings.Contains(string(runFile), "schema") {
 			t.Fatal("a schema was put where there is none")
 		}
 	})

@@ -13,8 +13,8 @@ func (s Status) waitingFor(p *conclavev1.Progress) Status {
 	return s
 }
 
-// waitingText says what a round waits for, or which nodes it goes on without since their
-// sites have not decided; nothing where it waits for nobody.
+// waitingText says what a round waits for, or which nodes it continues without because their sites have not
+// decided; empty if it waits for nothing.
 func waitingText(p *conclavev1.Progress) string {
 	sites := strings.Join(p.GetWaitingFor(), "; ")
 	switch {

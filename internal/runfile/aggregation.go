@@ -16,25 +16,26 @@ import (
 
 // Aggregation says how the answers of sites are added up.
 type Aggregation struct {
-	// Masked keeps the sites' sums from the aggregator: it sees the total with its noise, which the sites
-	// draw. Default: false.
+	// Masked hides the sites' sums from the aggregator (docs/masked.md). It sees only the total with its
+	// noise, which the sites draw. It needs two or more sites, and questions that are sums with Gaussian noise.
 	Masked bool `yaml:"masked"`
-	// Colluding is how many sites may hand all they know to the aggregator, and the others' sum is still
-	// private. Default: 1. More is more noise; 0 claims nothing against a site that reads the release.
+	// Colluding is how many sites may give all they know to the aggregator, while the others' sum stays private. More
+	// means more noise: each site adds a share that is enough without that many sites. 0 claims nothing against a
+	// site that reads the release.
 	Colluding int `yaml:"colluding"`
-	// Quorum is the number of sites without which no sum is opened. Default: 0, chosen: the quorum of the
-	// pipeline, as a share of the sites, and at least what colluding needs.
+	// Quorum is the number of sites that a sum needs to be opened: more than half of all sites and the colluding ones
+	// together. 0 takes the share that the pipeline's `quorum` gives, and at least that.
 	Quorum int `yaml:"quorum"`
-	// Members are the sites, with the fingerprints of their certificates' keys, which people compared. A local
-	// run knows its own.
+	// Members are the sites of a masked run. Default: the sites of a local run.
 	Members []Member `yaml:"members"`
 }
 
 // Member is a site of a masked run.
 type Member struct {
+	// Site is the name of the site. Required.
 	Site string `yaml:"site"`
-	// Key is the SHA-256 of the public key of the site's certificate, in hex, as
-	// `conclave site list` shows it.
+	// Key is the SHA-256 of the public key of the site's certificate, in hex. People compare it outside the
+	// aggregator; docs/masked.md#fingerprints says how a site shows it. Required.
 	Key string `yaml:"key"`
 }
 

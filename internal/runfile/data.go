@@ -13,15 +13,17 @@ import (
 
 // Data is the data of one site in a local run.
 type Data struct {
+	// Site is the name of the site; each name appears once. If the schema has a column of role site, the site gets only
+	// the rows that name it. Required.
 	Site string `yaml:"site"`
-	// File is CSV, Parquet or a workbook; a folder of CSV or Parquet files or a pattern of their names; or the idx
-	// file of images with that of their labels beside it.
+	// File is a CSV file, plain or gzipped; a Parquet file (docs/data-sources.md); a sheet of an .xlsx workbook
+	// (docs/data-sources.md#workbooks); a folder or a pattern of parts (docs/data-sources.md#parts); or the idx file of
+	// images with that of their labels next to it (docs/schema.md#images). Required.
 	File string `yaml:"file"`
-	// Share is the part of the file that is the site's, chosen by a hash of
-	// each record. Sites that share a file get parts that do not overlap.
-	// Teachers are divided in proportion to the shares. Default: 1, all. In a
-	// schema with a column of role site that column says whose a record is, and
-	// shares only divide the teachers.
+	// Share is the part of the file that belongs to this site. A hash of each record, or of its unit column, chooses
+	// it, so that one file can play several sites. Shares of one file follow each other and may add up to at most
+	// `privacy.overlap`, by default 1. Teachers are divided among the sites by these shares. If the schema has a column
+	// of role `site`, that column decides instead, all sites may name one file, and shares only divide the teachers.
 	Share float64 `yaml:"share"`
 	// Stream has the site's node read the file for each question, in place of holding its rows in memory. Only
 	// pipelines whose questions are sums of all records can be asked then. Default: false.
@@ -39,17 +41,19 @@ func (d *Data) UnmarshalYAML(unmarshal func(any) error) error {
 	return nil
 }
 
-// checkShares refuses parts of a file that overlap, and files of which sites name some in common and others not.
+// checkShares refuses shares of a file that put a record at more sites than privacy.overlap allows.
 func (s *Spec) checkShares() error {
-	shares, named := map[string]float64{}, map[string]int{}
-	keys := make([]string, len(s.Data))
+	shares, named := map[string]float64{}, map[string][]int{}
 	for i, d := range s.Data {
 		key := FileKey(d.File)
-		keys[i] = key
 		shares[key] += d.Share
-		if shares[key] > 1+1e-9 {
-			return fmt.Errorf("data[%d].share: the shares of %s add up to more than 1; a record would be at two sites",
-				i, d.File)
+		if shares[key] > float64(s.Privacy.Overlap)+1e-9 {
+			return fmt.Errorf("data[%d].share: the shares of %s add up to more than %d; a record would be at more "+
+				"sites than privacy.overlap: %d", i, d.File, s.Privacy.Overlap, s.Privacy.Overlap)
+		}
+		if from, to := part(shares[key]-d.Share, d.Share); to > 1 {
+			return fmt.Errorf("data[%d].share: %v of %s begins at %.6g and passes its end; let the shares of the "+
+				"sites before it add up to 1", i, d.Share, d.File, from)
 		}
 		files, err := tabular.Files(d.File)
 		if err != nil {
@@ -57,23 +61,35 @@ func (s *Spec) checkShares() error {
 		}
 		for _, file := range files {
 			real := realPath(file)
-			first, again := named[real]
-			sheets := again && tabular.Sheet(d.File) != "" && tabular.Sheet(s.Data[first].File) != ""
-			if again && !sheets && keys[first] != key {
-				return fmt.Errorf("data[%d].file: %s is among the files of site %s as well; a record would be at two "+
-					"sites: name the same files at both and divide them by shares, or name different ones", i, file,
-					s.Data[first].Site)
+			other := slices.IndexFunc(named[real], func(j int) bool {
+				sheets := tabular.Sheet(d.File) != "" && tabular.Sheet(s.Data[j].File) != ""
+				return !sheets && FileKey(s.Data[j].File) != key
+			})
+			if other >= 0 && len(named[real]) >= s.Privacy.Overlap {
+				return fmt.Errorf("data[%d].file: %s is among the files of site %s as well; a record would be at more "+
+					"sites than privacy.overlap: %d; name the same files at both and divide them by shares, or name "+
+					"different ones", i, file, s.Data[named[real][other]].Site, s.Privacy.Overlap)
 			}
-			if !again {
-				named[real] = i
-			}
+			named[real] = append(named[real], i)
 		}
 	}
 	return nil
 }
 
-// HeldOut is the share of the units that a local run keeps out of its training: none where it names test rows, of
-// images, whose few test images say little, and where a site streams: what is held out is in memory.
+// part returns the part of a file that a share covers after the shares before it. At the end of the file it goes on
+// from the beginning.
+func part(used, share float64) (from, to float64) {
+	if from = used - math.Floor(used+1e-9); from < 0 {
+		from = 0
+	}
+	if to = from + share; math.Abs(to-1) <= 1e-9 {
+		to = 1
+	}
+	return from, to
+}
+
+// HeldOut is the share of the units that a local run holds out of its training. It is 0 if the run names test
+// rows, if a site streams, since held-out rows are in memory, and for images, since a few test images say little.
 func (s *Spec) HeldOut(schema *partition.Schema) float64 {
 	streams := slices.ContainsFunc(s.Data, func(d Data) bool { return d.Stream })
 	if len(s.Data) == 0 || s.Evaluate.Test != "" || schema.Image != nil || streams {
@@ -82,8 +98,8 @@ func (s *Spec) HeldOut(schema *partition.Schema) float64 {
 	return s.Evaluate.HoldOut
 }
 
-// FileKey is the same for all paths of one table, so that no record gets to two
-// sites because its file, or its files, were named in two ways.
+// FileKey is the same for all paths of one table, so that no record gets to two sites because a file was named in
+// two ways.
 func FileKey(path string) string {
 	files, err := tabular.Files(path)
 	if err != nil {
@@ -106,28 +122,19 @@ func realPath(file string) string {
 	return file // of a file that is not there, which is an error later
 }
 
-// Sites returns for each entry of Data the part [from, to) of its file: parts
-// of one file follow each other and do not overlap. Where the schema has a site
-// column all of the file is read, and each site takes its own records.
+// Sites returns the part [from, to) of the file for each entry of Data; parts of one file follow each other, and
+// overlap only once they have used up all of it. If the schema has a site column, each part is the whole file,
+// and each site takes its own records.
 func (s *Spec) Sites(schema *partition.Schema) [][2]float64 {
-	if schema.SiteColumn() >= 0 {
-		parts := make([][2]float64, len(s.Data))
-		for i := range parts {
-			parts[i] = [2]float64{0, 1}
-		}
-		return parts
-	}
 	used := map[string]float64{}
 	parts := make([][2]float64, len(s.Data))
 	for i, d := range s.Data {
-		file := FileKey(d.File)
-		from := used[file]
-		to := math.Min(1, from+d.Share)
-		if to > 1-1e-9 {
-			to = 1
+		if parts[i] = [2]float64{0, 1}; schema.SiteColumn() >= 0 {
+			continue
 		}
-		parts[i] = [2]float64{from, to}
-		used[file] = to
+		file := FileKey(d.File)
+		parts[i][0], parts[i][1] = part(used[file], d.Share)
+		used[file] += d.Share
 	}
 	return parts
 }

@@ -13,14 +13,14 @@ import (
 
 func ClassesOf(schema *partition.Schema) int { return max(1, len(schema.Classes())) }
 
-// Problem is what the run is to learn.
+// Problem is the learning problem of the run.
 func (s *Spec) Problem(schema *partition.Schema) pipeline.Problem {
 	return pipeline.Problem{
 		Run: s.Name, Encoder: encode.New(schema), Classes: ClassesOf(schema), Teachers: s.Teachers, Seed: s.Seed,
 	}
 }
 
-// Training is that of the spec's pipeline.
+// Training is the training of the spec's pipeline.
 func (s *Spec) Training(schema *partition.Schema) pipeline.Training {
 	p, _ := pipelines.Named(s.Pipeline)
 	return p.New(s.Sections[s.Pipeline], s.Problem(schema))

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipelines"
 )
 
-// Section returns the section of a type, which is that of a registered pipeline or stage.
+// Section returns the section with the type T of a registered pipeline or stage.
 func Section[T any](s *Spec) *T {
 	for _, options := range s.Sections {
 		if of, ok := options.(any).(*T); ok {
@@ -39,7 +39,7 @@ func yamlFields() []reflect.StructField {
 	})
 }
 
-// FileType is a struct with all fields of a run.yaml: those of a spec, and the sections.
+// FileType is a struct with all fields of a run.yaml: the fields of a spec, and the sections.
 func FileType() reflect.Type {
 	fields := yamlFields()
 	sections := pipelines.Sections()

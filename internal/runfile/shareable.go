@@ -8,7 +8,7 @@ import (
 )
 
 // private are the fields of a run.yaml that name files of a site.
-var private = []string{"data", "evaluate", "schema"}
+var private = []string{"data", "evaluate", "schema", "study"}
 
 // Shareable is the text of a run.yaml for others: without the fields that name files of a site, and without comments,
 // which may say anything.

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Followed is what the stages know of the run; of its records only where the schema was read.
+// Followed is what the stages know about the run; it includes the problem only if the schema is known.
 func (s *Spec) Followed(schema *partition.Schema) pipeline.Followed {
 	f := pipeline.Followed{
 		Schema: schema, Post: s.Post, Weights: s.Weights, Rows: s.Release.Rows,
@@ -28,7 +28,7 @@ func (s *Spec) Followed(schema *partition.Schema) pipeline.Followed {
 	return f
 }
 
-// Kept is how many discriminators the student keeps; ok is false where it has none.
+// Kept is the number of discriminators that the student stores; ok is false if the pipeline has none.
 func (s *Spec) Kept() (n int, ok bool) {
 	if keeper, ok := s.Sections[s.Pipeline].(pipeline.Keeper); ok {
 		return keeper.Kept(), true
@@ -56,7 +56,7 @@ func (s *Spec) validateStages() []error {
 	for i, name := range s.Post {
 		at, ok := place[name]
 		need(ok, "post[%d]: %q is not a stage; use %s", i, name, either(names))
-		need(!slices.Contains(s.Post[:i], name), "post[%d]: %q is there twice", i, name)
+		need(!slices.Contains(s.Post[:i], name), "post[%d]: %q appears twice", i, name)
 		if before, known := place[s.Post[max(0, i-1)]]; ok && known && before > at {
 			need(false, "post: %s; %s comes first, %s", strings.Join(s.Post, ", "), name,
 				pipelines.Stages[before].Follows)

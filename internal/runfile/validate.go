@@ -52,9 +52,12 @@ func (s *Spec) Validate() error {
 			"privacy.dataset: (%v, %v) is less than the run's (%v, %v); it is for this and later runs together",
 			d.Epsilon, d.Delta, s.Privacy.Epsilon, s.Privacy.Delta)
 	}
-	need(s.Privacy.Records >= 0, "privacy.records: %d is no number of records; give a public one, or leave it out",
+	need(s.Privacy.Records >= 0, "privacy.records: %d is below 0; give the public number of units, or leave it out",
 		s.Privacy.Records)
 	need(s.Privacy.Unit != "", "privacy.unit: empty; use record or the schema's unit column")
+	if err := privacy.CheckOverlap(s.Privacy.Overlap); err != nil {
+		errs = append(errs, fmt.Errorf("privacy.%w", err))
+	}
 	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent",
 		s.Privacy.Guarantee)
 	need(s.Teachers != 0, "teachers: missing; say how many the nodes have together, by their teacher.yaml: "+
@@ -79,6 +82,7 @@ func (s *Spec) Validate() error {
 	}
 	errs = append(errs, s.validateData()...)
 	errs = append(errs, s.validateAggregation())
+	errs = append(errs, s.validateStudy()...)
 	for _, name := range slices.Sorted(maps.Keys(s.Sections)) {
 		errs = append(errs, s.Sections[name].Validate())
 	}
@@ -109,8 +113,8 @@ func (s *Spec) validateWarm(p pipeline.Pipeline) (errs []error) {
 	return errs
 }
 
-// WarmStart is the pipeline whose release the run begins with in place of the class counts, and
-// the option of its share of epsilon: 0 for none, -1 where it is to be chosen.
+// WarmStart is the pipeline whose release replaces the class counts, and the option for its share of epsilon: 0
+// for none, -1 if it is to be chosen.
 func (s *Spec) WarmStart() (of pipeline.Pipeline, share plan.Share) {
 	if p, _ := pipelines.Named(s.Pipeline); !p.TakesWarm {
 		return of, share
@@ -138,7 +142,7 @@ func (s *Spec) validateData() (errs []error) {
 			errs = append(errs, fmt.Errorf("data[%d].site: %w", i, err))
 		}
 		if sites[d.Site] {
-			errs = append(errs, fmt.Errorf("data[%d].site: %q is there twice; give each site one entry", i, d.Site))
+			errs = append(errs, fmt.Errorf("data[%d].site: %q appears twice; give each site one entry", i, d.Site))
 		}
 		if d.File == "" {
 			errs = append(errs, fmt.Errorf("data[%d].file: missing; give the path of the site's CSV or idx file", i))
@@ -151,7 +155,8 @@ func (s *Spec) validateData() (errs []error) {
 	return errs
 }
 
-// missing reports files that are not there. It is for errors: a run of a cluster, or one that is over, needs none.
+// missing reports files that do not exist. It only adds to other errors: runs of a cluster and finished runs need
+// no files.
 func (s *Spec) missing() (errs []error) {
 	for i, d := range s.Data {
 		files, err := tabular.Files(d.File)
@@ -169,15 +174,16 @@ func (s *Spec) missing() (errs []error) {
 
 // CheckPortable refuses what names files of one machine.
 func (s *Spec) CheckPortable() error {
+	const afterwards = "compare afterwards by conclave report, on the machine with the real rows"
 	var errs []error
 	for _, f := range []struct {
 		field, fix string
 		set        bool
 	}{
 		{"data", "the nodes of a cluster bring their data", len(s.Data) > 0},
-		{"evaluate.test", "compare afterwards, with conclave report where the real rows are", s.Evaluate.Test != ""},
-		{"evaluate.train", "compare afterwards, with conclave report where the real rows are", s.Evaluate.Train != ""},
-		{"evaluate.coin_flips", "compare afterwards, with conclave report where the other rows are",
+		{"evaluate.test", afterwards, s.Evaluate.Test != ""},
+		{"evaluate.train", afterwards, s.Evaluate.Train != ""},
+		{"evaluate.coin_flips", "compare afterwards by conclave report, on the machine with the other rows",
 			s.Evaluate.CoinFlips != ""},
 	} {
 		if f.set {

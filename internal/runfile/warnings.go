@@ -9,12 +9,12 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Protection is what the run asks for, with what is public about whom it protects.
+// Protection is the guarantee that the run asks for, with the public number of units.
 func (p Privacy) Protection() meaning.Guarantee {
 	return meaning.Guarantee{Epsilon: p.Epsilon, Delta: p.Delta, Records: p.Records}
 }
 
-// Warnings are sentences about what the run may do and hardly anybody wants. They depend on the run.yaml and the
+// Warnings are sentences about settings of the run that few people want. They depend on the run.yaml and the
 // schema alone.
 func (s *Spec) Warnings(schema *partition.Schema) []string {
 	warnings := append(s.Privacy.Protection().Warnings(), s.UnitWarnings(schema)...)
@@ -33,7 +33,7 @@ func (s *Spec) Warnings(schema *partition.Schema) []string {
 	return warnings
 }
 
-// UnitWarnings are those of [Spec.Warnings] about whom the run protects.
+// UnitWarnings are the warnings of [Spec.Warnings] about the privacy unit.
 func (s *Spec) UnitWarnings(schema *partition.Schema) []string {
 	at := schema.UnitColumn()
 	if at < 0 || s.Privacy.Unit != partition.UnitRecord {
@@ -41,11 +41,11 @@ func (s *Spec) UnitWarnings(schema *partition.Schema) []string {
 	}
 	name := schema.Columns[at].Name
 	return []string{fmt.Sprintf("The schema has a column of role unit, %q, and the run protects single records: "+
-		"whoever has k of them is protected by k times epsilon. privacy.unit: %s protects all of them together.",
+		"a person with k records is protected by k times epsilon. privacy.unit: %s protects all of them together.",
 		name, name)}
 }
 
-// SiteNames are the sites that the run.yaml names: those of a local run, or the members of a masked one.
+// SiteNames are the sites that the run.yaml names: the members of a masked run, else those of a local run.
 func (s *Spec) SiteNames() (names []string) {
 	for _, m := range s.Aggregation.Members {
 		names = append(names, m.Site)

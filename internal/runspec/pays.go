@@ -56,7 +56,8 @@ func Pays(p privacy.Planned, r *conclavev1.Round) error {
 
 // PaysSum answers whether an entry of a plan pays for a sum, by all that its price depends on. What does
 // not matter is how many entries a vector has, and how long it may be: the noise is in proportion to its
-// bound, twice the bound where a contributor is a teacher.
+// bound, twice the bound where a contributor is a teacher. At how many sites a unit may be is a matter of the whole
+// plan: see [Plan].
 func PaysSum(p privacy.Planned, v *conclavev1.Vector) error {
 	m, norms := p.Mechanism, Norms(p)
 	switch {
@@ -72,9 +73,6 @@ func PaysSum(p privacy.Planned, v *conclavev1.Vector) error {
 	case !slices.Contains(norms, v.GetNorm()):
 		return fmt.Errorf("the plan answers %s by %s noise, which is for sums whose bound is of norm %v; this one is "+
 			"of %v", p.Kind, m.Kind, norms, v.GetNorm())
-	case m.Kind == privacy.Gaussian && m.Sensitivity != 1:
-		return fmt.Errorf("the plan answers %s by gaussian noise for a sensitivity of %v; use sigma in units of how "+
-			"far a privacy unit moves the sum, and gaussian with sensitivity 1", p.Kind, m.Sensitivity)
 	}
 	return nil
 }

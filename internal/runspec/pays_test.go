@@ -42,7 +42,6 @@ func TestPays(t *testing.T) {
 		"sampled": {of(privacy.Event{Kind: privacy.SubsampledGaussian, Rate: 0.25}, ""),
 			[]string{"sample"}},
 		"of one in a million": {of(privacy.Event{Kind: privacy.SubsampledGaussian, Rate: 1e-6}, ""), nil},
-		"insensitive":         {of(privacy.Event{Kind: privacy.Gaussian, Sensitivity: 1e-6}, ""), nil},
 		"laplace":             {of(privacy.Event{Kind: privacy.Laplace}, ""), []string{"l1", "pass"}},
 		"norm-gamma": {of(privacy.Event{Kind: privacy.Laplace}, privacy.NormGamma),
 			[]string{"l1", "l2", "teachers", "pass"}},

@@ -10,8 +10,8 @@ import (
 // MaxBytes bounds a serialized spec, at the aggregator and at nodes. Most have some hundred bytes.
 const MaxBytes = 16 << 10
 
-// Plan returns the plan of a spec, or says which of its entries has no price. The error is
-// about the spec alone and may be told to its student.
+// Plan returns the plan of a spec, or says which of its entries has no price, or none for the spec's overlap. The
+// error is about the spec alone and may be told to its student.
 func Plan(spec *conclavev1.RunSpec) (privacy.Plan, error) {
 	plan := make(privacy.Plan, len(spec.GetPlan()))
 	for i, p := range spec.GetPlan() {
@@ -26,7 +26,7 @@ func Plan(spec *conclavev1.RunSpec) (privacy.Plan, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
 	}
-	return plan, nil
+	return plan, privacy.Budget{Overlap: int(spec.GetOverlap())}.CheckPlan(plan)
 }
 
 // maxCount keeps counts within an int64; [privacy.Planned.Validate] has the real bound.
@@ -49,7 +49,7 @@ func Budget(spec *conclavev1.RunSpec) (privacy.Budget, error) {
 	if err != nil {
 		return privacy.Budget{}, err
 	}
-	b.Filter = privacy.Filter(spec.GetFilter())
+	b.Filter, b.Overlap = privacy.Filter(spec.GetFilter()), int(spec.GetOverlap())
 	return b, b.Validate()
 }
 

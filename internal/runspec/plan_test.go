@@ -40,6 +40,17 @@ func TestPlansThatHaveNoPriceAreRefused(t *testing.T) {
 		`entry 0: kind "" is`:      func(s *conclavev1.RunSpec) { s.Plan[0].Mechanism = nil },
 		"entry 3: mechanism":       func(s *conclavev1.RunSpec) { s.Plan[3].Mechanism.Asked = 1 },
 		`entry 7: variant "fancy"`: func(s *conclavev1.RunSpec) { s.Plan[7].Variant = "fancy" },
+		"entry 1, for embedding, pays for a sensitivity of 1e-06": func(s *conclavev1.RunSpec) {
+			s.Plan[1].Mechanism.Sensitivity = 1e-6
+		},
+		"entry 0, for class-counts, pays for a sensitivity of 1, and a privacy unit may be at up to 2 sites": func(
+			s *conclavev1.RunSpec,
+		) {
+			s.Overlap = 2
+		},
+		"entry 6, for scores, pays for a sensitivity of 2": func(s *conclavev1.RunSpec) {
+			s.Plan[6].Mechanism.Sensitivity = 2
+		},
 	} {
 		spec := &conclavev1.RunSpec{Plan: Of(every)}
 		change(spec)

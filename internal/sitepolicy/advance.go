@@ -23,6 +23,8 @@ type Advance struct {
 	Pipelines []string `json:"pipelines"`
 	// Purpose is what the runs must say that they are for; empty for anything.
 	Purpose string `json:"purpose,omitempty"`
+	// Study is the SHA-256 of the study that the runs must be of, in hex; empty for any, and none.
+	Study string `json:"study,omitempty"`
 	// Epsilon bounds what all of them cost at this node, at the limit's delta, as its filter counts.
 	Epsilon float64 `json:"epsilon"`
 }
@@ -41,6 +43,10 @@ func (a Advance) validate() error {
 	}
 	if err := runspec.CheckPurpose(a.Purpose); err != nil {
 		return err
+	}
+	if a.Study != "" && !isSHA256(a.Study) {
+		return fmt.Errorf("study: %q is no SHA-256; write 64 lower-case hex digits, as `sha256sum study.yaml` shows "+
+			"them", a.Study)
 	}
 	if _, err := privacy.NewBudget(a.Epsilon, 0.5); err != nil {
 		return fmt.Errorf("epsilon: %v is no bound; use a finite number above 0", a.Epsilon)
@@ -63,13 +69,16 @@ func (a Advance) sha256(name string) string {
 // admits says whether a round of a run is one that was approved in advance, by what the run says of itself.
 func (a Advance) admits(t Request, d *Dataset) bool {
 	masked := t.Spec.Masked == nil || len(d.Peers) > 0 // nobody looks at the members of this one
+	if a.Study != "" && (t.Spec.Study == nil || t.Spec.Study.SHA256 != a.Study) {
+		return false
+	}
 	return a.Student == t.Requester && slices.Contains(a.Pipelines, t.Spec.Pipeline) &&
 		(a.Purpose == "" || a.Purpose == t.Spec.Purpose) && masked
 }
 
 // inAdvance returns the digest of the approval in advance that lets a run go on, the first that is good and has room;
-// empty where none does. A run that begins must fit as a whole, of one that goes on the round; what was paid for costs
-// nothing.
+// empty where none does. A run that begins must fit as a whole beside all that is left of those that did, of one that
+// goes on the round; what was paid for costs nothing.
 func (p people) inAdvance(b *book, t Request, run *runBook, paid bool) (spec string) {
 	for _, key := range b.order {
 		r := b.runs[key]
@@ -81,18 +90,51 @@ func (p people) inAdvance(b *book, t Request, run *runBook, paid bool) (spec str
 		var err error
 		switch {
 		case paid:
-		case run.charges > 0:
+		case run.under == key.spec:
 			_, err = bound.Admit(r.spent, t.Charges)
-		case t.Spec.Plan.Fixed():
-			_, err = bound.Admit(r.spent, times(t.Spec.Plan.Events(), t.Spec.RevealsAtMost()))
 		default:
-			err = bound.Room(r.spent, t.Spec.budget())
+			err = p.begins(b, key, bound, t.Spec, run)
 		}
 		if err == nil {
 			return key.spec
 		}
 	}
 	return ""
+}
+
+// begins says whether a run has room in what was approved in advance, to a bound, beside those that began under it.
+func (p people) begins(b *book, key runKey, bound privacy.Budget, s Spec, run *runBook) error {
+	spent := slices.Clone(b.runs[key].spent)
+	var open []privacy.Spending // of plans that bound nothing
+	for _, k := range b.order {
+		switch other := b.runs[k]; {
+		case other.under != key.spec || other == run || other.ended || p.verdict(other).denied:
+		case other.spec.Plan.Fixed():
+			spent = append(spent, other.rest(other.spec)...)
+		default:
+			open = append(open, other.spending(other.spec))
+		}
+	}
+	reserved, err := privacy.Reserve(spent, open)
+	switch {
+	case err != nil:
+		return err
+	case s.Plan.Fixed():
+		return bound.AdmitBeside(reserved, run.rest(s))
+	}
+	return bound.RoomBeside(reserved, s.budget(), s.Plan)
+}
+
+// rest is what is left of a run's plan, with each round opened as often as it may be.
+func (r *runBook) rest(s Spec) (events []privacy.Event) {
+	for i, p := range s.Plan {
+		uses := p.Count
+		if i < len(r.used) {
+			uses -= r.used[i]
+		}
+		events = append(events, times(p.Worst(uses), s.RevealsAtMost())...)
+	}
+	return events
 }
 
 // inAdvanceOf are the approvals in advance that a round may be asked under.
@@ -106,9 +148,10 @@ func (b *book) inAdvanceOf(t Request, d *Dataset) (keys []runKey) {
 }
 
 // chargeAdvance counts a charge for the approval in advance that let its run go on.
-func (b *book) chargeAdvance(e Entry) error {
+func (b *book) chargeAdvance(run *runBook, e Entry) error {
 	for key, r := range b.runs {
 		if r.advance != nil && key.spec == e.Under {
+			run.under = e.Under
 			r.charges++
 			r.charged = e.Time
 			r.spent = privacy.Merge(append(r.spent, e.Events...))

@@ -112,7 +112,7 @@ func TestRunsAreApprovedInAdvance(t *testing.T) {
 		was := r.SpecSHA256
 		change(&r)
 		if r.SpecSHA256 == was { // what has other terms is another run
-			r.SpecSHA256 = digest(fmt.Sprintf("%+v %+v", r.Spec, r.Spec.Masked))
+			r.SpecSHA256 = digest(fmt.Sprintf("%s %+v %+v", r.Requester, r.Spec, r.Spec.Masked))
 		}
 		return r
 	}
@@ -180,6 +180,53 @@ func TestTwoPersonsApproveInAdvance(t *testing.T) {
 	testkit.Must(t, b.enforcer().Ask(byLab("r", 0, 50, 20)))
 	b.now = b.now.Add(2 * time.Hour)
 	refusedBy(t, b.enforcer().Ask(byLab("r", 0, 50, 20)), RuleApproval)
+}
+
+// What is left of a run that began is kept for it: another one waits until that has ended, or was denied.
+func TestARunThatBeganKeepsItsRoom(t *testing.T) {
+	const rounds = 20
+	cost, err := countedBy(privacy.Budget{Delta: 1e-5, Filter: privacy.FilterGDP},
+		byLab("", 0, 50, rounds).Spec.Plan.Events())
+	testkit.Must(t, err)
+	for name, c := range map[string]struct {
+		count int64 // in the plan, 0 bounds nothing
+		over  func(g *Enforcer) error
+	}{
+		"ends":                           {rounds, func(g *Enforcer) error { return g.End("first") }},
+		"is denied":                      {rounds, func(g *Enforcer) error { return decide(g, "first", false) }},
+		"ends, and its plan is no bound": {0, func(g *Enforcer) error { return g.End("first") }},
+	} {
+		s := newSite(t)
+		s.write("datasets: [{name: d, epsilon: 50, delta: 1e-5, pipelines: [pategan]}]")
+		g := s.enforcer()
+		// Each has room alone, and not all of both.
+		testkit.Value(g.Decide("a", "", Decision{Approve: true, By: "ann", Advance: lab(1.2 * cost),
+			Until: time.Now().Add(time.Hour)}))
+		run := func(name string, number uint64) Request {
+			r := byLab(name, number, 50, c.count)
+			r.Spec.Epsilon = cost
+			return r
+		}
+		testkit.Value(g.Charge(run("first", 0)))
+		refusedBy(t, g.Ask(run("second", 0)), RuleApproval)
+		for i := range rounds / 2 {
+			testkit.Value(g.Charge(run("first", uint64(i+1))))
+		}
+		refusedBy(t, s.enforcer().Ask(run("second", 0)), RuleApproval)
+		testkit.Must(t, c.over(g))
+		refusedBy(t, g.Ask(run("second", 0)), RuleApproval) // what half of the plan cost leaves room for less
+		third := run("third", 0)
+		third.Spec.Epsilon = cost / 3
+		third.Spec.Plan[0].Count = min(c.count, rounds/4)
+		if err := g.Ask(third); err != nil {
+			t.Errorf("after the first %s: %v", name, err)
+		}
+	}
+}
+
+func decide(g *Enforcer, run string, approve bool) error {
+	_, err := g.Decide(run, "", Decision{Approve: approve, By: "ann"})
+	return err
 }
 
 // Whatever runs ask under an approval in advance, together they cost no more than it says.

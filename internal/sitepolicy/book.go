@@ -24,6 +24,8 @@ type book struct {
 	charged             map[string]charge // what was charged last, by the run's name
 	runs                map[runKey]*runBook
 	order               []runKey // as they were seen
+	lists               map[string]string
+	accepted            *decision // newest, by which an older ledger of the dataset was accepted
 }
 
 // runKey names a run: what has another spec is another run, whatever it calls itself.
@@ -53,6 +55,7 @@ type runBook struct {
 	// reveals are the openings of the newest round of a masked run, as the dataset's ledger knows them.
 	reveals reveals
 	ended   bool
+	under   string // the digest of the approval in advance of its newest charge that had one
 }
 
 func newBook() *book {
@@ -110,6 +113,20 @@ func (b *book) add(e Entry) error {
 	return nil
 }
 
+// seal chains entries to the last one, but for those that are already, and returns the last of all.
+func (b *book) seal(entries []Entry, now time.Time) (last Entry, err error) {
+	last = b.last
+	for i := range entries {
+		if entries[i].Hash == "" {
+			err = entries[i].seal(last, now)
+		}
+		if last = entries[i]; err != nil {
+			break
+		}
+	}
+	return last, err
+}
+
 func (b *book) apply(e Entry) error {
 	key := runKey{e.Run, e.SpecSHA256}
 	run := b.runs[key]
@@ -121,12 +138,16 @@ func (b *book) apply(e Entry) error {
 		b.limit = *e.Limit
 		return nil
 	case EntryAccept:
+		b.accepted = b.decision(e, b.newest)
 		// The dataset's ledger knows no more of what was used than before. What was approved and has
 		// ended stays so: a person approved it for a run that was over.
 		clear(b.charged)
 		for _, r := range b.runs {
 			r.used, r.within, r.reveals = nil, nil, reveals{}
 		}
+		return nil
+	case EntryLists:
+		b.lists = e.Lists
 		return nil
 	case EntryEnd:
 		for key, r := range b.runs {
@@ -161,7 +182,7 @@ func (b *book) apply(e Entry) error {
 		return fmt.Errorf("%q is no run, and is charged", e.Run)
 	}
 	if e.Under != "" {
-		if err := b.chargeAdvance(e); err != nil {
+		if err := b.chargeAdvance(run, e); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -83,7 +84,7 @@ func (e *Enforcer) Brief(run, spec string) (*Brief, error) {
 			out.Leaves = append(out.Leaves, s.leaving(p, e.o.Teachers))
 		}
 		if d != nil {
-			out.judge(b, d, key, e.o.Site)
+			out.judge(b, d, key, e.o.Site, e.people(b, d).now)
 		}
 		delta = limit.Delta
 		return nil, nil
@@ -127,13 +128,14 @@ func (b *Brief) tell(limitDelta float64) error {
 }
 
 // judge says which rules the run meets, and what it would leave of the limit.
-func (b *Brief) judge(book *book, d *Dataset, key runKey, own string) {
+func (b *Brief) judge(book *book, d *Dataset, key runKey, own string, now time.Time) {
 	s := *b.Spec
 	for _, c := range []struct {
 		refusal *Refusal
 		rule    Rule
 		allowed []string
 	}{
+		{d.permitsStudy(s, now), RuleStudy, []string{d.studyAllowed()}},
 		{d.permitsPipeline(s), RulePipeline, d.Pipelines},
 		{d.permitsStages(s), RuleStages, d.Stages},
 		{d.permitsMasks(s, own), RuleMasked, []string{d.masksAllowed()}},
@@ -153,15 +155,7 @@ func (b *Brief) judge(book *book, d *Dataset, key runKey, own string) {
 			"the run's plan bounds no cost; whether its whole budget fits"})
 		return
 	}
-	var rest []privacy.Event
-	used := book.runs[key].used
-	for i, p := range s.Plan {
-		uses := p.Count
-		if i < len(used) {
-			uses -= used[i]
-		}
-		rest = append(rest, times(p.Worst(uses), s.RevealsAtMost())...)
-	}
+	rest := book.runs[key].rest(s)
 	_, err := d.Limit().Admit(book.spent, rest)
 	met := RuleMet{RuleEpsilon, err == nil, "all that is left of the run's plan fits"}
 	if err != nil {

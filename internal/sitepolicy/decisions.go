@@ -21,9 +21,8 @@ type decision struct {
 	seq     uint64
 	approve bool
 	by      string
-	// made is when: of a signed one never later than was signed, so that one of before is not taken for a new one.
-	made  time.Time
-	until time.Time // zero where it has no end
+	made    time.Time // as was signed, or when it came
+	until   time.Time // zero where it has no end
 	// signer made the signature, nil where there is none; forged is why it is not one of this decision.
 	signer *attest.Signer
 	forged error
@@ -33,23 +32,30 @@ type decision struct {
 
 // decided takes in an entry of type approve or deny, which came at a time.
 func (b *book) decided(r *runBook, e Entry, at time.Time) {
+	r.decisions = append(r.decisions, b.decision(e, at))
+}
+
+// decision reads an entry that a person makes.
+func (b *book) decision(e Entry, at time.Time) *decision {
 	d := &decision{seq: e.Seq, approve: e.Type == EntryApprove, by: e.By, made: at}
 	d.until, _ = time.Parse(time.RFC3339, e.Until) // empty is zero; others were checked
 	if e.Signed != nil {
-		if made, _ := time.Parse(time.RFC3339, e.Signed.Made); made.Before(at) {
-			d.made = made
-		}
 		by, err := e.Signed.Check(b.statement(e, e.Signed.Made))
 		if d.forged = err; err == nil {
 			d.signer = &by
+			d.made, _ = time.Parse(time.RFC3339, e.Signed.Made)
 		}
 	}
-	r.decisions = append(r.decisions, d)
+	return d
 }
 
-// statement is what a person signs of a decision.
+// statement is what a person signs of a decision, an entry that knows the one before.
 func (b *book) statement(e Entry, made string) attest.Statement {
-	return attest.Decision(b.dataset, b.site, b.node, e.Run, e.SpecSHA256, e.Type, made, e.Until)
+	about := e.SpecSHA256
+	if e.Accepted != nil {
+		about = e.Accepted.Hash
+	}
+	return attest.Decision(b.dataset, b.site, b.node, e.Run, about, e.Type, made, e.Until, e.Previous)
 }
 
 // people count decisions by a policy, at a moment.
@@ -120,17 +126,14 @@ func (p people) ended(d *decision) bool {
 	return d.approve && (d.expired || !d.until.IsZero() && !p.now.Before(d.until))
 }
 
-// verdict counts the newest decision of each person: without approvers in the policy whoever may run the command is
-// one. Somebody's denial denies. A denial that nobody signed, where there are approvers, ends what was approved before.
+// verdict counts the decision of each person that stands last in the ledger, whatever clocks say: without approvers in
+// the policy whoever may run the command is one. Somebody's denial denies. A denial that nobody signed, where there are
+// approvers, ends what was approved before.
 func (p people) verdict(r *runBook) (v verdict) {
 	newest := map[string]*decision{}
 	why := make([]error, len(r.decisions))
 	for i, d := range r.decisions {
-		if _, why[i] = p.person(d); why[i] != nil {
-			continue
-		}
-		last := newest[p.key(d)]
-		if last == nil || d.made.After(last.made) || !d.approve && d.made.Equal(last.made) || len(p.d.Approvers) == 0 {
+		if _, why[i] = p.person(d); why[i] == nil {
 			newest[p.key(d)] = d
 		}
 	}
@@ -140,7 +143,7 @@ func (p people) verdict(r *runBook) (v verdict) {
 	}
 	again := 0 // persons who approved after the stop
 	for i, d := range r.decisions {
-		stopped := d.approve && stop != nil && !d.made.After(stop.made)
+		stopped := d.approve && stop != nil && d.seq < stop.seq
 		switch {
 		case why[i] != nil:
 		case newest[p.key(d)] != d || stopped:

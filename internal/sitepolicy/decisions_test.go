@@ -2,8 +2,10 @@ package sitepolicy
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/big"
 	"os"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/certs/certstest"
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/certs/request"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -155,6 +158,38 @@ func TestTwoPersonsLetARunBegin(t *testing.T) {
 	b.state(StateApproved)
 }
 
+// Two certificates for one key are one person's, and a policy has no second name for a key.
+func TestTwoCertificatesOfOneKeyAreOnePerson(t *testing.T) {
+	b := asked(t, 2)
+	folder := t.TempDir()
+	for i, name := range []string{"carla", "carla-again"} {
+		choice := request.FirstKey
+		if i > 0 {
+			choice = request.SameKey
+		}
+		q := testkit.Value(request.New(folder, certs.RoleApprover, "carla", nil, choice))
+		issued := testkit.Value(authority.Approve(b.certs, q, time.Hour))
+		at := certs.IssuedFiles(b.certs, certs.RoleApprover, name)
+		testkit.Must(t, issued.SaveAs(at.Cert))
+		key := testkit.Read(t, certs.FilesAtSite(folder, certs.RoleApprover, "carla").Key)
+		testkit.Must(t, os.WriteFile(at.Key, key, 0o600))
+	}
+	b.approvers(2, "ann", "carla")
+	for _, name := range []string{"carla", "carla-again"} {
+		testkit.Value(b.decides(name, true))
+	}
+	if run := b.state(StateWaiting); run.Approvals != 1 || run.By != "Dr. carla" {
+		t.Errorf("after one person approved with two certificates: %+v", run)
+	}
+	testkit.Value(b.decides("ann", true))
+	b.state(StateApproved)
+	b.approvers(2, "carla", "carla-again")
+	refusal := refusedBy(t, b.enforcer().Ask(round("r", 0, 100)), RulePolicy)
+	if !strings.Contains(refusal.Private, "each person has a key of their own") {
+		t.Errorf("a policy with one key for two: %q", refusal.Private)
+	}
+}
+
 // Decisions that the policy does not count are not taken.
 func TestWhoMayNotDecide(t *testing.T) {
 	b := asked(t, 1)
@@ -215,6 +250,14 @@ func (b *board) forge(e Entry) {
 	testkit.Must(b.t, l.use(func(*book) ([]Entry, error) { return []Entry{e}, nil }))
 }
 
+// last is the hash of the ledger's last entry.
+func (b *board) last() string {
+	b.t.Helper()
+	s, err := b.enforcer().Status()
+	testkit.Must(b.t, err)
+	return s.Head
+}
+
 // signed are the entries of a run that somebody signed.
 func (b *board) signed() (all []Entry) {
 	b.t.Helper()
@@ -246,12 +289,12 @@ func TestForgedApprovalsDoNotCount(t *testing.T) {
 	testkit.Must(t, err)
 	ofQ, denial := b.signed()[0], b.signed()[1]
 	byCarl, err := attest.SignBy(b.files("carl"), attest.Decision("d", "north", "0", "r", r.SpecSHA256, EntryApprove,
-		denial.Signed.Made, ""))
+		denial.Signed.Made, "", b.last()))
 	testkit.Must(t, err)
 	chained := byCarl
 	chained.Chain = ofQ.Signed.Chain
 	elsewhere, err := attest.SignBy(b.files("ann"), attest.Decision("d", "north", "1", "r", r.SpecSHA256, EntryApprove,
-		denial.Signed.Made, ""))
+		denial.Signed.Made, "", b.last()))
 	testkit.Must(t, err)
 	for name, e := range map[string]Entry{
 		"unsigned":                 entry(func(*Entry) {}),
@@ -268,7 +311,7 @@ func TestForgedApprovalsDoNotCount(t *testing.T) {
 			t.Errorf("an approval counts whose signature is %s", name)
 		}
 	}
-	// What Ann signed before she changed her mind is no later decision, whenever it is written.
+	// What Ann signed before changing the decision is no later decision, whenever it is written.
 	b = asked(t, 1)
 	for _, approve := range []bool{true, false} {
 		_, err := b.decides("ann", approve)
@@ -315,6 +358,145 @@ func TestTermsThatWereForgedLetNothingBegin(t *testing.T) {
 	refusedBy(t, err, RuleTerms)
 	r.Spec = harmless
 	testkit.Must(t, s.enforcer().Ask(r))
+}
+
+// A requester who was written into the ledger is not the one of the run, before the people's decision and after it.
+func TestARequesterWhoWasForgedLetsNothingBegin(t *testing.T) {
+	b, r := asked(t, 1), byLab("q", 0, 50, 20)
+	b.forge(Entry{Type: EntryRun, Run: "q", SpecSHA256: r.SpecSHA256, Spec: &r.Spec, Requester: "eve"})
+	_, err := b.enforcer().Decide("q", "", Decision{Approve: true, By: "u", Sign: b.signer("ann")})
+	testkit.Must(t, err)
+	refusedBy(t, b.enforcer().Ask(r), RuleTerms)
+	// Whoever puts the right one there afterwards, and chains the entries anew, breaks what was signed.
+	entries := make([]Entry, 0, 4)
+	for _, line := range b.lines() {
+		e, err := parseEntry(bytes.TrimSuffix([]byte(line), []byte("\n")))
+		testkit.Must(t, err)
+		if e.Requester == "eve" {
+			e.Requester = "lab"
+		}
+		e.Hash = ""
+		entries = append(entries, e)
+	}
+	for _, path := range []string{b.ledger, strings.TrimSuffix(b.ledger, ".jsonl") + ".head"} {
+		testkit.Must(t, os.Remove(path))
+	}
+	l := newSiteLedger(b.ledger, false)
+	l.now, l.sync = func() time.Time { return b.now }, unsynced
+	testkit.Must(t, l.use(func(*book) ([]Entry, error) { return entries, nil }))
+	refusal := refusedBy(t, b.enforcer().Ask(r), RuleApproval)
+	status := testkit.Value(b.enforcer().Status())
+	if said := status.Runs[1].Said[0]; said.Counts || !strings.Contains(said.Why, "not valid") || !refusal.Waiting {
+		t.Errorf("the signature of other terms is %+v", said)
+	}
+}
+
+// Which decision is the newest says the ledger, while the clock stands still and where it was set back.
+func TestTheLastDecisionCountsWhateverTheClock(t *testing.T) {
+	b := asked(t, 2)
+	for i, c := range []struct {
+		name    string
+		approve bool
+		want    string
+	}{
+		{"ann", true, StateWaiting}, {"ben", true, StateApproved}, {"ann", false, StateDenied},
+		{"ann", true, StateApproved}, {"", false, StateDenied}, {"ann", true, StateWaiting},
+		{"ben", true, StateApproved}, {"ben", false, StateDenied}, {"ben", true, StateApproved},
+	} {
+		_, err := b.decides(c.name, c.approve)
+		testkit.Must(t, err)
+		b.state(c.want)
+		b.now = b.now.Add(-time.Second) // where it was
+		if i == 4 {
+			b.now = b.now.Add(-time.Hour)
+		}
+	}
+}
+
+// Another certificate of the same key, which was not revoked, does not take the place of the one that signed.
+func TestACertificateIsNotReplaced(t *testing.T) {
+	b := asked(t, 1)
+	_, err := b.decides("ann", true)
+	testkit.Must(t, err)
+	e := b.signed()[0]
+	statement := (&book{dataset: "d", site: "north", node: "0"}).statement(e, e.Signed.Made)
+	testkit.Value(e.Signed.Check(statement))
+	key := b.key("ann")
+	certstest.SignAgain(t, b.certs, b.files("ann").Cert, func(c *x509.Certificate) { c.SerialNumber = big.NewInt(7) })
+	pair, err := pemfile.LoadPair(b.files("ann").Cert, b.files("ann").Key)
+	testkit.Must(t, err)
+	testkit.Same(t, "the key", key, b.key("ann"))
+	e.Signed.Chain[0] = pair.Certificate[0]
+	if _, err := e.Signed.Check(statement); !errors.Is(err, attest.ErrSignature) {
+		t.Errorf("a signature with another certificate of its key: %v", err)
+	}
+}
+
+// A list from before a revocation revives nobody, also where the node was started anew.
+func TestAnOlderListRevivesNobody(t *testing.T) {
+	b := asked(t, 1)
+	older := testkit.Read(t, certs.RevokedFile(b.certs))
+	_, err := b.decides("ann", true)
+	testkit.Must(t, err)
+	b.state(StateApproved)
+	_, err = authority.Revoke(b.certs, authority.Revocation{Name: "ann", Reason: certs.ReasonKeyCompromise})
+	testkit.Must(t, err)
+	b.state(StateWaiting)
+	entries := len(b.lines())
+	b.state(StateWaiting) // the list was written down once
+	if len(b.lines()) != entries {
+		t.Errorf("%d entries, want %d", len(b.lines()), entries)
+	}
+	testkit.Must(t, os.WriteFile(certs.RevokedFile(b.certs), older, 0o600))
+	if run := b.state(StateWaiting); !strings.Contains(run.Said[0].Why, "an older one") {
+		t.Errorf("of the older list the status says %q", run.Said[0].Why)
+	}
+}
+
+// Where the policy names approvers one of them signs that an older ledger of the dataset is taken.
+func TestAnApproverAcceptsALedger(t *testing.T) {
+	b := asked(t, 1)
+	_, err := b.decides("ann", true)
+	testkit.Must(t, err)
+	head := LedgerHead{Seq: 4, Hash: digest("restored")}
+	accepts := func(name string) error {
+		by := Decision{By: "user@host"}
+		if name != "" {
+			by.Sign = b.signer(name)
+		}
+		return b.enforcer().AcceptLedger(head, by)
+	}
+	for name, want := range map[string]string{"": "nobody signed it", "carl": "no approver with the key"} {
+		if err := accepts(name); !errors.Is(err, ErrSigned) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", name, err, want)
+		}
+	}
+	testkit.Must(t, b.enforcer().Accepted())
+	b.state(StateApproved)
+	for i := range 2 { // also where an accepted one came before
+		b.forge(Entry{Type: EntryAccept, Accepted: &head, entryDecision: entryDecision{By: "Dr. ann"}})
+		if r := refusedBy(t, b.enforcer().Ask(round("r", 0, 100)), RuleLedger); !strings.Contains(r.Private,
+			"accepts an older ledger") || strings.Contains(r.Leaving(), "Dr.") {
+			t.Errorf("it is refused with %v", r)
+		}
+		if b.enforcer().Accepted() == nil {
+			t.Error("what nobody signed counts")
+		}
+		testkit.Must(t, accepts([]string{"ben", "ann"}[i]))
+		testkit.Must(t, b.enforcer().Accepted())
+		b.state(StateApproved)
+	}
+	signed := b.signed()
+	b.forge(Entry{Type: EntryAccept, Accepted: &head, entryDecision: signed[len(signed)-1].entryDecision})
+	refusedBy(t, b.enforcer().Ask(round("r", 0, 100)), RuleLedger) // it was signed for another place
+	testkit.Must(t, accepts("ann"))
+	b.now = b.now.Add(25 * time.Hour) // the certificate ends, and what was accepted does not
+	testkit.Must(t, b.enforcer().Accepted())
+	_, err = authority.Revoke(b.certs, authority.Revocation{Name: "ann", Reason: certs.ReasonKeyCompromise})
+	testkit.Must(t, err)
+	if err := b.enforcer().Accepted(); !errors.Is(err, certs.ErrRevoked) {
+		t.Errorf("signed by a certificate that was revoked: %v", err)
+	}
 }
 
 // A stop holds until all who are needed have approved anew, whatever was approved in advance.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,8 +21,10 @@ type Options struct {
 	Policy, Ledger string
 	// The node, and what its rounds must be about.
 	Dataset, Site, Node, SchemaSHA256, Unit string
-	Facts                                   Facts
-	Teachers                                int // at the node
+	// Overlap is at how many sites a unit of the node may be; a run that counts on fewer is refused.
+	Overlap  int
+	Facts    Facts
+	Teachers int // at the node
 	// Authority has the authority whose certificates approvers have, and the list of those that are revoked.
 	Authority certs.Files
 	// Expired is told of each approval that has expired, once, when somebody asks for its run. It may be nil.
@@ -57,7 +61,24 @@ func (e *Enforcer) people(b *book, d *Dataset) people {
 	if b.newest.After(now) {
 		now = b.newest
 	}
+	e.signers.Since(b.lists)
 	return people{d: d, good: e.signers.Check, now: now}
+}
+
+// newer is the entry of lists of revoked certificates that are newer than those of the ledger, if there are such.
+func (e *Enforcer) newer(b *book) []Entry {
+	lists := map[string]string{}
+	maps.Copy(lists, b.lists)
+	for issuer, number := range e.signers.Numbers() {
+		// Whole numbers without leading zeros: the longer one, or the later one of a length, is larger.
+		if was := lists[issuer]; len(number) > len(was) || len(number) == len(was) && number > was {
+			lists[issuer] = number
+		}
+	}
+	if maps.Equal(lists, b.lists) {
+		return nil
+	}
+	return []Entry{{Type: EntryLists, Lists: lists}}
 }
 
 // Check tells whether anything can be answered: the policy and the ledger can be used, and
@@ -151,7 +172,7 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 		}
 		var is judgement
 		is, refusal = judge(b, e.people(b, d), t, e.o)
-		entries = append(e.opened(b, d), e.expired(b, d, t)...)
+		entries = slices.Concat(e.opened(b, d), e.newer(b), e.expired(b, d, t))
 		switch known := b.runs[runKey{t.Run, t.SpecSHA256}] != nil; {
 		case known:
 		case refusal == nil && charge, b.room(t):
@@ -250,6 +271,9 @@ func (e *Enforcer) mine(s Spec) *Refusal {
 		return &Refusal{Rule: RuleTerms, Public: "the run has another schema than this node"}
 	case s.Unit != e.o.Unit:
 		return &Refusal{Rule: RuleTerms, Public: "the run protects another privacy unit than this node's"}
+	case s.budget().Sites() < e.o.Overlap:
+		return &Refusal{Rule: RuleTerms, Public: fmt.Sprintf("the run counts on privacy units at up to %d sites, and "+
+			"those of this node may be at up to %d", s.budget().Sites(), e.o.Overlap)}
 	}
 	return nil
 }
@@ -283,6 +307,8 @@ func (e *Enforcer) fits(b *book, d *Dataset) *Refusal {
 	case b.last.Seq == 0:
 	case e.own(b) != nil:
 		return ledgerRefusal(e.own(b))
+	case e.people(b, d).accepted(b) != nil:
+		return ledgerRefusal(e.people(b, d).accepted(b))
 	case b.limit.Filter != d.Filter && len(b.spent) > 0:
 		return &Refusal{Rule: RuleFilter,
 			Public: "another one than charges were added up by; nothing is answered until it is fixed", Waiting: true,

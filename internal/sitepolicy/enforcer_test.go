@@ -39,7 +39,7 @@ func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
 		t.Fatalf("another question cost nothing: %+v", second)
 	}
 	// Once a ledger that was restored is accepted, an answer may be drawn anew, and is charged anew.
-	testkit.Must(t, g.AcceptLedger(LedgerHead{Seq: 4, Hash: digest("restored")}, "ann"))
+	testkit.Must(t, g.AcceptLedger(LedgerHead{Seq: 4, Hash: digest("restored")}, Decision{By: "ann"}))
 	for _, enforcer := range []*Enforcer{g, s.enforcer()} {
 		anew, err := enforcer.Charge(r)
 		testkit.Must(t, err)
@@ -76,9 +76,15 @@ func TestRulesRefuseByName(t *testing.T) {
 		leaving string
 		waiting bool
 	}{
-		"no terms":         {RuleTerms, allowed, func(r *Request) { *r = Request{Run: "r"} }, "does not say", false},
-		"no price":         {RuleTerms, allowed, func(r *Request) { r.Charges = nil }, "does not say", false},
-		"a price below 0":  {RuleTerms, allowed, func(r *Request) { r.Charges[0].Count = -1 }, "does not say", false},
+		"no terms":        {RuleTerms, allowed, func(r *Request) { *r = Request{Run: "r"} }, "does not say", false},
+		"no price":        {RuleTerms, allowed, func(r *Request) { r.Charges = nil }, "does not say", false},
+		"a price below 0": {RuleTerms, allowed, func(r *Request) { r.Charges[0].Count = -1 }, "does not say", false},
+		"a word that moves the cursor": {RuleTerms, allowed, func(r *Request) {
+			r.Spec.Guarantee = "none\x1b[2K"
+		}, "does not say", false},
+		"a word that turns letters": {RuleTerms, allowed, func(r *Request) {
+			r.Spec.Pipeline = "pate\u202egan"
+		}, "does not say", false},
 		"a run's bad name": {RuleTerms, allowed, func(r *Request) { r.Run = "../r" }, "does not say", false},
 		"nobody asks":      {RuleTerms, allowed, func(r *Request) { r.Requester = "\x1b[2J" }, "does not say", false},
 		"a purpose of lines": {RuleTerms, allowed, func(r *Request) { r.Spec.Purpose = "a\nb" }, "does not say",
@@ -89,6 +95,9 @@ func TestRulesRefuseByName(t *testing.T) {
 		"other unit": {RuleTerms, allowed, func(r *Request) {
 			r.Spec.Unit = "person"
 		}, "another privacy unit", false},
+		"fewer sites": {RuleTerms, all(allowing, func(o *Options) { o.Overlap = 3 }), func(r *Request) {
+			r.Spec.Overlap = 2
+		}, "those of this node may be at up to 3", false},
 		"other dataset": {RuleDataset, allowed, func(r *Request) { r.Spec.Dataset = "e" }, "another dataset", false},
 		"absent dataset": {RuleDataset, all(strings.Replace(allowing, "name: d", "name: e", 1)), nil,
 			"nothing is allowed", false},
@@ -256,7 +265,7 @@ func TestAcceptingALedgerRevivesNothing(t *testing.T) {
 	_, err := g.Charge(round("r", 0, 100))
 	testkit.Must(t, err)
 	testkit.Must(t, g.End("r"))
-	testkit.Must(t, g.AcceptLedger(LedgerHead{Seq: 4, Hash: digest("restored")}, "ann"))
+	testkit.Must(t, g.AcceptLedger(LedgerHead{Seq: 4, Hash: digest("restored")}, Decision{By: "ann"}))
 	_, err = g.Charge(round("r", 0, 100))
 	refusedBy(t, err, RuleEnded)
 }

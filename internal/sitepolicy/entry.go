@@ -8,8 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"time"
-	"unicode/utf8"
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/privacy"
@@ -27,6 +27,7 @@ const (
 	EntryExpire  = "expire"  // an approval was asked for after its end; it counts no longer, whatever the clock says
 	EntryCharge  = "charge"  // a round is answered; in a masked run the answer is opened
 	EntryEnd     = "end"     // a run has ended, and with it what was let begin
+	EntryLists   = "lists"   // lists of revoked certificates are newer; older ones are not relied on from here on
 	// EntryAccept: a person takes a dataset's ledger that was restored from an older one. What was
 	// answered under the one before may be drawn anew, so that each question costs anew.
 	EntryAccept = "accept"
@@ -44,7 +45,8 @@ const (
 //	charge   run, spec, round, question, kind, planned, uses, events, epsilon_spent, under where an approval in
 //	         advance let the run begin
 //	end      run
-//	accept   accepted, by
+//	lists    lists
+//	accept   accepted, by, signed likewise
 //
 // Time belongs to all of them.
 type Entry struct {
@@ -66,6 +68,8 @@ type Entry struct {
 	entryDecision
 	// Accepted is the entry of the dataset's ledger that it ends with, or goes on from.
 	Accepted *LedgerHead `json:"accepted,omitempty"`
+	// Lists are numbers of lists of revoked certificates, by the SHA-256 of their authority's name in hex.
+	Lists map[string]string `json:"lists,omitempty"`
 	entryCharge
 	Previous string `json:"previous"` // hash of the entry before, empty for the first
 	Hash     string `json:"hash"`     // hex SHA-256 of the canonical form with an empty hash
@@ -166,6 +170,7 @@ var entryFields = map[string]map[string]bool{
 	EntryCharge: {"run": true, "spec": true, "round": true, "question": true, "events": true, "planned": true,
 		"uses": true},
 	EntryEnd:    {"run": true},
+	EntryLists:  {"lists": true},
 	EntryAccept: {"by": true, "accepted": true},
 }
 
@@ -181,7 +186,7 @@ func (e Entry) validate() error {
 		{"dataset", e.Dataset != ""}, {"site", e.Site != ""}, {"node", e.Node != ""}, {"limit", e.Limit != nil},
 		{"run", e.Run != ""},
 		{"advance", e.Advance != nil}, {"approval", e.Approval > 0},
-		{"accepted", e.Accepted != nil},
+		{"accepted", e.Accepted != nil}, {"lists", len(e.Lists) > 0},
 		{"spec", e.SpecSHA256 != ""}, {"terms", e.Spec != nil}, {"by", e.By != ""}, {"round", e.Round != nil},
 		{"question", e.Question != ""},
 		{"events", len(e.Events) > 0}, {"planned", e.Planned != nil}, {"uses", e.Uses > 0},
@@ -191,16 +196,19 @@ func (e Entry) validate() error {
 		}
 	}
 	for _, word := range []string{e.Dataset, e.Site, e.Node, e.Run, e.By, string(e.Kind)} {
-		if !utf8.ValidString(word) || len(word) > maxWord {
+		if !isWord(word) {
 			return errors.New("a word is none")
 		}
 	}
 	switch {
+	case e.Run != "" && !runspec.IsName(e.Run):
+		return errors.New("the run's name is none")
 	case e.Accepted != nil && (e.Accepted.Seq == 0 || !isSHA256(e.Accepted.Hash)):
 		return errors.New("what was accepted is no entry of a ledger")
 	case e.Requester != "" && (e.Type != EntryRun || !runspec.IsName(e.Requester)):
 		return fmt.Errorf("requester of an entry of type %s", e.Type)
-	case e.Until != "" && e.Type != EntryApprove, e.Signed != nil && e.Type != EntryApprove && e.Type != EntryDeny:
+	case e.Until != "" && e.Type != EntryApprove, e.Signed != nil && e.Type != EntryApprove && e.Type != EntryDeny &&
+		e.Type != EntryAccept:
 		return fmt.Errorf("a decision in an entry of type %s", e.Type)
 	case e.Advance != nil && e.SpecSHA256 != e.Advance.sha256(e.Run):
 		return errors.New("what was approved in advance has another digest")
@@ -212,6 +220,12 @@ func (e Entry) validate() error {
 		return fmt.Errorf("the price of a round in an entry of type %s", e.Type)
 	case !(e.EpsilonSpent >= 0) || math.IsInf(e.EpsilonSpent, 0):
 		return fmt.Errorf("epsilon_spent is %v", e.EpsilonSpent)
+	}
+	for issuer, number := range e.Lists {
+		n, ok := new(big.Int).SetString(number, 10)
+		if !ok || n.Sign() < 0 || n.String() != number || !isSHA256(issuer) {
+			return errors.New("the number of a list is none")
+		}
 	}
 	times := []string{e.Time}
 	if e.Until != "" {

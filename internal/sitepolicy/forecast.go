@@ -39,7 +39,7 @@ func (e *Enforcer) Forecast(t Request, rounds int, earlier []privacy.Event) (f F
 		return refuse(r), nil
 	}
 	err = newSiteLedger(e.o.Ledger, true).use(func(b *book) ([]Entry, error) {
-		if r := firstOf(e.fits(b, d), d.allows(t, e.o)); r != nil {
+		if r := firstOf(e.fits(b, d), d.allows(t, e.o, e.people(b, d).now)); r != nil {
 			f = refuse(r)
 			return nil, nil
 		}

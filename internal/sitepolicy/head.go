@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
 // LedgerHead names an entry of a ledger, in a file of its own. That of a site's ledger names the
@@ -56,4 +58,84 @@ func (h LedgerHead) Write(path string, sync func(*os.File) error) error {
 		return err
 	}
 	return os.Rename(aside.Name(), path)
+}
+
+// AcceptLedger writes that a person takes a dataset's ledger that was restored from an older one.
+// What was charged stays charged; each question that is asked again is charged again. A run may then ask all of its
+// plan once more, so that one of the policy's approvers signs. Errors match [ErrSigned] or ErrLedger.
+func (e *Enforcer) AcceptLedger(head LedgerHead, by Decision) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	d, refusal := e.allowed()
+	if refusal != nil { // who has to sign is not known
+		return e.refuse(refusal)
+	}
+	return e.ledger.use(func(b *book) ([]Entry, error) {
+		if b.last.Seq == 0 { // nothing was charged
+			return nil, nil
+		}
+		if err := e.own(b); err != nil {
+			return nil, err
+		}
+		entry := Entry{Type: EntryAccept, Accepted: &head, Previous: b.last.Hash,
+			entryDecision: entryDecision{By: by.By}}
+		p := e.people(b, d)
+		if by.Sign != nil && len(d.Approvers) > 0 {
+			made := ledger.FormatTime(p.now)
+			signature, err := by.Sign(b.statement(entry, made))
+			if err != nil {
+				return nil, err
+			}
+			entry.Signed = &Signed{made, signature}
+		}
+		said := b.decision(entry, p.now)
+		said.approve = true
+		name, err := p.person(said)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrSigned, err)
+		}
+		entry.By = name
+		return []Entry{entry}, nil
+	})
+}
+
+// Accepted says why nothing is answered since an older ledger of the dataset was accepted; nil where that is not why.
+func (e *Enforcer) Accepted() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	d, refusal := e.allowed()
+	if refusal != nil {
+		return nil
+	}
+	var why error
+	err := e.ledger.use(func(b *book) ([]Entry, error) {
+		why = e.people(b, d).accepted(b)
+		return nil, nil
+	})
+	if err != nil {
+		return nil
+	}
+	return why
+}
+
+// accepted says why the policy does not take it that an older ledger of the dataset was accepted. It counts also once
+// the certificate has ended, and no longer once it was revoked.
+func (p people) accepted(b *book) error {
+	a := b.accepted
+	if a == nil || len(p.d.Approvers) == 0 {
+		return nil
+	}
+	err := errUnsigned
+	if a.signer != nil || a.forged != nil {
+		_, err = p.person(a)
+	}
+	if err == nil {
+		err = p.good(*a.signer, a.made)
+	}
+	if err != nil {
+		err = fmt.Errorf("entry %d accepts an older ledger of the dataset, and does not count: %w; have an approver "+
+			"sign by `teacher accept-ledger` with that entry once more, or restore the ledger from a backup", a.seq,
+			err)
+	}
+	return err
 }

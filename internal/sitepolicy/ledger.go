@@ -69,11 +69,11 @@ func (l *siteLedger) use(do func(b *book) ([]Entry, error)) (err error) {
 }
 
 func (l *siteLedger) open() (*os.File, error) {
-	flags := os.O_RDWR | os.O_CREATE
+	flags := os.O_RDWR | os.O_CREATE | noFollow
 	if l.readOnly {
-		flags = os.O_RDONLY
+		flags = os.O_RDONLY | noFollow
 	}
-	_, err := os.Stat(l.path)
+	_, err := os.Lstat(l.path)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	if fresh {
 		h, err := ReadLedgerHead(l.head)
@@ -150,6 +150,9 @@ func (l *siteLedger) read(f *os.File) error {
 	case acknowledged != nil && l.book.hashes[acknowledged.Seq-1] != acknowledged.Hash:
 		return fmt.Errorf("%w: entry %d of %s is not the one that %s names; restore both from one backup", ErrLedger,
 			acknowledged.Seq, l.path, l.head)
+	case l.known != nil && l.book.hashes[l.known.Seq-1] != l.known.Hash:
+		return fmt.Errorf("%w: entry %d of %s is another one than it was while this process ran; restore it and its "+
+			".head from one backup", ErrLedger, l.known.Seq, l.path)
 	case last.Seq > 0:
 		l.known = &LedgerHead{last.Seq, last.Hash}
 		if !l.readOnly && (acknowledged == nil || acknowledged.Seq < last.Seq) {
@@ -165,21 +168,19 @@ func (l *siteLedger) read(f *os.File) error {
 // append writes entries behind what is good of the file.
 func (l *siteLedger) append(f *os.File, entries []Entry) error {
 	var lines bytes.Buffer
-	last := l.book.last
-	for i := range entries {
-		if err := entries[i].seal(last, l.now()); err != nil {
-			return fmt.Errorf("%w: %w", ErrLedger, err)
-		}
-		line, err := entries[i].canonical()
+	last, err := l.book.seal(entries, l.now())
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLedger, err)
+	}
+	for _, e := range entries {
+		line, err := e.canonical()
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrLedger, err)
 		}
 		lines.Write(append(line, '\n'))
-		last = entries[i]
 	}
 	// What follows is a line that a crash tore: nobody was answered for it.
-	err := f.Truncate(l.size)
-	if err == nil {
+	if err = f.Truncate(l.size); err == nil {
 		_, err = f.WriteAt(lines.Bytes(), l.size)
 	}
 	if err = errors.Join(err, l.sync(f)); err == nil {
@@ -198,15 +199,26 @@ func (l *siteLedger) append(f *os.File, entries []Entry) error {
 	return nil
 }
 
-// AcceptLedger writes that a person takes a dataset's ledger that was restored from an older one.
-// What was charged stays charged; each question that is asked again is charged again.
-func (e *Enforcer) AcceptLedger(head LedgerHead, by string) error {
+// Entries returns the entries of the ledger, oldest first, which it verifies.
+func (e *Enforcer) Entries() (entries []Entry, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.ledger.use(func(b *book) ([]Entry, error) {
-		if b.last.Seq == 0 { // nothing was charged
+	err = e.ledger.use(func(b *book) ([]Entry, error) {
+		if b.last.Seq == 0 {
 			return nil, nil
 		}
-		return []Entry{{Type: EntryAccept, Accepted: &head, entryDecision: entryDecision{By: by}}}, nil
+		raw, err := os.ReadFile(e.o.Ledger)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrLedger, err)
+		}
+		for line := range bytes.Lines(raw[:e.ledger.size]) {
+			entry, err := parseEntry(bytes.TrimSuffix(line, []byte("\n")))
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrLedger, err)
+			}
+			entries = append(entries, entry)
+		}
+		return nil, nil
 	})
+	return entries, err
 }

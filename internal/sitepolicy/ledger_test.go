@@ -303,3 +303,57 @@ func FuzzTake(f *testing.F) {
 		}
 	})
 }
+
+// A link in the place of the ledger is not followed: what it leads to stays as it is.
+func TestALedgerIsNoLink(t *testing.T) {
+	s := newSite(t)
+	s.write(allowing)
+	precious := filepath.Join(s.dir, "precious")
+	for _, there := range []bool{true, false} {
+		if there {
+			testkit.Must(t, os.WriteFile(precious, []byte("what no ledger says"), 0o600))
+		} else {
+			testkit.Must(t, os.Remove(precious))
+		}
+		_ = os.Remove(s.ledger)
+		testkit.Must(t, os.Symlink(precious, s.ledger))
+		_, err := s.enforcer().Charge(round("r", 0, 20))
+		refusedBy(t, err, RuleLedger)
+		if raw, err := os.ReadFile(precious); there && string(raw) != "what no ledger says" || !there && err == nil {
+			t.Errorf("behind the link is %q (%v)", raw, err)
+		}
+	}
+}
+
+// Whoever writes to the folder shows people no text that hides another one.
+func TestALedgerHasNoHiddenText(t *testing.T) {
+	denied := func(by string) Entry {
+		return Entry{Type: EntryDeny, Run: "r", SpecSHA256: digest("x"), entryDecision: entryDecision{By: by}}
+	}
+	for name, e := range map[string]Entry{
+		"an escape": denied("a\x1b[2K"), "a line": denied("a\nb"), "letters turned": denied("\u202eb"),
+		"a run's bad name": {Type: EntryEnd, Run: "r\nq"},
+	} {
+		e.Seq, e.Previous, e.Time = 2, digest("before"), "2026-11-26T12:00:00.000Z"
+		hash, err := e.digest()
+		testkit.Must(t, err)
+		e.Hash = hash
+		line := testkit.Value(e.canonical())
+		if _, err := parseEntry(line); err == nil {
+			t.Errorf("%s: %s is read", name, line)
+		}
+	}
+}
+
+// A longer ledger that fits its .head is not taken by the process that knows another one.
+func TestAnotherHistoryIsNotTakenWhileTheNodeRuns(t *testing.T) {
+	s, other := charged(t, 4), charged(t, 9)
+	running := s.enforcer()
+	testkit.Must(t, running.Check())
+	s.takeFrom(other)
+	s.copyHead(other)
+	if r := refusedBy(t, running.Check(), RuleLedger); !strings.Contains(r.Private, "while this process ran") {
+		t.Errorf("it says %v", r)
+	}
+	refusedBy(t, running.Check(), RuleLedger)
+}

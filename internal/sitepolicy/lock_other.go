@@ -11,3 +11,5 @@ import (
 func lock(*os.File, bool) error {
 	return errors.New("this system has no file locks that this program knows; run the node on another")
 }
+
+const noFollow = 0

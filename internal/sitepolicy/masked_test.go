@@ -159,7 +159,7 @@ func TestEachOpeningIsChargedAndFourAreTheMost(t *testing.T) {
 		t.Errorf("its members are shown as %+v", run.Spec.Masked)
 	}
 	// What a dataset's ledger that was set back does not know may be asked anew.
-	testkit.Must(t, s.enforcer().AcceptLedger(LedgerHead{Seq: 4, Hash: digest("restored")}, "ann"))
+	testkit.Must(t, s.enforcer().AcceptLedger(LedgerHead{Seq: 4, Hash: digest("restored")}, Decision{By: "ann"}))
 	_, err = ask(0, 20)
 	testkit.Must(t, err)
 }

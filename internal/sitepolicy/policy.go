@@ -8,9 +8,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 // Approval says who lets a run begin.
@@ -47,6 +49,11 @@ type Dataset struct {
 	// each of its teachers. Default: 0.
 	MinRows           int `yaml:"min_rows"`
 	MinRowsPerTeacher int `yaml:"min_rows_per_teacher"`
+	// Study is the study that runs must be of. Default: any, and none.
+	Study Study `yaml:"study"`
+	// LeastRecordsBy are columns of which each category that occurs at the node must have so many privacy units.
+	// Default: none.
+	LeastRecordsBy []LeastBy `yaml:"least_records_by"`
 	// Approval is by-hand or automatic. Default: by-hand.
 	Approval Approval `yaml:"approval"`
 	// ApprovalExpires is for how long an approval holds that says nothing else, such as 30d. Default: without end.
@@ -64,6 +71,20 @@ type Dataset struct {
 	// Peers are the sites with which masked runs are allowed. Default: whatever a person approves; with automatic
 	// approval none.
 	Peers []Peer `yaml:"peers"`
+}
+
+// Study is the study that runs must be of.
+type Study struct {
+	// SHA256 is that of the text of its study.yaml, in hex.
+	SHA256 string `yaml:"sha256"`
+	// Expires is the last day, in UTC, on which the site takes part. Default: the study's own.
+	Expires string `yaml:"expires"`
+}
+
+// LeastBy is a categorical column, and how many privacy units each of its categories must have that occurs.
+type LeastBy struct {
+	Column string `yaml:"column"`
+	Least  int    `yaml:"least"`
 }
 
 const maxPolicy = 1 << 20
@@ -176,9 +197,32 @@ func (d *Dataset) validate(at string) (errs []error) {
 	need(d.MinRows >= 0, "min_rows", "%d is below 0; use the least number of privacy units at a node", d.MinRows)
 	need(d.MinRowsPerTeacher >= 0, "min_rows_per_teacher",
 		"%d is below 0; use the least number of privacy units of a teacher", d.MinRowsPerTeacher)
+	d.validateStudy(need)
+	columns := map[string]bool{}
+	for i, by := range d.LeastRecordsBy {
+		at := fmt.Sprintf("least_records_by[%d]", i)
+		need(by.Column != "", at+".column", "none; name a categorical column of the schema")
+		need(!columns[by.Column], at+".column", "%q stands there twice; keep one", by.Column)
+		need(by.Least >= 2, at+".least", "%d asks for nothing; use the least number of privacy units of a category, 2 "+
+			"or more", by.Least)
+		columns[by.Column] = true
+	}
 	d.validateApproval(need)
 	d.validateMasked(need)
 	return errs
+}
+
+// validateStudy checks which study is wanted.
+func (d *Dataset) validateStudy(need func(ok bool, field, format string, args ...any)) {
+	if d.Study == (Study{}) {
+		return
+	}
+	need(study.CheckHash("it", d.Study.SHA256) == nil, "study.sha256", "%q is no SHA-256; write 64 lower-case hex "+
+		"digits, as `sha256sum study.yaml` shows them", d.Study.SHA256)
+	if d.Study.Expires != "" {
+		_, err := time.Parse(time.DateOnly, d.Study.Expires)
+		need(err == nil, "study.expires", "%q is no day; write it like 2027-06-30", d.Study.Expires)
+	}
 }
 
 func repeats(names []string) bool {

@@ -12,7 +12,7 @@ import (
 )
 
 // Each file of testdata breaks one rule; its first line says how it is told.
-func TestBadPoliciesNameTheFieldAndTheMend(t *testing.T) {
+func TestBadPoliciesNameTheFieldAndTheFix(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.yaml")
 	testkit.Must(t, err)
 	if len(files) < 20 {

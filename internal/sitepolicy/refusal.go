@@ -13,9 +13,11 @@ const (
 	RuleDataset  Rule = "dataset" // not named in the policy, or not this node's
 	RulePipeline Rule = "pipelines"
 	RuleStages   Rule = "stages"
+	RuleStudy    Rule = "study"    // of none, of another one, or it has ended
 	RuleQuestion Rule = "question" // of another pipeline or stage than the run's
 	RuleRows     Rule = "min_rows"
 	RulePerHead  Rule = "min_rows_per_teacher"
+	RuleBy       Rule = "least_records_by"
 	RuleFilter   Rule = "filter"
 	RuleDenied   Rule = "denied"   // by a person
 	RuleEnded    Rule = "ended"    // the run is over
@@ -48,7 +50,7 @@ type Refusal struct {
 // Error is for the site: it may hold numbers of rows and names of files.
 func (r *Refusal) Error() string {
 	text := r.Leaving()
-	if r.Rule == RuleRows || r.Rule == RulePerHead {
+	if r.aboutRecords() {
 		text += fmt.Sprintf(" (%s)", r.Rule)
 	}
 	if r.Private != "" {
@@ -59,11 +61,16 @@ func (r *Refusal) Error() string {
 
 // Leaving is what is sent.
 func (r *Refusal) Leaving() string {
-	switch r.Rule {
-	case RuleApproval:
+	switch {
+	case r.Rule == RuleApproval:
 		return r.Public
-	case RuleRows, RulePerHead: // that it was one of these is a bit about the records
+	case r.aboutRecords():
 		return fmt.Sprintf("policy of site %s: %s", r.Site, r.Public)
 	}
 	return fmt.Sprintf("policy of site %s, %s: %s", r.Site, r.Rule, r.Public)
+}
+
+// aboutRecords says whether the rule is about numbers of records: that it was one of these is a bit about them.
+func (r *Refusal) aboutRecords() bool {
+	return r.Rule == RuleRows || r.Rule == RulePerHead || r.Rule == RuleBy
 }

@@ -8,27 +8,33 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 // Spec is what a run may ask and at what price, as its aggregator holds it.
 type Spec struct {
-	Dataset      string  `json:"dataset"`
-	SchemaSHA256 string  `json:"schema_sha256"`
-	Unit         string  `json:"unit"`
-	Pipeline     string  `json:"pipeline"`
-	Epsilon      float64 `json:"epsilon"` // the run's budget
-	Delta        float64 `json:"delta"`
+	Dataset      string `json:"dataset"`
+	SchemaSHA256 string `json:"schema_sha256"`
+	Unit         string `json:"unit"`
+	// Overlap is at how many sites one unit may be, from 2; 0 where it is at one.
+	Overlap  int     `json:"overlap,omitempty"`
+	Pipeline string  `json:"pipeline"`
+	Epsilon  float64 `json:"epsilon"` // the run's budget
+	Delta    float64 `json:"delta"`
 	// Filter is the rule by which the budget admits releases; see [privacy.Filter].
 	Filter    privacy.Filter `json:"filter,omitempty"`
 	Guarantee string         `json:"guarantee"`
 	Teachers  uint32         `json:"teachers"`
 	// Purpose is what the run is for, in its student's words; perhaps none.
 	Purpose string `json:"purpose,omitempty"`
+	// Study is the study that the run says it is of, nil for none.
+	Study *study.Block `json:"study,omitempty"`
 	// Plan is all that the run may ask, and what each costs.
 	Plan privacy.Plan `json:"plan,omitempty"`
 	// Masked is among whom the run's sums are masked, nil where they are not.
@@ -86,7 +92,7 @@ func (t Request) validate() error {
 		return errors.New("they name no entry of the plan")
 	case len(t.Charges) == 0:
 		return errors.New("they name no price")
-	case len(t.Kind) > maxWord || !utf8.ValidString(string(t.Kind)):
+	case !isWord(string(t.Kind)):
 		return errors.New("the kind of the question is no word")
 	}
 	for i, e := range t.Charges {
@@ -100,14 +106,22 @@ func (t Request) validate() error {
 // maxWord bounds the words of a spec, which its student chooses.
 const maxWord = 256
 
+// isWord says whether a text, perhaps an empty one, is one that people read as it is: on one line, and without what
+// moves a terminal's cursor or turns the order of letters.
+func isWord(s string) bool {
+	return len(s) <= maxWord && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+	})
+}
+
 // budget is the run's.
 func (s Spec) budget() privacy.Budget {
-	return privacy.Budget{Epsilon: s.Epsilon, Delta: s.Delta, Filter: s.Filter}
+	return privacy.Budget{Epsilon: s.Epsilon, Delta: s.Delta, Filter: s.Filter, Overlap: s.Overlap}
 }
 
 func (s Spec) validate() error {
 	for _, word := range []string{s.Dataset, s.SchemaSHA256, s.Unit, s.Pipeline, s.Guarantee} {
-		if len(word) > maxWord || !utf8.ValidString(word) {
+		if !isWord(word) {
 			return errors.New("a word of the run's spec is none")
 		}
 	}
@@ -115,6 +129,9 @@ func (s Spec) validate() error {
 		return err
 	}
 	if err := runspec.CheckPurpose(s.Purpose); err != nil {
+		return err
+	}
+	if err := s.Study.Validate(); err != nil {
 		return err
 	}
 	if err := s.Plan.Validate(); err != nil {

@@ -3,9 +3,12 @@ package sitepolicy
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 // Facts are what a node knows of its records. They stay at the site.
@@ -13,11 +16,44 @@ type Facts struct {
 	// Units is the number of privacy units at the node, LeastUnits that of the teacher
 	// with the fewest.
 	Units, LeastUnits int
+	// UnitsBy counts the privacy units of each category of a column that occurs; the error says that the schema has no
+	// such column. nil where nobody read the records, and the rule is not asked.
+	UnitsBy func(column string) (map[string]int, error)
 }
 
-// permits asks the rules about a run; own is the site.
-func (d *Dataset) permits(s Spec, own string) *Refusal {
-	return firstOf(d.permitsPipeline(s), d.permitsStages(s), d.permitsMasks(s, own))
+// permits asks the rules about a run, at a moment; own is the site.
+func (d *Dataset) permits(s Spec, own string, now time.Time) *Refusal {
+	return firstOf(d.permitsStudy(s, now), d.permitsPipeline(s), d.permitsStages(s), d.permitsMasks(s, own))
+}
+
+// permitsStudy refuses runs of another study than the site wants, and those of one that has ended. Every site refuses
+// the latter: the run says so itself.
+func (d *Dataset) permitsStudy(s Spec, now time.Time) *Refusal {
+	refuse := func(format string, args ...any) *Refusal {
+		return &Refusal{Rule: RuleStudy, Public: fmt.Sprintf(format, args...)}
+	}
+	if want := d.Study.SHA256; want != "" && (s.Study == nil || s.Study.SHA256 != want) {
+		return refuse("runs on dataset %s must be of the study with SHA-256 %s; name its study.yaml in run.yaml",
+			d.Name, want)
+	}
+	if own := (study.Block{Expires: d.Study.Expires}); own.Expires != "" && own.Ended(now) {
+		return refuse("the site takes part until %s, and that day is over", own.Expires)
+	}
+	if s.Study != nil && s.Study.Ended(now) {
+		return refuse("%s was the last day of %s", s.Study.Expires, s.Study)
+	}
+	return nil
+}
+
+// studyAllowed is what the rule allows, in words.
+func (d *Dataset) studyAllowed() string {
+	switch {
+	case d.Study.SHA256 == "":
+		return "runs of any study that goes on, and of none"
+	case d.Study.Expires == "":
+		return "runs of the study with SHA-256 " + d.Study.SHA256
+	}
+	return fmt.Sprintf("runs of the study with SHA-256 %s, to the end of %s", d.Study.SHA256, d.Study.Expires)
 }
 
 func (d *Dataset) permitsPipeline(s Spec) *Refusal {
@@ -38,8 +74,8 @@ func (d *Dataset) permitsStages(s Spec) *Refusal {
 
 // allows asks the rules that do not depend on what was charged or approved; nil where they
 // allow the round.
-func (d *Dataset) allows(t Request, o Options) *Refusal {
-	if refusal := d.permits(t.Spec, o.Site); refusal != nil {
+func (d *Dataset) allows(t Request, o Options, now time.Time) *Refusal {
+	if refusal := d.permits(t.Spec, o.Site, now); refusal != nil {
 		return refusal
 	}
 	if !t.Spec.asks(t.Kind, t.Stage) {
@@ -68,7 +104,35 @@ func (d *Dataset) TooFew(f Facts) (broken []*Refusal) {
 			Private: fmt.Sprintf("a teacher with %d privacy units, the policy wants %d; lower teachers before the "+
 				"node joins, or the rule", f.LeastUnits, d.MinRowsPerTeacher)})
 	}
+	for _, by := range d.LeastRecordsBy {
+		if private := by.broken(f); private != "" {
+			broken = append(broken, &Refusal{Rule: RuleBy, Public: noAnswer, Private: private})
+		}
+	}
 	return broken
+}
+
+// broken says for the site which categories have too few privacy units, or that the column has none; empty where all
+// have enough. What does not occur here tells nothing of anybody.
+func (by LeastBy) broken(f Facts) string {
+	if f.UnitsBy == nil {
+		return ""
+	}
+	counts, err := f.UnitsBy(by.Column)
+	if err != nil {
+		return err.Error()
+	}
+	var few []string
+	for _, category := range slices.Sorted(maps.Keys(counts)) {
+		if n := counts[category]; n < by.Least {
+			few = append(few, fmt.Sprintf("%q with %d", category, n))
+		}
+	}
+	if len(few) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("of column %q %s privacy units, the policy wants %d of each that occurs; merge categories in "+
+		"the schema before the node joins, or lower the rule", by.Column, shortList(few), by.Least)
 }
 
 // admits holds a run to its budget, which is what a person approved.
@@ -102,17 +166,18 @@ type judgement struct {
 // judge applies the rules of a dataset to a round.
 func judge(b *book, p people, t Request, o Options) (is judgement, refusal *Refusal) {
 	d := p.d
-	if refusal := d.allows(t, o); refusal != nil {
+	if refusal := d.allows(t, o, p.now); refusal != nil {
 		return is, refusal
 	}
 	run := b.runs[runKey{t.Run, t.SpecSHA256}]
 	if run == nil || run.advance != nil {
 		run = &runBook{}
 	}
-	if run.seen != "" && !run.spec.same(t.Spec) {
-		return is, &Refusal{Rule: RuleTerms, Public: "run " + t.Run + " has other terms than the site wrote down",
-			Private: "people read the terms in the site's ledger, and the node did not write these; restore it from " +
-				"a backup, or find out who writes to it"}
+	if run.seen != "" && (!run.spec.same(t.Spec) || run.requester != t.Requester) {
+		return is, &Refusal{Rule: RuleTerms, Public: "run " + t.Run + " has other terms, or another requester, than " +
+			"the site wrote down",
+			Private: "people read both in the site's ledger, and the node did not write these, or the aggregator " +
+				"named another one then; restore the ledger from a backup, or find out who writes to it"}
 	}
 	v, paid := p.verdict(run), b.paid(t) > 0
 	switch {

@@ -147,7 +147,8 @@ func (e *Enforcer) status(b *book, key runKey, d *Dataset, limit privacy.Budget)
 	if by == nil { // without a policy whoever may run the command decides
 		by = &Dataset{}
 	}
-	v := e.people(b, by).verdict(r)
+	p := e.people(b, by)
+	v := p.verdict(r)
 	run.Decisions = Decisions{By: strings.Join(v.by, ", "), Until: formatMoment(v.until), Approvals: v.have,
 		ApprovalsNeeded: by.ApprovalsNeeded, Said: v.said}
 	if n := len(r.decisions); n > 0 {
@@ -168,7 +169,7 @@ func (e *Enforcer) status(b *book, key runKey, d *Dataset, limit privacy.Budget)
 		if run.Spec == nil {
 			break
 		}
-		if r := d.permits(*run.Spec, e.o.Site); r != nil {
+		if r := d.permits(*run.Spec, e.o.Site, p.now); r != nil {
 			run.State, run.Reason = StateRefused, e.refuse(r).Error()
 		}
 	}
@@ -255,7 +256,7 @@ func (e *Enforcer) Decide(run, spec string, by Decision) (*Run, error) {
 				return nil, e.refuse(refusal)
 			}
 			entries = e.opened(b, d)
-			on = &book{dataset: e.o.Dataset, site: e.o.Site, node: e.o.Node, newest: b.newest}
+			on = &book{dataset: e.o.Dataset, site: e.o.Site, node: e.o.Node, newest: b.newest, lists: b.lists}
 			key = runKey{run, by.Advance.sha256(run)}
 			if b.runs[key] == nil {
 				entries = append(entries, Entry{Type: EntryAdvance, Run: key.run, SpecSHA256: key.spec,
@@ -264,7 +265,11 @@ func (e *Enforcer) Decide(run, spec string, by Decision) (*Run, error) {
 		} else if key, err = b.named(run, spec); err != nil {
 			return nil, err
 		}
-		entry, err := e.decision(on, d, key, by)
+		before, err := b.seal(entries, e.ledger.now()) // a person signs that the decision follows it
+		if err != nil {
+			return nil, err
+		}
+		entry, err := e.decision(on, d, key, before.Hash, by)
 		return append(entries, entry), err
 	})
 	if err != nil {
@@ -300,9 +305,10 @@ func (b *book) named(run, spec string) (runKey, error) {
 	return found[0], nil
 }
 
-// decision makes the entry of one, signed if it is, which the policy counts; d may be nil.
-func (e *Enforcer) decision(b *book, d *Dataset, key runKey, by Decision) (Entry, error) {
-	entry := Entry{Type: EntryDeny, Run: key.run, SpecSHA256: key.spec, entryDecision: entryDecision{By: by.By}}
+// decision makes the entry of one that follows another, signed if it is, which the policy counts; d may be nil.
+func (e *Enforcer) decision(b *book, d *Dataset, key runKey, previous string, by Decision) (Entry, error) {
+	entry := Entry{Type: EntryDeny, Run: key.run, SpecSHA256: key.spec, Previous: previous,
+		entryDecision: entryDecision{By: by.By}}
 	if d == nil {
 		d = &Dataset{}
 	}

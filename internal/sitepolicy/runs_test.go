@@ -28,7 +28,7 @@ func TestARunIsShownAsItAsks(t *testing.T) {
 	r.Use.Planned = 2
 	refusedBy(t, g.Ask(r), RuleApproval)
 	r.Requester = "eve" // what was seen first stays
-	refusedBy(t, g.Ask(r), RuleApproval)
+	refusedBy(t, g.Ask(r), RuleTerms)
 	decided, err := g.Decide("r", "", Decision{Approve: true, By: "ann"})
 	testkit.Must(t, err)
 	status, err := s.enforcer().Status()

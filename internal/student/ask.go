@@ -18,22 +18,21 @@ import (
 // partSize keeps every message well under gRPC's default limit of 4 MiB.
 const partSize = 1 << 20
 
-// Asking is what a student tells the aggregator besides a round.
+// Asking is what a student sends to the aggregator with a round.
 type Asking struct {
 	// Forget: the student never asks the rounds below it again. Once this one is released their
 	// answers are dropped, which thousands of large ones need.
 	Forget uint64
-	// Hold: the round selects by its own sums, after which the aggregator holds them, also where the
-	// round was released before. What was released stays.
+	// Hold asks for a round that selects by its own sums, after which the aggregator caches them. This works even
+	// if the round was released before; the release stays the same.
 	Hold bool
 	// Reduced: the kind has a reducer. The round leaves no span: how long it takes depends on the
 	// records.
 	Reduced bool
 }
 
-// Ask sends a round and returns its release, however often the aggregator has
-// to be found again. The round is serialized once, so that a repeated question
-// is the same to the bit. progress may be nil.
+// Ask sends a round and returns its release; it reconnects to the aggregator as often as needed. The round is
+// serialized once, so that a repeated question has the same bytes. progress may be nil.
 func (c *Client) Ask(
 	ctx context.Context, r *conclavev1.Round, how Asking, progress func(*conclavev1.Progress),
 ) (release *conclavev1.Release, err error) {
@@ -103,7 +102,7 @@ func (c *Client) ask(
 			return nil, err
 		}
 		if p := m.GetProgress(); p != nil && progress != nil {
-			c.met = true
+			c.met.Store(true)
 			progress(p)
 		}
 		release, err := assembly.Add(m)

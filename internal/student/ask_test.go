@@ -77,7 +77,7 @@ func TestRoundsTravelInPartsAndRepeatToTheBit(t *testing.T) {
 	}
 }
 
-// An aggregator that refuses before it has read all parts must be heard.
+// An aggregator that refuses before it has read all parts must be listened to.
 func TestARefusalInTheMiddleOfTheParts(t *testing.T) {
 	s := &service{ask: func(int, conclavev1.StudentService_AskServer) error {
 		return status.Error(codes.ResourceExhausted, "over budget")

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -15,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/attest"
 	"github.com/conclave-dp/conclave/internal/dial"
+	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -24,6 +27,9 @@ var (
 	// ErrOverBudget: the aggregator refused a question that the budget does
 	// not cover. Nothing was asked or charged.
 	ErrOverBudget = errors.New("the budget does not cover the question")
+	// ErrStudy: the aggregator refused, since the study of the run has ended, or is not the one that the dataset
+	// wants. Nothing was asked or charged. It matches ErrRefused too.
+	ErrStudy = errors.New("the study does not allow it")
 	// ErrRefused: the aggregator refused for another lasting reason.
 	ErrRefused = errors.New("the aggregator refused")
 	// ErrRunExists: a run of this name was opened with another spec, or is in the queue's
@@ -47,16 +53,16 @@ type certificateError struct{ error }
 func (e certificateError) Unwrap() error        { return e.error }
 func (e certificateError) Is(target error) bool { return target == ErrCertificate }
 
-// Client is a student's connection. It is safe for use by one goroutine.
+// Client is a student's connection, or an operator's. It is safe for use by several goroutines.
 type Client struct {
 	cfg  Config
 	log  *zap.Logger
 	conn *dial.Conn
 	api  conclavev1.StudentServiceClient
-	// tracer makes a span of each round, nil where none are wanted.
+	// tracer makes a span for each round; nil without tracing.
 	tracer *tracing.Tracer
 	// met is set once the aggregator has answered.
-	met bool
+	met *atomic.Bool
 }
 
 // Dial prepares a connection; nothing is sent yet.
@@ -76,7 +82,8 @@ func Dial(cfg Config, log *zap.Logger) (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &Client{cfg: cfg, log: log, conn: conn, api: conclavev1.NewStudentServiceClient(conn), tracer: tracer}, nil
+	return &Client{cfg: cfg, log: log, conn: conn, api: conclavev1.NewStudentServiceClient(conn), tracer: tracer,
+		met: new(atomic.Bool)}, nil
 }
 
 // Close ends the connection, and sends the last spans.
@@ -94,8 +101,8 @@ func (c *Client) OpenRun(ctx context.Context, spec *conclavev1.RunSpec) (resp *c
 	return resp, err
 }
 
-// CloseRun ends the run, with the SHA-256 of the list of the files that it gives out, nil for none. It returns that of
-// the first time that the run was closed.
+// CloseRun ends the run, with the SHA-256 of the list of released files, nil for none. It returns the hash with
+// which the run was first closed.
 func (c *Client) CloseRun(ctx context.Context, run string, manifest []byte) (sealed []byte, err error) {
 	err = c.retry(ctx, "close the run", func() error {
 		resp, err := c.api.CloseRun(ctx, &conclavev1.CloseRunRequest{Run: run, ManifestSha256: manifest})
@@ -140,7 +147,7 @@ func (c *Client) readLedger(ctx context.Context, q *conclavev1.ReadLedgerRequest
 	return lines, signatures, err
 }
 
-// each takes the messages of a stream until its end.
+// each calls take for each message of a stream.
 func each[M any](stream grpc.ServerStreamingClient[M], take func(*M)) error {
 	for {
 		m, err := stream.Recv()
@@ -154,9 +161,9 @@ func each[M any](stream grpc.ServerStreamingClient[M], take func(*M)) error {
 	}
 }
 
-// retry repeats call through troubles that pass. An aggregator that has never
-// answered is given up after Config.Patience, and so is one that answers, and
-// fails, for as long: that may never pass.
+// retry repeats call after temporary failures. It gives up after Config.Patience if the aggregator has never
+// answered. It also gives up if the aggregator answers but fails for that long, since such a failure may be
+// permanent.
 func (c *Client) retry(ctx context.Context, what string, call func() error) error {
 	pauses := dial.Pauses(c.cfg.Retry)
 	start := time.Now()
@@ -164,7 +171,7 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 	for {
 		err := call()
 		if err == nil {
-			c.met = true
+			c.met.Store(true)
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -175,7 +182,8 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 		switch status.Code(err) {
 		case codes.ResourceExhausted:
 			if rest > 0 {
-				c.met, failing, trouble = true, time.Time{}, "too many calls in a short time; trying again"
+				c.met.Store(true)
+				failing, trouble = time.Time{}, "too many calls in a short time; trying again"
 				break
 			}
 			return fmt.Errorf("%s: %w: %s", what, ErrOverBudget, message)
@@ -191,8 +199,8 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 		case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled:
 			failing = time.Time{}
 		case codes.Unauthenticated:
-			// The certificate of the connection ended. Whether the one on disk now is better
-			// shows when it is dialled with; one that expired may be renewed any moment.
+			// The certificate of the connection expired. A new connection shows whether the one on disk is valid;
+			// an expired one may be renewed at any moment.
 			if err := c.renewable(ctx); err != nil {
 				return fmt.Errorf("%s: %w", what, err)
 			}
@@ -208,9 +216,12 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 		case codes.NotFound:
 			return fmt.Errorf("%s: %w: %w: %s", what, ErrRefused, ErrNotHeld, message)
 		default:
+			if isOfStudy(err) {
+				return fmt.Errorf("%s: %w: %w: %s", what, ErrRefused, ErrStudy, message)
+			}
 			return fmt.Errorf("%s: %w: %s", what, ErrRefused, message)
 		}
-		if !c.met && status.Code(err) != codes.Unauthenticated { // which is an answer
+		if !c.met.Load() && status.Code(err) != codes.Unauthenticated { // which is an answer
 			if err := c.conn.Probe(ctx); err != nil {
 				return fmt.Errorf("%s: aggregator %s: %w", what, c.cfg.Aggregator, err)
 			}
@@ -224,6 +235,21 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 		dial.Wait(ctx, pause)
 	}
 }
+
+// isOfStudy says whether a call was refused for the study of its run.
+func isOfStudy(err error) bool {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetReason() == study.Reason &&
+			info.GetDomain() == study.Domain {
+			return true
+		}
+	}
+	return false
+}
+
+// NothingMore says whether an error means that nothing more can be asked in a run, whose releases stay good: its budget
+// is used up, or its study has ended.
+func NothingMore(err error) bool { return errors.Is(err, ErrOverBudget) || errors.Is(err, ErrStudy) }
 
 // renewable asks, of a connection whose certificate ended, whether the one on disk now may
 // do: nil, or what the aggregator has against it.

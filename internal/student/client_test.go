@@ -30,7 +30,7 @@ func TestTroublesThatPassAreWaitedFor(t *testing.T) {
 			notYet := status.Error(code, "not yet")
 			s := opens(notYet, notYet, notYet, nil)
 			client := connected(t, s)
-			client.met = true // asks for no certificate check in between
+			client.met.Store(true) // asks for no certificate check in between
 			got, err := client.OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"})
 			if err != nil || got.Aggregator != "r" || s.count() != 4 {
 				t.Errorf("got %v, error %v after %d calls; want the answer of the fourth", got, err, s.count())
@@ -85,7 +85,7 @@ func TestRefusalsEndACall(t *testing.T) {
 		t.Run(code.String(), func(t *testing.T) {
 			s := opens(status.Error(code, "the reason and the fix"))
 			client := patient(t, s, 300*time.Millisecond)
-			client.met = true
+			client.met.Store(true)
 			_, err := client.OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"})
 			if !errors.Is(err, want) || !strings.Contains(err.Error(), "the reason and the fix") {
 				t.Errorf("error %v; want %v with the aggregator's reason", err, want)

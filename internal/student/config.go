@@ -38,7 +38,7 @@ type Config struct {
 	// Workers is how many runs a worker takes at the same time. Default: 1.
 	Workers int `yaml:"workers"`
 	// KeepResults is how long a worker keeps the folder of a run that is done, which who submitted it can fetch
-	// meanwhile. Then it is removed. Default: 0, until somebody removes it.
+	// meanwhile. Then it is removed. 0 keeps it until somebody removes it. Default: 720h, 30 days.
 	KeepResults time.Duration `yaml:"keep_results"`
 	// Out is the folder for the synthetic data and all that goes with it. A worker makes a
 	// folder for each run there. Default: "out".
@@ -59,9 +59,12 @@ type Config struct {
 	Log logging.Config `yaml:"log"`
 }
 
+// keepResults is the default of a worker's keep_results.
+const keepResults = 30 * 24 * time.Hour
+
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config {
-	return Config{Out: "out", Workers: 1, Retry: 2 * time.Second, Patience: 30 * time.Second,
+	return Config{Out: "out", Workers: 1, KeepResults: keepResults, Retry: 2 * time.Second, Patience: 30 * time.Second,
 		Log: logging.DefaultConfig()}
 }
 
@@ -121,10 +124,10 @@ func (c Config) Validate() error {
 			"worker: %q is not a name; use 1 to %d letters, digits, dots, dashes and underscores", c.Worker, maxWorker)
 		need(c.Workers >= 1 && c.Workers <= maxWorkers, "workers: %d is not between 1 and %d", c.Workers, maxWorkers)
 		need(c.KeepResults == 0 || c.KeepResults >= time.Hour,
-			"keep_results: %v is less than an hour; give a longer time, or 0 to keep them", c.KeepResults)
+			"keep_results: %v is less than an hour; give a longer time, or 0s to keep them", c.KeepResults)
 	} else {
 		need(c.Run != "", "run: missing; give the path of a run.yaml")
-		need(c.Worker == "" && c.Workers == 1 && c.KeepResults == 0,
+		need(c.Worker == "" && c.Workers == 1 && c.KeepResults == keepResults,
 			"worker, workers, keep_results: are for queue: true; leave them out, or set it")
 	}
 	need(c.Out != "", "out: missing; give a folder for the results")

@@ -66,6 +66,13 @@ func TestWorkersAndConnections(t *testing.T) {
 	write(t, path, strings.Replace(good, "run: run.yaml", "queue: true", 1))
 	got, err := LoadConfig(path)
 	testkit.Must(t, err)
+	if got.KeepResults != 720*time.Hour {
+		t.Errorf("a worker keeps results for %v", got.KeepResults)
+	}
+	write(t, path, strings.Replace(good, "run: run.yaml", "queue: true\nkeep_results: 0s", 1))
+	if always, err := LoadConfig(path); err != nil || always.KeepResults != 0 {
+		t.Errorf("with 0s a worker keeps results for %v, %v", always.KeepResults, err)
+	}
 	if !got.Queue || got.Workers != 1 || !workerName.MatchString(got.Worker) {
 		t.Errorf("a worker is %+v", got)
 	}

@@ -12,9 +12,9 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Fetch gets the bundle of a run of this student that is done. begin is told its size in bytes each time that it is
-// sent from its beginning, and returns where its bytes go. The error matches [ErrNotHeld] where the student
-// submitted no such run, and [ErrRefused] where it cannot be had now. Nothing says that what came is genuine.
+// Fetch gets the bundle of a finished run of this student. begin gets its size in bytes each time that the
+// transfer starts from the beginning, and returns the destination. The error matches [ErrNotHeld] if the student
+// submitted no such run, and [ErrRefused] if the bundle is not available now. Fetch does not verify the bundle.
 func (q *Queue) Fetch(ctx context.Context, run string, begin func(bytes int64) (io.Writer, error)) error {
 	var own error // of this machine, which no aggregator can fix
 	err := q.retry(ctx, "fetch the run", func() error {
@@ -31,7 +31,7 @@ func (q *Queue) Fetch(ctx context.Context, run string, begin func(bytes int64) (
 		if err != nil {
 			return err
 		}
-		q.met = true
+		q.met.Store(true)
 		left := int64(first.GetSize().GetBytes())
 		to, err := begin(left)
 		if err != nil {
@@ -44,7 +44,7 @@ func (q *Queue) Fetch(ctx context.Context, run string, begin func(bytes int64) (
 			switch {
 			case errors.Is(err, io.EOF) && left == 0:
 				return nil
-			case errors.Is(err, io.EOF) || left < 0:
+			case errors.Is(err, io.EOF) || left < 0 || err == nil && len(m.GetChunk()) == 0:
 				return status.Error(codes.FailedPrecondition, "what came is not of the size that was told; fetch it "+
 					"again")
 			case err != nil:

@@ -24,8 +24,8 @@ const (
 	// reportEvery bounds how often progress is sent, heartbeat how seldom.
 	reportEvery = 500 * time.Millisecond
 	heartbeat   = 5 * time.Second
-	// leaveWithin bounds how long giving a run back waits for the aggregator, which
-	// notices a worker that is gone by itself.
+	// leaveWithin bounds how long giving a run back waits for the aggregator, which in any case notices a lost
+	// worker.
 	leaveWithin = 5 * time.Second
 	// claimKey is the metadata that carries the claim of the worker that holds a run.
 	claimKey = "conclave-claim"
@@ -55,7 +55,7 @@ type Held struct {
 
 // LostError says that a run is no longer the worker's.
 type LostError struct {
-	// State is the one in which it ended; waiting or running where it is another worker's, or will be.
+	// State is the final state; waiting or running if another worker has or will get the run.
 	State  conclavev1.RunState
 	Reason string
 }
@@ -97,8 +97,8 @@ func (q *Queue) Claim(ctx context.Context, worker *conclavev1.Worker) (*Held, er
 	return h, nil
 }
 
-// claim opens a stream and waits for its run. When waiting ends it closes the stream in order: a run that
-// comes at that moment goes back at once, and does not count as lost.
+// claim opens a stream and waits for a run. When waiting ends, it closes the stream properly: a run that arrives
+// at that moment goes back at once and does not count as lost.
 func (q *Queue) claim(ctx, waiting context.Context,
 	worker *conclavev1.Worker) (conclavev1.RunService_ClaimRunClient, *conclavev1.ClaimedRun, error) {
 	stream, err := q.runs.ClaimRun(ctx)
@@ -204,10 +204,10 @@ func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 	}
 }
 
-// errOver is how a stream ends that the aggregator ended without a trouble.
+// errOver is the result of a stream that the aggregator ended normally.
 var errOver = status.Error(codes.Unavailable, "the aggregator ended the stream")
 
-// hold sends progress until the stream ends, with the reason; nil where the worker left.
+// hold sends progress until the stream ends, and returns the reason; nil if the worker left.
 func (h *Held) hold(stream conclavev1.RunService_ClaimRunClient) error {
 	over := make(chan error, 1)
 	go func() {
@@ -258,21 +258,20 @@ func (h *Held) hold(stream conclavev1.RunService_ClaimRunClient) error {
 	}
 }
 
-// GiveBack puts the run back to its place in the queue, if the aggregator can be told, and says
-// whether it was. If not, the aggregator takes the run back when the worker's grace is over.
+// GiveBack returns the run to its place in the queue, and says whether the aggregator was reached. If not, the
+// aggregator takes the run back after the worker's grace period.
 func (h *Held) GiveBack() (told bool) {
 	h.leave.Do(func() { close(h.leaving) })
 	h.release(leaveWithin)
 	return h.told
 }
 
-// Leave lets go of a run without a word to the aggregator, which counts it as lost once the worker's grace is
-// over, or the worker is back.
+// Leave drops a run without telling the aggregator, which counts it as lost after the worker's grace period or
+// when the worker returns.
 func (h *Held) Leave() { h.release(0) }
 
-// Confirm asks whether the run is still this worker's; the error is a [*LostError] where it
-// is not. Of a run that was taken away the other calls are refused as if it were at fault, and
-// its context may end only later.
+// Confirm asks whether the run is still this worker's; if not, the error is a [*LostError]. The context of a lost
+// run may end only later, and until then other calls are refused as if the run were at fault.
 func (h *Held) Confirm(ctx context.Context) error {
 	lost := new(LostError)
 	if errors.As(context.Cause(h.ctx), &lost) {
@@ -302,7 +301,7 @@ func (h *Held) release(within time.Duration) {
 	h.end(context.Canceled)
 }
 
-// Finish says how the run ended. The error matches [ErrRefused] where it is no longer the worker's.
+// Finish reports how the run ended. If the run is no longer the worker's, the error matches [ErrRefused].
 func (h *Held) Finish(ctx context.Context, state conclavev1.RunState, reason string,
 	results []*conclavev1.RunResult) error {
 	request := &conclavev1.FinishRunRequest{Run: h.Run.GetName(), Claim: h.Run.GetClaim(), State: state, Reason: reason,

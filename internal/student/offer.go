@@ -45,7 +45,7 @@ func (q *Queue) Offer(ctx context.Context, process string, give Give) error {
 			if err != nil {
 				return err
 			}
-			q.met = true
+			q.met.Store(true)
 			giving.Go(func() error {
 				log := q.log.With(zap.String("run", m.GetWanted().GetRun()))
 				if err := q.give(ctx, m.GetWanted(), give); err != nil {

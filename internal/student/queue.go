@@ -11,8 +11,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Queue is the aggregator's queue of runs. Its calls wait for an aggregator that is away as
-// those of [Client] do, and their errors are the same.
+// Queue is the aggregator's queue of runs. Its calls wait for an unreachable aggregator like those of [Client],
+// with the same errors.
 type Queue struct {
 	*Client
 	runs conclavev1.RunServiceClient
@@ -23,7 +23,7 @@ func (c *Client) Queue() *Queue {
 	return &Queue{Client: c, runs: conclavev1.NewRunServiceClient(c.conn)}
 }
 
-// Submit queues a run. The error matches [ErrOverBudget] where there is no budget for it.
+// Submit queues a run. If the budget has no room for it, the error matches [ErrOverBudget].
 func (q *Queue) Submit(ctx context.Context,
 	request *conclavev1.SubmitRunRequest) (response *conclavev1.SubmitRunResponse, err error) {
 	err = q.retry(ctx, "submit the run", func() error {
@@ -33,8 +33,7 @@ func (q *Queue) Submit(ctx context.Context,
 	return response, err
 }
 
-// List returns the runs of a dataset, or of all where it is empty, oldest first, and how the
-// budgets stand.
+// List returns the runs of a dataset, oldest first, and the state of the budgets. An empty dataset means all.
 func (q *Queue) List(ctx context.Context,
 	dataset string) (runs []*conclavev1.RunStatus, budgets []*conclavev1.DatasetBudget, err error) {
 	err = q.retry(ctx, "list the runs", func() error {
@@ -50,8 +49,7 @@ func (q *Queue) List(ctx context.Context,
 	return runs, budgets, err
 }
 
-// Show returns all that is known of a run. The error matches [ErrNotHeld] where there is
-// none of the name.
+// Show returns everything known about a run. If there is no run of this name, the error matches [ErrNotHeld].
 func (q *Queue) Show(ctx context.Context, run string) (response *conclavev1.ShowRunResponse, err error) {
 	err = q.retry(ctx, "show the run", func() error {
 		response, err = q.runs.ShowRun(ctx, &conclavev1.ShowRunRequest{Run: run})
@@ -60,7 +58,7 @@ func (q *Queue) Show(ctx context.Context, run string) (response *conclavev1.Show
 	return response, err
 }
 
-// Cancel ends a run; force does so with one that did not come from the queue.
+// Cancel ends a run; with force, even one that did not come from the queue.
 func (q *Queue) Cancel(ctx context.Context, run string, force bool) (*conclavev1.RunStatus, error) {
 	var response *conclavev1.CancelRunResponse
 	err := q.retry(ctx, "cancel the run", func() (err error) {
@@ -78,7 +76,7 @@ func (q *Queue) Remove(ctx context.Context, run string) error {
 	})
 }
 
-// Watch tells how a run stands, each time that changes, and returns how it ended.
+// Watch reports each change of a run's state, and returns the final one.
 func (q *Queue) Watch(ctx context.Context, run string,
 	tell func(*conclavev1.WatchRunResponse)) (last *conclavev1.RunStatus, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -98,7 +96,7 @@ func (q *Queue) Watch(ctx context.Context, run string,
 			case err != nil:
 				return err
 			}
-			q.met = true
+			q.met.Store(true)
 			last = m.GetRun()
 			tell(m)
 		}

@@ -30,6 +30,9 @@ type queueService struct {
 	claim func(call int, stream conclavev1.RunService_ClaimRunServer) error
 	// watch answers the calls of a watch.
 	watch func(call int, stream conclavev1.RunService_WatchRunServer) error
+	// fetched is what comes of a run, the last of it again and again if it is endless.
+	fetched []*conclavev1.FetchRunResponse
+	endless bool
 	// shown is how the run stands; nil where there is none.
 	shown *conclavev1.RunStatus
 
@@ -278,8 +281,8 @@ func TestConfirm(t *testing.T) {
 	}{
 		{&conclavev1.RunStatus{State: running, Worker: "w"}, ""},
 		{&conclavev1.RunStatus{State: running, Worker: "v"}, `worker "v" has it`},
-		{&conclavev1.RunStatus{State: waiting, Worker: "w", Reason: "not heard of"},
-			"no longer this worker's: not heard of"},
+		{&conclavev1.RunStatus{State: waiting, Worker: "w", Reason: "silent for too long"},
+			"no longer this worker's: silent for too long"},
 		{&conclavev1.RunStatus{State: conclavev1.RunState_RUN_STATE_CANCELLED, Reason: "by eve"}, "cancelled: by eve"},
 		{nil, "no such run"},
 	} {

@@ -69,7 +69,7 @@ func serve(t *testing.T, dir, address string, s *service) (string, func()) {
 		func(server *grpc.Server) { conclavev1.RegisterStudentServiceServer(server, s) })
 }
 
-// studentConfig is a student's that loses no time.
+// studentConfig is the configuration of a student that loses no time.
 func studentConfig(dir, address string) Config {
 	c := DefaultConfig()
 	c.Aggregator, c.Dataset, c.Run = address, "data", "run.yaml"

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/privacy"
-	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
 // Study is a study.yaml.
@@ -65,8 +65,20 @@ type Aggregator struct {
 	Port int `yaml:"port"`
 }
 
-// maxBytes bounds a study.yaml.
-const maxBytes = 1 << 20
+// MaxBytes bounds a study.yaml: the aggregator keeps one with each run that waits.
+const MaxBytes = 32 << 10
+
+// maxName bounds the names of sites and students, which are parts of other names.
+const maxName = 60
+
+// maxTeachers bounds the teachers of a site, whose node has no more.
+const maxTeachers = 1 << 16
+
+// MaxSites bounds the sites of a study.
+const MaxSites = 256
+
+// Worker is the name of the student that trains the study's runs, which the operator has.
+const Worker = "worker"
 
 // Read returns the study of a file and the file's text.
 func Read(path string) (*Study, []byte, error) {
@@ -75,7 +87,7 @@ func Read(path string) (*Study, []byte, error) {
 		return nil, nil, fmt.Errorf("read the study: %w", err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	text, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the study: %w", err)
 	}
@@ -88,8 +100,8 @@ func Read(path string) (*Study, []byte, error) {
 
 // Parse reads a study.yaml. Unknown fields are errors, and so is everything that [Study.Validate] finds.
 func Parse(text []byte) (*Study, error) {
-	if len(text) > maxBytes {
-		return nil, fmt.Errorf("more than %d bytes; this is no study", maxBytes)
+	if err := config.CheckYAML(text, MaxBytes); err != nil { // it comes in kits from outside
+		return nil, err
 	}
 	s := &Study{Unit: "record", Overlap: 1, Teachers: 100, Aggregator: Aggregator{Port: 7443}}
 	s.Budget.Filter = privacy.FilterGDP
@@ -122,8 +134,7 @@ func (s *Study) validatePeople(p *config.Problems) {
 	for _, f := range []struct{ field, line string }{
 		{"title", s.Title}, {"purpose", s.Purpose}, {"permit", s.Permit}, {"contact", s.Contact},
 	} {
-		p.Need(f.line != "", "%s: none; people at the sites read it before they take part", f.field)
-		err := runspec.CheckPurpose(f.line)
+		err := checkLine(f.line)
 		p.Need(err == nil, "%s: %v", f.field, err)
 	}
 	_, err := s.End()
@@ -134,39 +145,59 @@ func (s *Study) validateData(p *config.Problems) {
 	p.Need(config.CheckName(s.Dataset) == nil, "dataset: %q is none; use small letters, digits, dots and hyphens",
 		s.Dataset)
 	p.Need(s.Schema != "", "schema: none; name the file of the public schema")
-	p.Need(s.Unit != "", `unit: none; use "record" or the schema's column of role unit`)
+	err := checkLine(s.Unit)
+	p.Need(err == nil, "unit: %v", err)
 	p.Need(s.Overlap >= 1 && s.Overlap <= max(1, len(s.Sites)),
 		"overlap: %d; use a number from 1 to the number of sites, at so many of which one privacy unit may be",
 		s.Overlap)
-	_, err := privacy.NewBudget(s.Budget.Epsilon, s.Budget.Delta)
+	_, err = privacy.NewBudget(s.Budget.Epsilon, s.Budget.Delta)
 	p.Need(err == nil, "budget: %v", err)
+	p.Need(s.Budget.Filter == "" || s.Budget.Filter == privacy.FilterGDP || s.Budget.Filter == privacy.FilterRDP,
+		"budget.filter: %q; use gdp or rdp, by which each site can count too", s.Budget.Filter)
 	p.Need(len(s.Pipelines) > 0, "pipelines: none; name those that runs may use")
+	// They become lines of sites' policies.
+	for _, name := range slices.Concat(s.Pipelines, s.Stages) {
+		p.Need(config.CheckName(name) == nil, "pipelines, stages: %q is the name of none", name)
+	}
 }
 
 func (s *Study) validateParties(p *config.Problems) {
 	p.Need(len(s.Aggregator.Hosts) > 0, "aggregator.hosts: none; name the hosts that the aggregator is dialled by")
+	_, _, err := certs.SplitHosts(certs.RoleAggregator, s.Aggregator.Hosts)
+	p.Need(len(s.Aggregator.Hosts) == 0 || err == nil, "aggregator.hosts: %v", err)
 	p.Need(s.Aggregator.Port > 0 && s.Aggregator.Port < 1<<16, "aggregator.port: %d is no TCP port", s.Aggregator.Port)
-	p.Need(s.Teachers >= 1, "teachers: %d; use at least 1", s.Teachers)
+	p.Need(s.Teachers >= 1 && s.Teachers <= maxTeachers, "teachers: %d; use 1 to %d", s.Teachers, maxTeachers)
+	for i, host := range s.Aggregator.Hosts {
+		p.Need(!slices.Contains(s.Aggregator.Hosts[:i], host), "aggregator.hosts[%d]: %q stands there twice; keep one",
+			i, host)
+	}
 	for _, group := range []struct {
 		field string
 		names []string
 	}{{"sites", s.Sites}, {"students", s.Students}} {
 		p.Need(len(group.names) > 0, "%s: none; name at least one", group.field)
 		for i, name := range group.names {
-			p.Need(config.CheckName(name) == nil, "%s[%d]: %q is none; use small letters, digits, dots and hyphens",
-				group.field, i, name)
+			p.Need(config.CheckName(name) == nil && len(name) <= maxName,
+				"%s[%d]: %q is none; use 1 to %d small letters, digits, dots and hyphens", group.field, i, name,
+				maxName)
 			p.Need(!slices.Contains(group.names[:i], name), "%s[%d]: %q stands there twice; keep one",
 				group.field, i, name)
 		}
 	}
+	p.Need(len(s.Sites) <= MaxSites, "sites: %d; %d are the most", len(s.Sites), MaxSites)
+	p.Need(!slices.Contains(s.Students, Worker), "students: %q is the name of the study's own worker; use another",
+		Worker)
 	p.Need(!s.Masked || len(s.Sites) >= 2, "masked: a sum of one site hides nobody; name at least two sites")
 }
 
 // End is the moment at which the study is over: the end of its last day, in UTC.
-func (s *Study) End() (time.Time, error) {
-	day, err := time.Parse(time.DateOnly, strings.TrimSpace(s.Expires))
+func (s *Study) End() (time.Time, error) { return endOf(strings.TrimSpace(s.Expires)) }
+
+// endOf is the end of a day in UTC.
+func endOf(day string) (time.Time, error) {
+	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is no day; write it like 2027-06-30", s.Expires)
+		return time.Time{}, fmt.Errorf("%q is no day; write it like 2027-06-30", day)
 	}
-	return day.AddDate(0, 0, 1), nil
+	return at.AddDate(0, 0, 1), nil
 }

@@ -10,7 +10,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Bounds of what a round may ask of a node, whoever asks.
+// Limits of what a round may ask of a node:
 const (
 	// maxParameters bounds the weights of all teachers of a run: with the
 	// optimizer's two moments 6 GiB.
@@ -29,8 +29,8 @@ type records struct {
 	classes []int
 }
 
-// batch is what a question to teachers holds: how they learn, what they learn
-// from in the round, and the records that they are asked about.
+// batch is the content of a question to teachers: how they learn, what they learn from in the round, and the
+// records about which they are asked.
 type batch interface {
 	GetTeacher() *conclavev1.TeacherSpec
 	GetTraining() *conclavev1.Tensor

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// energyFloor keeps the gradient of a distance finite where a record is met exactly.
+// energyFloor keeps the gradient of a distance finite if a record is met exactly.
 const energyFloor = 1e-2
 
 // energyGradients calls visit with every teacher's gradients at the queries, of a critic

@@ -45,7 +45,7 @@ func TestFreshTeachersForget(t *testing.T) {
 	if current(site).ensemble.Steps() != 0 || len(weights(site)) != 0 {
 		t.Errorf("%d steps and %d weights are kept", current(site).ensemble.Steps(), len(weights(site)))
 	}
-	// The file holds the answer, and no weights of 4 x 2 networks.
+	// The file holds the answer, but no weights of 4 x 2 networks.
 	info, err := os.Stat(statePath(state, "r"))
 	testkit.Must(t, err)
 	if info.Size() > 2000 {

@@ -16,10 +16,10 @@ import (
 
 type gradientsAsked struct {
 	asked
-	// seen is how many numbers a gradient has, by the features that teachers see; each is
-	// how many it is given by.
+	// seen is the length of a gradient, by the features that teachers see; each is the number of values by which
+	// it is sent.
 	seen, each int
-	// projection is nil where gradients are given as they are.
+	// projection is nil if gradients are not projected.
 	projection *projection.Projection
 	// fixed turns a teacher's vector into whole numbers, of a sum only.
 	fixed gnmax.FixedPoint

@@ -15,7 +15,7 @@ type lesson struct {
 	examples []ensemble.Examples
 	training records
 	queries  records
-	// units are those of standard features, nil of others.
+	// units are the units of standard features, nil for others.
 	units *scaling.Scaler
 }
 

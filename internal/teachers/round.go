@@ -27,8 +27,8 @@ func taught(s *question.Site, r question.Round, a *asked, answer func(*lesson) (
 	case digest == state.lastQuestion:
 		return state.lastAnswer, nil
 	}
-	// From here on the teachers in memory are ahead of those on disk. If they
-	// cannot be kept they are dropped: the next question starts from the disk.
+	// From here on the teachers in memory are ahead of those on disk. If they cannot be stored they are dropped,
+	// and the next question starts from the disk.
 	m.current = nil
 	l, err := prepare(s, state.ensemble, a)
 	if err != nil {

@@ -18,11 +18,10 @@ type teacherSpec struct {
 	Image nn.Shape
 	// Shared teachers have one network for all classes, which is told the class.
 	Shared bool
-	// Fresh teachers begin in every round from weights drawn from Start.
+	// Fresh teachers start every round from weights drawn from Start.
 	Fresh bool
 	Start uint64
-	// Cosines is the number of cosine coefficients that the teachers see of an image, 0
-	// where they see something else.
+	// Cosines is the number of cosine coefficients that teachers see of an image, 0 if they see other features.
 	Cosines int
 	// Energy teachers have no network.
 	Energy      bool
@@ -33,8 +32,7 @@ type teacherSpec struct {
 // leak is the slope of the teachers' rectifiers below zero.
 const leak = 0.2
 
-// classWidth is how many numbers, or planes of an image, tell a shared network the
-// class.
+// classWidth is the number of values, or planes of an image, that tell a shared network the class.
 const classWidth = 10
 
 // input is the shape of the records that the teachers' networks see.
@@ -45,8 +43,8 @@ func (s teacherSpec) input() nn.Shape {
 	return nn.Vector(s.Features)
 }
 
-// layers are those of a network. Its last weights are zeros, so that a teacher
-// that never sees a record of some class scores all records of it alike.
+// layers are the layers of a network. Its last weights start at zero, so that a teacher without records of a class
+// gives all records of that class the same score.
 func (s teacherSpec) layers() []nn.Spec {
 	var layers []nn.Spec
 	if s.Shared {
@@ -82,7 +80,7 @@ func (s teacherSpec) weights() (int, error) {
 	return s.Models * s.networks() * each, nil
 }
 
-// ensemble makes untrained teachers, nil where they have no networks.
+// ensemble makes untrained teachers; nil if they have no networks.
 func (s teacherSpec) ensemble() (*ensemble.Ensemble, error) {
 	if s.Energy {
 		return nil, nil

@@ -44,7 +44,7 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 			return teacherSpec{}, errors.New("teachers without a network are for gradients; " +
 				"give them one to let them vote real or fake")
 		}
-		// Nothing is trained, so that there is nothing to keep or to be told.
+		// Nothing is trained, so the spec needs no further fields.
 		return teacherSpec{
 			Models: spec.Models, Features: spec.Features, Classes: spec.Classes, Cosines: spec.Cosines,
 			Seed: spec.Seed, Energy: true, Fresh: true,
@@ -77,7 +77,7 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 	case !(rate > 0 && rate <= maxRate):
 		return teacherSpec{}, fmt.Errorf("the teachers' learning rate is %v; use one above 0 and at most %d",
 			rate, maxRate)
-	// Decay may be 1/rate up to the rounding of the two to float32.
+	// Rounding to float32 may put decay slightly above 1/rate.
 	case !(decay >= 0 && rate*decay < 1+1e-6):
 		return teacherSpec{}, fmt.Errorf("the teachers' weight decay is %v at a learning rate of %v; "+
 			"use one of at least 0 and below 1/rate", decay, rate)
@@ -93,8 +93,8 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 	return spec, err
 }
 
-// mostSteps is the most that teachers of a node train in a round: its operator's bound, or that of
-// the kind.
+// mostSteps is the largest number of steps that teachers of a node train in a round: its operator's limit, or that
+// of the kind.
 func mostSteps(p *question.Public) int {
 	if p.MaxSteps > 0 {
 		return min(p.MaxSteps, maxSteps)

@@ -44,9 +44,9 @@ const (
 	savingShare = 0.1
 )
 
-// due is whether the state shall be saved. Large teachers are not saved in every round:
-// a node that is killed then goes on with teachers of some rounds ago, which learned
-// less, and may answer a question that is asked again otherwise. One of the answers is released.
+// due tells whether the state must be saved. Large teachers are not saved in every round: a node that is killed
+// continues with teachers from some rounds before, which learned less, and may answer a repeated question
+// differently. Only one of the answers is released.
 func (s *runState) due(now time.Time) bool {
 	var bytes int
 	if s.ensemble != nil {
@@ -76,8 +76,8 @@ func (s *runState) answered(round uint64, question string, answer []byte) {
 	s.lastRound, s.lastQuestion, s.lastAnswer = round, question, answer
 }
 
-// state returns the run's teachers: those in memory, those on disk, or new
-// ones. They must be those the run began with.
+// state returns the run's teachers from memory, from disk, or new ones. It fails if they are not those with which
+// the run began.
 func (m *memory) state(dir, run string, spec teacherSpec) (*runState, error) {
 	if m.current != nil && m.run == run {
 		if m.current.spec != spec {
@@ -122,8 +122,7 @@ func (s *runState) save(path string) error {
 	return safetensors.Save(path, t)
 }
 
-// loadState restores what was saved of a run into fresh, which it returns, or as
-// it is when there is none.
+// loadState restores a saved run into fresh and returns it; without a saved one it returns fresh unchanged.
 func loadState(path string, fresh *runState) (*runState, error) {
 	t, err := safetensors.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +133,7 @@ func loadState(path string, fresh *runState) (*runState, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("teachers' state %s: %w; restore the file, "+
-			"or remove it to let the teachers of this run start anew", path, err)
+			"or remove it to let the teachers of this run start again", path, err)
 	}
 	return fresh, nil
 }

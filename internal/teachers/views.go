@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/question"
 )
 
-// memory is what a node keeps of the questions to its teachers.
+// memory is what a node stores for the questions to its teachers.
 type memory struct {
 	// run and current are the run that was answered last.
 	run     string
@@ -15,7 +15,7 @@ type memory struct {
 	standard []ensemble.Examples
 	// cosines are the examples as coefficients, once they were asked for.
 	cosines *cosines
-	// told are the examples with their classes in them, once they were asked for.
+	// told are the examples with their classes included; they are made when first needed.
 	told   []ensemble.Examples
 	toldOf seen
 }
@@ -43,8 +43,7 @@ func standardize(s *question.Site, units *scaling.Scaler) []ensemble.Examples {
 	return m.standard
 }
 
-// withClass appends to each record its class, for networks that are told it; to
-// them all records are of one class.
+// withClass appends its class to each record, for networks that are told it and treat all records as one class.
 func withClass(r records, features int) records {
 	out := records{x: make([]float32, 0, len(r.classes)*(features+1)), classes: make([]int, len(r.classes))}
 	for i, c := range r.classes {
@@ -53,7 +52,7 @@ func withClass(r records, features int) records {
 	return out
 }
 
-// seen is what teachers see of a record: so many numbers, and whether they are cosines.
+// seen is what teachers see of a record: the number of features, and whether they are cosines.
 type seen struct{ features, cosines int }
 
 // shared returns the examples with the classes in them. Those that are the

@@ -67,7 +67,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// Without an endpoint there is no tracer, and everything else goes on.
+// Without an endpoint there is no tracer, and everything else works.
 func TestNoTracer(t *testing.T) {
 	tracer, err := Start(Config{}, "node", "n", zap.NewNop())
 	if tracer != nil || err != nil {

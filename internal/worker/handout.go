@@ -17,8 +17,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
-// handOut hands the bundles of finished runs to whom the aggregator lets have them, until ctx ends. The worker goes on
-// without where the aggregator does not know of that.
+// handOut sends the bundles of finished runs to those whom the aggregator authorizes, until ctx ends. It returns
+// if the aggregator does not support this.
 func handOut(ctx context.Context, c student.Config, log *zap.Logger) {
 	client, err := student.Dial(c, log)
 	if err == nil {
@@ -34,11 +34,11 @@ func handOut(ctx context.Context, c student.Config, log *zap.Logger) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		log.Warn("finished runs are not handed out: who submitted them has to copy their folders", zap.Error(err))
+		log.Warn("finished runs are not handed out: their submitters have to copy their folders", zap.Error(err))
 	}
 }
 
-// bundle sends the bundle of a run in a folder. The name came from another machine.
+// bundle sends the bundle of a run in a folder. The name comes from another machine.
 func bundle(out, run string, send student.Send) error {
 	if err := config.CheckName(run); err != nil {
 		return err
@@ -58,7 +58,7 @@ func bundle(out, run string, send student.Send) error {
 	return send(s.Bytes(), s.Write)
 }
 
-// forgetEvery is how often old results are looked for.
+// forgetEvery is the interval between searches for old results.
 const forgetEvery = time.Hour
 
 // forgetOld removes the folders of runs that were finished for so long, until ctx ends.

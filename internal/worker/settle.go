@@ -22,12 +22,11 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// settle says how a run ended, or gives it back. What ended it may be the run's own, or the
-// worker's, or that the run is another's by now; only the first is said of the run. The error
-// is the worker's.
+// settle reports how a run ended, or gives it back. The cause may lie in the run, in the worker, or in the loss of
+// the run to another worker; only the first is reported for the run. The error is the worker's.
 func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, result *results.Result,
 	err error) error {
-	// What is known is said although the worker stops, if it can be said soon.
+	// A known result is reported even if the worker stops, if that takes little time.
 	saying, silence := context.WithCancel(context.WithoutCancel(ctx))
 	defer silence()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(linger, silence) })()
@@ -74,7 +73,7 @@ func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, 
 	if errors.Is(err, student.ErrOverBudget) {
 		state = conclavev1.RunState_RUN_STATE_OUT_OF_BUDGET
 	}
-	// A refusal may be of this worker, which was cut off for longer than its grace.
+	// The refusal may concern this worker, which was disconnected for longer than its grace period.
 	switch asked := held.Confirm(saying); {
 	case errors.As(asked, &lost):
 		log.Warn("run left", zap.Error(lost))
@@ -115,8 +114,8 @@ func giveUp(held *student.Held, log *zap.Logger, err error) error {
 		held.Run.GetName(), err)
 }
 
-// isFull says whether an error is that there is no room on the worker's disk. That may be the run's own doing,
-// which nobody can tell: given back for nothing it would end workers for ever.
+// isFull tells whether an error means that the worker's disk is full. The run itself may have filled it, which
+// cannot be told: if it went back to the queue without counting as lost, it would stop one worker after the other.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }

@@ -26,18 +26,17 @@ import (
 )
 
 const (
-	// maxFolders is how many begun runs an aggregator is told of.
+	// maxFolders is the largest number of unfinished runs that a worker reports to the aggregator.
 	maxFolders = 1000
 	// retryAfter is the pause after a run that was given back because of the aggregator.
 	retryAfter = 5 * time.Second
-	// linger is how long a worker that was told to stop tries to say how a run ended.
+	// linger is how long a stopping worker tries to report how a run ended.
 	linger = 10 * time.Second
 )
 
-// Work takes runs of the configured dataset until ctx ends, which is no error. finished is
-// told of each run that was done, by one goroutine at a time. It returns an error where no run
-// could be worked on: the aggregator refuses the worker, or the output folder
-// cannot be written.
+// Work takes runs of the configured dataset until ctx ends, which is not an error. finished is called for each
+// finished run, by one goroutine at a time. It fails if no run can be executed: the aggregator refuses the worker,
+// or the output folder is not writable.
 func Work(ctx context.Context, config student.Config, log *zap.Logger, finished func(*results.Result)) error {
 	if err := probe(config.Out); err != nil {
 		return err
@@ -68,6 +67,8 @@ func Work(ctx context.Context, config student.Config, log *zap.Logger, finished 
 	var beside sync.WaitGroup // they end with the slots
 	beside.Go(func() { handOut(own, config, log) })
 	if config.KeepResults > 0 {
+		log.Info("results are removed when they are older (keep_results)", zap.Duration("keep", config.KeepResults),
+			zap.String("out", config.Out))
 		beside.Go(func() { forgetOld(own, config.Out, config.KeepResults, log) })
 	}
 	err := slots.Wait()
@@ -77,7 +78,8 @@ func Work(ctx context.Context, config student.Config, log *zap.Logger, finished 
 	return err
 }
 
-// leastRoom is how many bytes an output folder takes, or no run is taken: runs would fail one after the other.
+// leastRoom is the free space in bytes that an output folder needs before the worker takes a run; otherwise runs
+// would fail one after the other.
 const leastRoom = 16 << 20
 
 // probe finds an output folder that cannot be written, or is full, before a run is taken.
@@ -139,11 +141,12 @@ func (s *slot) execute(ctx context.Context, held *student.Held) error {
 
 // run executes a run to its files.
 func (s *slot) run(ctx context.Context, held *student.Held) (*results.Result, error) {
-	submitted, err := run.ParseSubmission(held.Run.GetName(), held.Run.GetRunYaml(), held.Run.GetSchemaYaml())
+	submitted, err := run.ParseSubmission(held.Run.GetName(), held.Run.GetRunYaml(), held.Run.GetSchemaYaml(),
+		held.Run.GetStudyYaml())
 	if err != nil {
 		return nil, err
 	}
-	// The name is one path element: ParseSubmission has seen to it.
+	// ParseSubmission has checked that the name is one path element.
 	out, err := filepath.Abs(filepath.Join(s.config.Out, submitted.Spec.Name))
 	if err != nil {
 		return nil, err
@@ -155,7 +158,7 @@ func (s *slot) run(ctx context.Context, held *student.Held) (*results.Result, er
 	if err != nil {
 		return nil, err
 	}
-	// Ends when the run is lost, and when the worker is told to stop.
+	// The context ends when the run is lost or the worker is stopped.
 	executing, cancel := context.WithCancel(held.Context())
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()

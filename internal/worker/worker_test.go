@@ -48,6 +48,7 @@ type cluster struct {
 	config student.Config
 	queue  *student.Queue
 	log    *zap.Logger // the workers'
+	study  string      // of the runs that are submitted
 }
 
 func newCluster(t *testing.T, change ...func(*aggregator.Config)) *cluster {
@@ -87,7 +88,7 @@ func newCluster(t *testing.T, change ...func(*aggregator.Config)) *cluster {
 	client, err := student.Dial(c, zap.NewNop())
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, client.Close()) })
-	return &cluster{t, dir, c, client.Queue(), zap.NewNop()}
+	return &cluster{t, dir, c, client.Queue(), zap.NewNop(), ""}
 }
 
 // submit queues a run, with another run.yaml than it was planned by where change says so.
@@ -97,17 +98,39 @@ func (c *cluster) submit(name string, change func(string) string) {
 	testkit.Must(c.t, os.MkdirAll(folder, 0o755))
 	text := strings.Replace(runText, "NAME", name, 1)
 	testkit.Must(c.t, os.WriteFile(filepath.Join(folder, "schema.yaml"), []byte(schemaText), 0o644))
+	if c.study != "" {
+		text += "study: agreed.yaml\n"
+		testkit.Must(c.t, os.WriteFile(filepath.Join(folder, "agreed.yaml"), []byte(c.study), 0o644))
+	}
 	testkit.Must(c.t, os.WriteFile(filepath.Join(folder, "run.yaml"), []byte(text), 0o644))
 	s, job, err := run.NewSubmission(filepath.Join(folder, "run.yaml"))
 	testkit.Must(c.t, err)
 	_, err = c.queue.Submit(testkit.Within(c.t), &conclavev1.SubmitRunRequest{
 		Spec: run.RunSpec(job.Plan, job.Spec, job.Schema, "d", false), RunYaml: []byte(change(string(s.RunFile))),
-		SchemaYaml: s.Schema,
+		SchemaYaml: s.Schema, StudyYaml: s.Study,
 	})
 	testkit.Must(c.t, err)
 }
 
 func same(text string) string { return text }
+
+// A run of a study is opened by its worker with the words of the study, whose document lies beside its run.yaml.
+func TestAWorkerHasTheStudyOfItsRun(t *testing.T) {
+	c := newCluster(t)
+	c.study = "name: heart\ntitle: Heart failure\npurpose: Teaching\npermit: IRB 7\ncontact: Dr. Berg\n" +
+		"expires: 2199-06-30\ndataset: d\nschema: schema.yaml\nbudget: {epsilon: 20, delta: 1e-5}\n" +
+		"pipelines: [marginals]\naggregator: {hosts: [agg]}\nsites: [north]\nstudents: [lab]\n"
+	c.submit("studied", same)
+	stop, _ := c.work(c.config)
+	r := c.await("studied", func(r *conclavev1.RunStatus) bool { return r.GetOpened() })
+	if r.GetStudy().GetPermit() != "IRB 7" || r.GetPurpose() != "Teaching" {
+		t.Errorf("the run is %v", r)
+	}
+	if text := testkit.Read(t, filepath.Join(c.config.Out, "studied", "study.yaml")); string(text) != c.study {
+		t.Errorf("the worker has the study %q", text)
+	}
+	testkit.Must(t, stop())
+}
 
 func (c *cluster) await(name string, holds func(*conclavev1.RunStatus) bool) *conclavev1.RunStatus {
 	c.t.Helper()

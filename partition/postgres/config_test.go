@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-func TestValidateNamesTheFieldAndTheMend(t *testing.T) {
+func TestValidateNamesTheFieldAndTheFix(t *testing.T) {
 	good := Config{DSNFile: "dsn", Query: "table visits", Timeout: time.Minute}
 	testkit.Must(t, good.Validate())
 	for want, spoil := range map[string]func(*Config){

@@ -43,7 +43,7 @@ def find(binary: Optional[PathLike] = None) -> str:
 
 
 def call(program: str, arguments: Sequence[str], *, show: bool = False, accept: Sequence[int] = (),
-         renamed: Optional[Mapping[str, str]] = None) -> str:
+         renamed: Optional[Mapping[str, str]] = None, inherits: Sequence[int] = ()) -> str:
     """Run the program, and return its standard output.
 
     Parameters
@@ -54,6 +54,8 @@ def call(program: str, arguments: Sequence[str], *, show: bool = False, accept: 
         Exit codes that are no error where there is an answer.
     renamed : dict, optional
         Texts of what it says, such as paths, with what is said in their place.
+    inherits : list of int
+        Descriptors that it can read too.
 
     Raises
     ------
@@ -63,7 +65,8 @@ def call(program: str, arguments: Sequence[str], *, show: bool = False, accept: 
     with ends_in_order(), held() as let_signals_come:
         try:
             process = subprocess.Popen([program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                       stderr=subprocess.PIPE, encoding="utf-8", errors="replace", env=_environment())
+                                       stderr=subprocess.PIPE, encoding="utf-8", errors="replace", env=_environment(),
+                                       pass_fds=tuple(inherits))
         except OSError as error:
             raise ConclaveError(f"{program}: cannot be started ({error.strerror}); build it on this machine") from None
         except ValueError:

@@ -72,14 +72,16 @@ def fit(table: Union[pd.DataFrame, program.PathLike], schema: Union[Mapping[str,
     folder = Folder(out)
     data = folder.path / "rows.csv" if framed else Path(os.path.abspath(os.fspath(table)))
     run["data"] = [{"file": str(data), **site} for site in run["data"]]
+    rows_at: Optional[int] = None
     with ends_in_order():
         try:
             run["schema"] = schema_file(schema, label, folder)
             folder.write_yaml("run.yaml", {k: v for k, v in run.items() if v != {}})
             if framed:
-                folder.write("rows.csv", _csv(table))
+                rows_at = folder.write_unnamed("rows.csv", _csv(table))
             program.call(path, ["local", "--run", str(folder.path / "run.yaml"), "--out", str(folder.path / "result"),
-                                "--format", "json"], show=True, renamed=_renamed(folder.path, framed))
+                                "--format", "json"], show=True, renamed=_renamed(folder.path, framed),
+                         inherits=[] if rows_at is None else [rows_at])
         except BaseException as error:
             with held():
                 folder.clear_without_result()
@@ -89,6 +91,8 @@ def fit(table: Union[pd.DataFrame, program.PathLike], schema: Union[Mapping[str,
         finally:
             with held():
                 folder.remove("rows.csv")
+                if rows_at is not None:
+                    os.close(rows_at)
     if out is None:
         sys.stderr.write(f"the results are kept in {folder.path}\n")
     return Model.load(folder.path, binary=path)

@@ -39,9 +39,7 @@ class Folder:
         """Write a new file that its owner alone can read."""
         path = self.path / name
         if isinstance(content, str):
-            if HALF.search(content):
-                raise ConclaveError(f"{name}: it has half a character (a lone surrogate); correct the text or the name")
-            content = content.encode("utf-8")
+            content = _encoded(name, content)
         if path.exists():
             raise ConclaveError(f"{path} exists already; give the list of codes another name")
         self._written.append(path)
@@ -51,13 +49,40 @@ class Folder:
         except OSError as error:
             raise ConclaveError(f"{path}: cannot be written ({error.strerror}); name another out=") from None
 
+    def write_unnamed(self, name: str, content: str) -> Optional[int]:
+        """Write what nobody finds on the disk once this process and its program have ended, however they end.
+
+        The file has lost its name before anything is in it. The name is a link to the descriptor that is returned, for
+        who inherits that. Where the system has no such links it is a file as others, and None.
+        """
+        raw = _encoded(name, content)
+        self.write(name, "")
+        path = self.path / name
+        descriptor = os.open(path, os.O_RDWR)
+        if not os.path.exists(f"/proc/self/fd/{descriptor}"):
+            os.close(descriptor)
+            self.remove(name)
+            self.write(name, raw)
+            return None
+        try:
+            path.unlink()
+            with os.fdopen(os.dup(descriptor), "wb") as f:
+                f.write(raw)
+            path.symlink_to(f"/proc/self/fd/{descriptor}")
+        except BaseException as error:
+            os.close(descriptor)
+            if isinstance(error, OSError):
+                raise ConclaveError(f"{path}: cannot be written ({error.strerror}); name another out=") from None
+            raise
+        return descriptor
+
     def write_yaml(self, name: str, document: Mapping[str, Any]) -> None:
         self.write(name, yaml_text(document))
 
     def remove(self, name: str) -> None:
         """Remove a file that was written, where it is still there."""
         path = self.path / name
-        if path in self._written and path.exists():
+        if path in self._written and os.path.lexists(path):
             path.unlink()
 
     def clear_without_result(self) -> None:
@@ -68,6 +93,12 @@ class Folder:
             self.remove(path.name)
         if self._temporary:
             self.path.rmdir()
+
+
+def _encoded(name: str, text: str) -> bytes:
+    if HALF.search(text):
+        raise ConclaveError(f"{name}: it has half a character (a lone surrogate); correct the text or the name")
+    return text.encode("utf-8")
 
 
 def schema_file(schema: Union[Mapping[str, Any], PathLike], label: Optional[str], folder: Folder) -> str:

@@ -94,6 +94,7 @@ func TestTheImageRuns(t *testing.T) {
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build etcd: %v\n%s", err, said)
 	}
+	buildEtcdctl(t, filepath.Join(etcd, "usr/local/bin/etcdctl"))
 
 	m := newMachine(t, setOf(t, "small"))
 	m.images = map[string]string{"aggregator": root, "teacher": root, "student": root, "etcd": etcd}
@@ -106,7 +107,7 @@ func TestTheImageRuns(t *testing.T) {
 		"student-tls":    secretOf(t, ours, certs.RoleStudent, "lab"),
 		"etcd-tls": secretOf(t, theirs, certs.RoleAggregator, "etcd", "etcd-0.etcd", "etcd-1.etcd",
 			"etcd-2.etcd", "etcd-client"),
-		"etcd-client-tls": secretOf(t, theirs, certs.RoleStudent, "client"),
+		"etcd-client-tls": secretOf(t, theirs, certs.RoleStudent, "ledger"),
 		"teacher-data":    filepath.Join(t.TempDir(), "shards"),
 	}
 	example := repository + "/examples/flchain"
@@ -118,6 +119,7 @@ func TestTheImageRuns(t *testing.T) {
 	m.prepare()
 	began := time.Now()
 	m.start()
+	m.makeUsers()
 
 	aggregators, teachers, student := m.of("aggregator"), m.of("teacher"), m.of("student")[0]
 	for _, x := range m.running {
@@ -155,6 +157,7 @@ func TestTheImageRuns(t *testing.T) {
 	}
 
 	m.memory()
+	m.backUp(secretOf(t, theirs, certs.RoleStudent, "backup"))
 
 	leader, standby := aggregators[0], aggregators[1]
 	if _, state := leader.ready(); state != "leader" {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bind is a folder or a file of this machine in a container's root.
+// bind is a folder or file of this machine that is mounted in a container's root.
 type bind struct {
 	From, To string
 	ReadOnly bool

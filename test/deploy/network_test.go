@@ -119,7 +119,7 @@ func TestEdges(t *testing.T) {
 			"student -> aggregator 7443/TCP", "teacher -> aggregator 7443/TCP", "teacher -> 192.0.2.0/24 5432/TCP",
 		},
 		"restore": {"aggregator -> aggregator 7443/TCP", "aggregator -> etcd 2379/TCP", "etcd -> etcd 2380/TCP",
-			"etcd-backup -> etcd 2379/TCP"},
+			"etcd-backup -> etcd 2379/TCP", "ledger-restore -> etcd 2379/TCP"},
 		"transfer": {},
 	} {
 		var s set
@@ -200,7 +200,7 @@ func cut(edge string) (from, to, port string) {
 func TestEveryPolicySelectsSomebody(t *testing.T) {
 	eachSet(t, func(t *testing.T, s set) {
 		for name, policy := range find[*networkingv1.NetworkPolicy](s) {
-			// An etcd elsewhere is not ours to watch.
+			// An external etcd is not for this deployment to watch.
 			elsewhere := name == "monitoring-etcd" && find[*appsv1.StatefulSet](s)["etcd"] == nil
 			if len(s.selects(t, &policy.Spec.PodSelector)) == 0 && !elsewhere {
 				t.Errorf("the policy %s selects nobody", name)

@@ -117,7 +117,7 @@ func compose(t testing.TB, resources []string, components ...string) []runtime.O
 
 // settings are the files of the roles' own configuration; everything else is a manifest.
 var settings = []string{"aggregator.yaml", "teacher.yaml", "student.yaml", "worker.yaml", "run.yaml", "schema.yaml",
-	"policy.yaml"}
+	"policy.yaml", "etcd.yaml"}
 
 func TestEveryManifestDecodesStrictly(t *testing.T) {
 	files := 0

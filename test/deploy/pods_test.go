@@ -6,10 +6,8 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
-	etcdversion "go.etcd.io/etcd/api/v3/version"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -18,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
-	"github.com/conclave-dp/conclave/internal/version"
 )
 
 // eachPod runs a test for every pod of every set.
@@ -65,9 +62,11 @@ func TestPodsAreConfined(t *testing.T) {
 				t.Errorf("container %s: the security context is %+v", c.Name, s)
 			}
 			r := c.Resources
-			if r.Requests.Cpu().IsZero() || r.Requests.Memory().IsZero() || r.Limits.Memory().IsZero() ||
-				r.Requests.Memory().Cmp(*r.Limits.Memory()) > 0 {
-				t.Errorf("container %s: the resources are %+v", c.Name, r)
+			for _, of := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory,
+				corev1.ResourceEphemeralStorage} {
+				if least, most := r.Requests[of], r.Limits[of]; least.IsZero() || least.Cmp(most) > 0 {
+					t.Errorf("container %s: of %s it requests %s, and the limit is %s", c.Name, of, &least, &most)
+				}
 			}
 			if len(c.Command) == 0 {
 				t.Errorf("container %s leaves its command to the image", c.Name)
@@ -115,39 +114,6 @@ func portOf(c corev1.Container, port intstr.IntOrString) int32 {
 	return 0
 }
 
-// All programs are of one image and etcd is the version that is tested, by tags that do not move.
-func TestImages(t *testing.T) {
-	_, number, _ := strings.Cut(version.Software, " ")
-	eachSet(t, func(t *testing.T, s set) {
-		ours := map[string]bool{}
-		for _, p := range s.pods() {
-			for _, c := range p.spec.Containers {
-				name, tag, ok := strings.Cut(c.Image, ":")
-				if !ok || tag == "" || tag == "latest" {
-					t.Errorf("%s: the image %q has no fixed tag", p.name, c.Image)
-				}
-				switch {
-				case strings.HasSuffix(name, "/etcd"):
-					if name != "gcr.io/etcd-development/etcd" || tag != "v"+etcdversion.Version {
-						t.Errorf("%s: the etcd is %s; tested is %s", p.name, c.Image, etcdversion.Version)
-					}
-				case p.app() == "transfer":
-				default:
-					if tag != number {
-						t.Errorf("%s: %s, and the version is %s", p.name, c.Image, number)
-					}
-					if p.serves() { // a run's folder names its image by itself
-						ours[c.Image] = true
-					}
-				}
-			}
-		}
-		if len(ours) > 1 {
-			t.Errorf("there are several images: %v", ours)
-		}
-	})
-}
-
 // created are the Secrets and claims that operators make themselves, as the documentation has them.
 func created(t *testing.T, command string) map[string]bool {
 	t.Helper()
@@ -163,7 +129,7 @@ func created(t *testing.T, command string) map[string]bool {
 	return names
 }
 
-// Mounts have volumes, volumes have their sources, and variables are known when they are used.
+// Mounts have volumes, volumes have sources, and variables are defined before they are used.
 func TestPodsFindWhatTheyNeed(t *testing.T) {
 	secrets := created(t, `(?:create secret generic|(?m:^ +secret)) ([a-z-]+)`)
 	claims := created(t, `PersistentVolumeClaim\n +metadata: \{name: ([a-z-]+)`)
@@ -299,7 +265,7 @@ func TestSelectors(t *testing.T) {
 			}
 		}
 		for _, p := range s.pods() {
-			if p.serves() && guarded[p.name] != 1 {
+			if p.lasts() && guarded[p.name] != 1 {
 				t.Errorf("%s has %d disruption budgets", p.name, guarded[p.name])
 			}
 		}

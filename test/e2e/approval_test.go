@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
@@ -73,6 +75,9 @@ func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
 	}
 	begin := func(name string) (*process, job) {
 		j := job{name: name, rounds: 2, quorum: 1}
+		if name == "late" {
+			j.changes = settings{"study": filepath.Join(c.dir, "study-agreed.yaml")}
+		}
 		student := c.startStudent(c.studentFile(c.runFile(j), c.out(name)))
 		states(name, sitepolicy.StateWaiting, sitepolicy.StateWaiting)
 		return student, j
@@ -103,6 +108,31 @@ func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
 	}
 	states(j.name, sitepolicy.StateDenied, sitepolicy.StateApproved)
 
+	// A study that has ended lets no run be opened: no site hears of it.
+	ended := c.study("ended", "2020-06-30")
+	student = c.startStudent(c.studentFile(c.runFile(job{name: "expired", rounds: 2, quorum: 1,
+		changes: settings{"study": ended}}), c.out("expired")))
+	if code := student.wait(); code != 1 || !student.said("the study has ended") {
+		t.Errorf("the student of a study that has ended ended with %d", code)
+	}
+	for site, file := range files {
+		if s := siteStatus(t, file); len(s.Runs) != 1 {
+			t.Errorf("site %s was told of %+v", site, s.Runs)
+		}
+	}
+
+	// A run of another study than the policy of one site wants is refused there, and the other site pays nothing.
+	agreed := c.study("agreed", "2199-06-30")
+	wanting := fmt.Sprintf("by-hand, approvals_needed: 2, study: {sha256: %s}, approvers: [%s]",
+		study.Hash(testkit.Read(t, agreed)), strings.Join(approvers, ", "))
+	c.policyFile("north", "20", wanting)
+	student = c.startStudent(c.studentFile(c.runFile(job{name: "other", rounds: 2, quorum: 1,
+		changes: settings{"study": c.study("other", "2199-06-30")}}), c.out("other")))
+	if code := student.wait(); code != 1 || !student.said("policy of site north, study: runs on dataset "+dataset) {
+		t.Errorf("the student of another study ended with %d", code)
+	}
+	states("other", sitepolicy.StateRefused, sitepolicy.StateWaiting)
+
 	// South permits it and its approval expires before north has decided.
 	student, j = begin("late")
 	teacher("south", "approve", j.name, "--for", "4s")
@@ -121,7 +151,8 @@ func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
 		}
 	}
 	raw := string(testkit.Read(t, trail))
-	for _, want := range []string{`"event":"approval"`, `"event":"expiry"`} {
+	for _, want := range []string{`"event":"approval"`, `"event":"expiry"`,
+		`"study":{"title":"Study agreed","permit":"IRB 7","sha256":"`} {
 		if !strings.Contains(raw, want) {
 			t.Errorf("the audit log of site south has no line with %s", want)
 		}
@@ -133,7 +164,7 @@ func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
 	for _, name := range []string{"ann", "ben"} {
 		teacher("north", "approve", "study", append(signed(name), ahead...)...)
 	}
-	j = job{name: "ahead", rounds: 2, quorum: 1}
+	j = job{name: "ahead", rounds: 2, quorum: 1, changes: settings{"study": agreed}}
 	succeeds(c.startStudent(c.studentFile(c.runFile(j), c.out(j.name))))
 	for site, file := range files {
 		s := siteStatus(t, file)
@@ -142,6 +173,27 @@ func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
 		}
 	}
 	stop(north, south, aggregator)
+}
+
+// study writes a study.yaml of a name that ends with a day.
+func (c *cluster) study(name, expires string) (path string) {
+	c.t.Helper()
+	path = filepath.Join(c.dir, "study-"+name+".yaml")
+	testkit.Must(c.t, os.WriteFile(path, fmt.Appendf(nil, `name: %s
+title: Study %s
+purpose: Synthetic rows
+permit: IRB 7
+contact: Dr. Berg
+expires: %s
+dataset: %s
+schema: %s
+budget: {epsilon: 20, delta: 1e-4}
+pipelines: [pategan]
+aggregator: {hosts: [127.0.0.1]}
+sites: [north, south]
+students: [lab]
+`, name, name, expires, dataset, built.schema), 0o600))
+	return path
 }
 
 // issuedTo are the files of an approver.

@@ -246,7 +246,7 @@ func eachLine(path string, each func(string)) error {
 	return lines.Err()
 }
 
-// summary is all counts, sorted.
+// summary lists all counts, sorted.
 func (h *happenings) summary() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

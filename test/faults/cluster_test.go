@@ -237,7 +237,7 @@ func (c *cluster) startAggregators(ctx context.Context) {
 			}
 			return false
 		}
-		p.line = func(start int, l clustertest.Line) { c.heard(name, start, l) }
+		p.line = func(start int, l clustertest.Line) { c.read(name, start, l) }
 		c.aggregators = append(c.aggregators, p)
 		p.supervise(ctx)
 	}
@@ -271,8 +271,8 @@ log: {format: json}
 		strings.Join(datasets, ", "), c.path("audit-"+name+".jsonl")))
 }
 
-// heard takes down when an aggregator leads, and what it releases.
-func (c *cluster) heard(name string, start int, l clustertest.Line) {
+// read notes when an aggregator leads, and what it releases.
+func (c *cluster) read(name string, start int, l clustertest.Line) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	who := fmt.Sprintf("%s, start %d", name, start)

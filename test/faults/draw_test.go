@@ -281,7 +281,7 @@ func (d *drawer) unplug(place string) *committed {
 	return d.part([]string{place}, apart, together)
 }
 
-// mute drops what a place sends to others, and lets it hear them.
+// mute drops what a place sends to others, but still lets it receive from them.
 func (d *drawer) mute(place string, to ...string) *committed {
 	each := func(do func(from, address string) error) func() error {
 		return func() error {
@@ -408,7 +408,7 @@ func kinds() []fault {
 		{"an aggregator parted from all", 1, 0.5, 4, true, func(d *drawer) *committed {
 			return d.unplug(agg(d.IntN(replicas)))
 		}},
-		{"the leading aggregator heard by nobody", 1, 0.5, 6, true, func(d *drawer) *committed {
+		{"the leading aggregator reaches nobody", 1, 0.5, 6, true, func(d *drawer) *committed {
 			return d.mute(agg(d.leader()), network0)
 		}},
 		{"etcd's leader parted from all", 1, 0.5, 5, true, func(d *drawer) *committed {
@@ -417,7 +417,7 @@ func kinds() []fault {
 		{"a member of etcd parted from all", 1, 0.5, 4, true, func(d *drawer) *committed {
 			return d.unplug(member(d.IntN(replicas)))
 		}},
-		{"a member of etcd heard by no other", 1, 0.5, 5, true, func(d *drawer) *committed {
+		{"a member of etcd reaches no other", 1, 0.5, 5, true, func(d *drawer) *committed {
 			i := d.etcdLeader()
 			return d.mute(member(i), d.c.net.host(member((i+1)%replicas)), d.c.net.host(member((i+2)%replicas)))
 		}},
@@ -428,7 +428,7 @@ func kinds() []fault {
 		{"a site parted from all", 2, 0.5, 6, true, func(d *drawer) *committed {
 			return d.unplug(sites[d.IntN(len(sites))])
 		}},
-		{"a site heard by nobody", 1, 0.5, 6, true, func(d *drawer) *committed {
+		{"a site reaches nobody", 1, 0.5, 6, true, func(d *drawer) *committed {
 			return d.mute(sites[d.IntN(len(sites))], network0)
 		}},
 	}

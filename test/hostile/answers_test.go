@@ -482,7 +482,7 @@ func TestHostileHellos(t *testing.T) {
 	s.exact(t)
 }
 
-// What is no message of the protocol ends the stream, before a hello and after one.
+// Bytes that are not a message of the protocol end the stream, before and after a hello.
 func TestHostileBytes(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())

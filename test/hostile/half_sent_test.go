@@ -41,7 +41,7 @@ func (s *scene) behind(t testing.TB, stream uint32, number uint64) []byte {
 func TestHalfSentMessagesAreBounded(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
-	w.calm(t, s, 0)
+	w.checkUnharmed(t, s, 0)
 	const cut = `conclave_connections_cut_total{reason="quota"}`
 	round := uint64(1)
 	for name, a := range map[string]struct {
@@ -79,7 +79,7 @@ func TestHalfSentMessagesAreBounded(t *testing.T) {
 				t.Errorf("%d MiB are held", held>>20)
 			}
 			testkit.Eventually(t, "a connection to be closed", func() bool { return w.metrics(t)[cut] > before })
-			w.calm(t, s, round)
+			w.checkUnharmed(t, s, round)
 			round++
 			for _, c := range conns {
 				c.Close()

@@ -38,7 +38,7 @@ func rawStream(ctx context.Context, conn *grpc.ClientConn, method string,
 		append(more, grpc.ForceCodecV2(bytesCodec{}))...)
 }
 
-// drained is how a raw call ends, whatever comes before.
+// drained returns how a raw call ends and ignores what comes before.
 func drained(stream grpc.ClientStream) error {
 	for {
 		var m []byte

@@ -17,8 +17,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// calm checks that an honest round goes on as ever, and that nothing of an attack is left.
-func (w *world) calm(t testing.TB, s *scene, number uint64) {
+// checkUnharmed checks that an honest round goes on as ever, and that nothing of an attack is left.
+func (w *world) checkUnharmed(t testing.TB, s *scene, number uint64) {
 	t.Helper()
 	w.healthy(t)
 	if r := s.answer(t, s.ask(t, number)); r.GetTeachers() != honestTeachers {
@@ -40,7 +40,7 @@ func ends(t testing.TB, goroutines int) {
 func TestHostileTransport(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
-	w.calm(t, s, 0)
+	w.checkUnharmed(t, s, 0)
 	_, idle := settled()
 	round := uint64(0)
 	for name, attack := range map[string]func(t *testing.T, c *h2){
@@ -106,7 +106,7 @@ func TestHostileTransport(t *testing.T) {
 			never := w.deaf(t, s)
 			for range 20 {
 				round++
-				w.calm(t, s, round)
+				w.checkUnharmed(t, s, round)
 			}
 			if n := len(never.got(frameData)); n != 0 {
 				t.Errorf("%d frames of data into a window of 0", n)
@@ -133,7 +133,7 @@ func TestHostileTransport(t *testing.T) {
 			c := w.h2(t, certs.RoleNode, "mallory")
 			attack(t, c)
 			round++
-			w.calm(t, s, round)
+			w.checkUnharmed(t, s, round)
 			c.Close()
 			ends(t, idle+6)
 		})
@@ -231,7 +231,7 @@ func TestHostileFrames(t *testing.T) {
 			}
 		})
 	}
-	w.calm(t, s, 0)
+	w.checkUnharmed(t, s, 0)
 }
 
 // What a node's certificate may not ask for, and what nobody may.
@@ -361,7 +361,7 @@ func TestHostileQuestions(t *testing.T) {
 		t.Error("a node was asked such a round")
 	default:
 	}
-	w.calm(t, s, 0)
+	w.checkUnharmed(t, s, 0)
 }
 
 func votesOn(queries, classes uint32) func(*conclavev1.Round) {
@@ -401,7 +401,7 @@ func TestRoundsUnderWayAreBounded(t *testing.T) {
 	if held, _ := settled(); refused < 1 || held-before > 400<<20 {
 		t.Errorf("%d of %d streams were refused; %d MiB are held", refused, len(streams), (held-before)>>20)
 	}
-	w.calm(t, s, 0) // another student asks as ever
+	w.checkUnharmed(t, s, 0) // another student asks as ever
 	cancel()
 	testkit.Eventually(t, "all of it to be let go", func() bool {
 		held, _ := heap()

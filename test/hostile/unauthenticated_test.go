@@ -248,7 +248,7 @@ func recorded(t testing.TB, config *tls.Config) []byte {
 func TestFiveThousandStrangers(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
-	w.calm(t, s, 0)
+	w.checkUnharmed(t, s, 0)
 	beforeBytes, beforeGoroutines := settled()
 	config := &tls.Config{RootCAs: w.roots(t), ServerName: "127.0.0.1", NextProtos: []string{"h2"},
 		MinVersion: tls.VersionTLS13}
@@ -274,7 +274,7 @@ func TestFiveThousandStrangers(t *testing.T) {
 			if i%1000 == 999 {
 				now, _ := heap()
 				peak = max(peak, now)
-				w.calm(t, s, uint64(i/1000+1))
+				w.checkUnharmed(t, s, uint64(i/1000+1))
 			}
 			for _, c := range open {
 				c.Close()
@@ -308,7 +308,7 @@ func TestAStormOfStrangersClosesItsOwn(t *testing.T) {
 	}
 	w := attacked(t)
 	s := w.scene(t, votes())
-	w.calm(t, s, 0)
+	w.checkUnharmed(t, s, 0)
 	before, goroutines := settled()
 	conns := make([]net.Conn, most+more)
 	for i := range conns {
@@ -324,7 +324,7 @@ func TestAStormOfStrangersClosesItsOwn(t *testing.T) {
 		t.Errorf("a younger connection was closed: %v", err)
 	}
 	held, _ := heap()
-	w.calm(t, s, 1)
+	w.checkUnharmed(t, s, 1)
 	s.mallory(t).leave()
 	for _, c := range conns {
 		c.Close()

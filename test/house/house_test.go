@@ -19,9 +19,8 @@ const (
 	lines   = 4000
 )
 
-// No line is above 120 columns, a tab being four. No package has more than 20 files or 4,000
-// lines without its tests, and none has a name that says nothing. Generated files are as their
-// generators have them.
+// No line is above 120 columns, with tabs of four. No package has more than 20 files or 4,000 lines without its
+// tests, and no package has a meaningless name. Generated files are exempt.
 func TestSizes(t *testing.T) {
 	type size struct{ files, lines int }
 	packages, seen := map[string]size{}, 0

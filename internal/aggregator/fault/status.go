@@ -8,11 +8,13 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 // maxStatus bounds the message of a status in bytes. It goes out in a header, which holds no
@@ -25,15 +27,24 @@ func Status(err error) error {
 		return nil
 	}
 	s := status.New(Code(err), clip(strings.ReplaceAll(err.Error(), "\n", "; "), maxStatus))
+	var details []protoadapt.MessageV1
 	var own *Error
 	if errors.As(err, &own) && own.wait > 0 {
-		again, failed := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(own.wait)})
-		if failed == nil { // else the words say it
-			s = again
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(own.wait)})
+	}
+	if ofStudy(err) {
+		details = append(details, &errdetails.ErrorInfo{Reason: study.Reason, Domain: study.Domain})
+	}
+	if len(details) > 0 {
+		if with, failed := s.WithDetails(details...); failed == nil { // else the words say it
+			s = with
 		}
 	}
 	return s.Err()
 }
+
+// ofStudy says whether a run is refused for its study.
+func ofStudy(err error) bool { return errors.Is(err, study.ErrEnded) || errors.Is(err, study.ErrOther) }
 
 // Code is the gRPC code of an error of this package, of the packages behind it, or of gRPC
 // itself; Internal for all others.
@@ -55,9 +66,11 @@ func Code(err error) codes.Code {
 		errors.Is(err, coordinator.ErrRunOpen),
 		errors.Is(err, coordinator.ErrForgotten),
 		errors.Is(err, coordinator.ErrQueue),
+		errors.Is(err, coordinator.ErrEnroll),
 		errors.Is(err, privacy.ErrPlan),
 		errors.Is(err, coordinator.ErrForeignManifest),
 		errors.Is(err, coordinator.ErrRollback),
+		ofStudy(err),
 		errors.As(err, &mismatch):
 		return codes.FailedPrecondition
 	case errors.Is(err, coordinator.ErrBadName),

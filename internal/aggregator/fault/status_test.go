@@ -43,6 +43,7 @@ func TestCodes(t *testing.T) {
 		{coordinator.ErrNoDataset, codes.NotFound},
 		{coordinator.ErrRunExists, codes.AlreadyExists},
 		{coordinator.ErrRunClosed, codes.FailedPrecondition},
+		{coordinator.ErrEnroll, codes.FailedPrecondition},
 		{coordinator.ErrForgotten, codes.FailedPrecondition},
 		{&coordinator.ForgottenError{Run: "r", Round: 3}, codes.FailedPrecondition},
 		{privacy.ErrPlan, codes.FailedPrecondition},

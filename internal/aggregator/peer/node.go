@@ -20,6 +20,7 @@ type Node struct {
 	ID       ID
 	Teachers uint32
 	Session  *Session // of the stream's certificate
+	Software string   // what it says that it runs
 
 	outbox
 	permissions permissions

@@ -188,7 +188,7 @@ func TestUnreadRoundsAreNotHeld(t *testing.T) {
 	streams.Wait()
 }
 
-// Nothing but a round is owed an answer.
+// Only a round waits for an answer.
 func TestNoAnswersToWelcomesAndWithdrawals(t *testing.T) {
 	n := liveNode()
 	n.Send(Encoded{1})

@@ -1,7 +1,10 @@
 package peer
 
 import (
+	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -28,6 +31,7 @@ type permissions struct {
 
 type permission struct {
 	is      Permission
+	since   time.Time
 	attempt uint64             // by which it was asked
 	why     string             // of what is undecided or denied
 	key     *conclavev1.RunKey // of a masked run that is permitted
@@ -37,6 +41,7 @@ func (ps *permissions) set(run string, p permission) {
 	if ps.byRun == nil {
 		ps.byRun = map[string]permission{}
 	}
+	p.since = time.Now()
 	ps.byRun[run] = p
 }
 
@@ -67,7 +72,7 @@ func (n *Node) Decide(run string, attempt uint64, is Permission, why string, key
 	if p := n.permissions.byRun[run]; p.is != Asked || p.attempt != attempt {
 		return false
 	}
-	n.permissions.set(run, permission{is, attempt, why, key})
+	n.permissions.set(run, permission{is: is, attempt: attempt, why: why, key: key})
 	return true
 }
 
@@ -104,4 +109,25 @@ func (n *Node) Forget(run string) {
 	n.permissions.mu.Lock()
 	defer n.permissions.mu.Unlock()
 	delete(n.permissions.byRun, run)
+}
+
+// Unpermitted is a run that a node's site does not let begin.
+type Unpermitted struct {
+	Run   string
+	Is    Permission // Asked, Undecided or Denied
+	Why   string
+	Since time.Time
+}
+
+// Unpermitted are the open runs that the node's site has not let begin, by name.
+func (n *Node) Unpermitted() (all []Unpermitted) {
+	n.permissions.mu.Lock()
+	defer n.permissions.mu.Unlock()
+	for run, p := range n.permissions.byRun {
+		if p.is != Permitted {
+			all = append(all, Unpermitted{run, p.is, p.why, p.since})
+		}
+	}
+	slices.SortFunc(all, func(a, b Unpermitted) int { return strings.Compare(a.Run, b.Run) })
+	return all
 }

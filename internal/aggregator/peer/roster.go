@@ -10,11 +10,12 @@ import (
 type Roster struct {
 	mu    sync.Mutex
 	nodes map[ID]*Node
+	gone  map[ID]Departure
 	order []*Node // the nodes by site and name; replaced when they change, and never written to
 }
 
 // NewRoster returns a roster without nodes.
-func NewRoster() *Roster { return &Roster{nodes: map[ID]*Node{}} }
+func NewRoster() *Roster { return &Roster{nodes: map[ID]*Node{}, gone: map[ID]Departure{}} }
 
 // Join makes n the live stream of its node and returns the one it replaces, nil where there
 // is none.
@@ -23,6 +24,7 @@ func (r *Roster) Join(n *Node) (replaced *Node) {
 	defer r.mu.Unlock()
 	replaced = r.nodes[n.ID]
 	r.nodes[n.ID] = n
+	delete(r.gone, n.ID)
 	at, found := r.place(n.ID)
 	next := slices.Grow(slices.Clone(r.order), 1)
 	if found {

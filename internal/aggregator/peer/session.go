@@ -171,6 +171,9 @@ func (s *Session) HangUp() {
 // Revoked is nil unless the session's certificate is revoked; see [tlsconfig.Credentials.Revoked].
 func (s *Session) Revoked() error { return s.from.certificates.Revoked(s.certificate) }
 
+// Expires is when the session's certificate ends.
+func (s *Session) Expires() time.Time { return s.certificate.Expires() }
+
 // Edition is that of the list of revoked certificates; see [tlsconfig.Credentials.Edition].
 func (s *Session) Edition() uint64 { return s.from.certificates.Edition() }
 

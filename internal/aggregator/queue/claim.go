@@ -86,7 +86,7 @@ func (c *Claim) GiveBack(by peer.Caller) error {
 
 // Claimed is the run as its worker gets it.
 func (c *Claim) Claimed(ctx context.Context) (*conclavev1.ClaimedRun, error) {
-	runFile, schema, err := c.queue.Store.SubmittedFiles(ctx, c.Record)
+	files, err := c.queue.Store.SubmittedFiles(ctx, c.Record)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,8 @@ func (c *Claim) Claimed(ctx context.Context) (*conclavev1.ClaimedRun, error) {
 		return nil, fmt.Errorf("read a stored run spec: %w", err)
 	}
 	return &conclavev1.ClaimedRun{
-		Name: c.Record.Name, Claim: c.Record.Claim, Spec: spec, RunYaml: runFile, SchemaYaml: schema,
+		Name: c.Record.Name, Claim: c.Record.Claim, Spec: spec, RunYaml: files.Run, SchemaYaml: files.Schema,
+		StudyYaml: files.Study,
 	}, nil
 }
 

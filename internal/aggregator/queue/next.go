@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/auditlog"
+	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -146,7 +147,7 @@ const (
 )
 
 // mayBegin answers whether a worker may have a run that waits, any worker where w is nil. One that does not fit what is
-// left of the dataset's budget ends here, at no cost; one that does not fit beside what others
+// left of the dataset's budget, or its study, ends here, at no cost; one that does not fit beside what others
 // may still spend waits for them. Callers hold the queue's turn.
 func (q *Queue) mayBegin(ctx context.Context, s coordinator.Submission, w *conclavev1.Worker) (turn, error) {
 	r, err := q.Store.Run(ctx, s.Name)
@@ -159,6 +160,12 @@ func (q *Queue) mayBegin(ctx context.Context, s coordinator.Submission, w *concl
 	case err == nil: // it was opened before, and is reserved for
 		return begin, nil
 	case !isNoRun(err):
+		return passed, err
+	}
+	of := study.FromWire(specOf(s.Spec).GetStudy())
+	if err := q.Rounds.Datasets[s.Dataset].CheckStudy(s.Name, of, q.Rounds.Now()); err != nil {
+		_, err := q.end(ctx, peer.Caller{}, s.Name, coordinator.End{State: coordinator.Failed,
+			Reason: fmt.Sprintf("nothing was spent: %v", err)})
 		return passed, err
 	}
 	running := q.in(s.Dataset, coordinator.Running)

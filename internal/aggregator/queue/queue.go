@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -63,6 +64,7 @@ type entry struct {
 	// Of the spec.
 	teachers uint32
 	purpose  string
+	study    *study.Block
 	// claim is that of the worker that holds it, nil while there is none since lost.
 	claim    *Claim
 	lost     time.Time
@@ -136,6 +138,7 @@ func (q *Queue) set(record coordinator.Submission) {
 	}
 	spec := specOf(record.Spec)
 	e.record, e.note, e.teachers, e.purpose = record, "", spec.GetTeachers(), fault.Clean(spec.GetPurpose())
+	e.study = study.FromWire(spec.GetStudy())
 	if record.State.Final() {
 		e.record.Spec, e.record.Plan = nil, nil
 	}

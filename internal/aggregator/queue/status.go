@@ -58,8 +58,8 @@ func (q *Queue) RunFile(ctx context.Context, run string) ([]byte, error) {
 	if !ok {
 		return nil, nil
 	}
-	raw, _, err := q.Store.SubmittedFiles(ctx, e.record)
-	return raw, err
+	files, err := q.Store.SubmittedFiles(ctx, e.record)
+	return files.Run, err
 }
 
 // List returns how the runs of a dataset stand that a caller may know of: those of the queue in their order,
@@ -149,7 +149,7 @@ func statusOfEntry(e entry, r coordinator.Run) *conclavev1.RunStatus {
 		Epsilon: s.Budget.Epsilon, Delta: s.Budget.Delta, EpsilonSpent: r.EpsilonSpent, Rounds: r.Releases,
 		Teachers: e.teachers, Purpose: e.purpose, Queued: true, By: s.By, Submitted: s.Submitted,
 		Worker: s.Worker, Holder: s.Holder, Connected: e.claim != nil, Claims: s.Claims, Claimed: minuteOf(s.Claimed),
-		Ended: minuteOf(s.Ended), LedgerHead: r.Head, Opened: r.Name != "", Closed: r.Closed,
+		Ended: minuteOf(s.Ended), LedgerHead: r.Head, Opened: r.Name != "", Closed: r.Closed, Study: e.study.Wire(),
 	}
 	if e.note != "" && s.State == coordinator.Waiting {
 		status.Reason = e.note
@@ -181,8 +181,8 @@ func statusOfRun(r coordinator.Run) *conclavev1.RunStatus {
 		Name: r.Name, Dataset: r.Dataset, State: conclavev1.RunState_RUN_STATE_RUNNING,
 		Epsilon: r.Budget.Epsilon, Delta: r.Budget.Delta, EpsilonSpent: r.EpsilonSpent, Rounds: r.Releases,
 		Teachers: spec.GetTeachers(), Pipeline: fault.Clean(spec.GetPipeline()),
-		Purpose: fault.Clean(spec.GetPurpose()),
-		By:      r.By, Submitted: r.Opened, LedgerHead: r.Head, Opened: true, Closed: r.Closed,
+		Purpose: fault.Clean(spec.GetPurpose()), Study: spec.GetStudy(),
+		By: r.By, Submitted: r.Opened, LedgerHead: r.Head, Opened: true, Closed: r.Closed,
 	}
 	if r.Closed {
 		status.State = conclavev1.RunState_RUN_STATE_DONE

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -23,9 +24,10 @@ const (
 
 // Submission is a run to queue, with its checked spec.
 type Submission struct {
-	Record          coordinator.Submission
-	RunFile, Schema []byte
-	Teachers        uint32
+	Record   coordinator.Submission
+	Files    coordinator.Files
+	Study    *study.Block // of its spec, nil for none
+	Teachers uint32
 	// Overcommit queues a run also where it only fits if others leave something.
 	Overcommit bool
 }
@@ -39,15 +41,18 @@ func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*con
 	defer q.turn.Unlock()
 	fits := true
 	if _, known := q.get(in.Record.Name); !known {
-		err := q.counts(ctx, in.Record)
+		err := q.Rounds.Datasets[in.Record.Dataset].CheckStudy(in.Record.Name, in.Study, q.Rounds.Now())
 		if err != nil {
+			return nil, err
+		}
+		if err := q.counts(ctx, in.Record); err != nil {
 			return nil, err
 		}
 		if fits, err = q.fits(ctx, in.Record, in.Overcommit); err != nil {
 			return nil, err
 		}
 	}
-	stored, existing, err := q.Store.Submit(q.Lifetime.Leading(), q.Lead, in.Record, in.RunFile, in.Schema)
+	stored, existing, err := q.Store.Submit(q.Lifetime.Leading(), q.Lead, in.Record, in.Files)
 	if err := q.took(stored, err); err != nil {
 		return nil, err
 	}
@@ -57,6 +62,7 @@ func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*con
 			zap.Float64("delta", stored.Budget.Delta))
 		_ = q.Audit.Write(by, auditlog.Entry{
 			Event: auditlog.RunSubmitted, Dataset: stored.Dataset, Run: stored.Name, Teachers: in.Teachers,
+			Study: in.Study.Audited(),
 		})
 	}
 	e, _ := q.get(stored.Name)
@@ -184,6 +190,7 @@ func (q *Queue) Budget(ctx context.Context, dataset string, delta float64) (*con
 	budget := &conclavev1.DatasetBudget{
 		Dataset: dataset, Epsilon: b.Epsilon, Delta: b.Delta, Filter: string(b.Filter),
 		Open: uint32(len(room.Open)), Waiting: uint32(len(waiting)), Workers: uint32(q.workers(dataset)),
+		Study: q.Rounds.Datasets[dataset].Study.Wire(),
 	}
 	if budget.Filter == "" {
 		budget.Filter = "gdp"

@@ -3,8 +3,10 @@ package relay
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -12,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 var source = Source{Dataset: "d", Holder: "hired", Process: "w"}
@@ -74,6 +77,62 @@ func TestAWorkerThatDoesNotRead(t *testing.T) {
 	refused(t, err, codes.Canceled, "canceled")
 	if len(r.transfers) != 0 {
 		t.Errorf("%d transfers are left", len(r.transfers))
+	}
+}
+
+// Who reads slower than at the least rate gives the worker's place back after some patience, and not when the whole
+// bundle would have been there.
+func TestASlowReaderHoldsAPlaceForAShortWhile(t *testing.T) {
+	const bundle = 64 * MaxChunk // two minutes at the least rate
+	for _, c := range []struct {
+		fast        int // chunks, after which each takes the pause
+		pause, most time.Duration
+		want        string
+	}{
+		{0, 1900 * time.Millisecond, 3 * time.Minute, ""},
+		{0, 20 * time.Second, 90 * time.Second, "less than 1 Mbit/s"},
+		{40, 20 * time.Second, 4 * time.Minute, "less than 1 Mbit/s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := New(Limits{MostBytes: bundle, MostAtOnce: 1, Patience: time.Minute})
+			o := testkit.Value(r.Offer(source))
+			go func() {
+				w := testkit.Value(r.Take((<-o.Wanted()).GetFetch(), source.Holder))
+				w.In() <- &conclavev1.SendRunRequest{Message: &conclavev1.SendRunRequest_Size{
+					Size: &conclavev1.BundleSize{Bytes: bundle}}}
+				chunk := &conclavev1.SendRunRequest{Message: &conclavev1.SendRunRequest_Chunk{
+					Chunk: make([]byte, MaxChunk)}}
+				for {
+					select {
+					case <-w.More():
+					case <-w.Over():
+						return
+					}
+					select {
+					case w.In() <- chunk:
+					case <-w.Over():
+						return
+					}
+				}
+			}()
+			x := testkit.Value(r.Open(t.Context(), submission()))
+			defer x.Close()
+			began := time.Now()
+			var err error
+			for err == nil {
+				if _, err = x.Next(t.Context()); err == nil {
+					if x.got > int64(c.fast)*MaxChunk {
+						time.Sleep(c.pause)
+					}
+					x.Passed()
+				}
+			}
+			took := time.Since(began)
+			if c.want == "" && (err != io.EOF || x.got != bundle) || !strings.Contains(err.Error(), c.want) ||
+				took > c.most {
+				t.Errorf("%+v: %v after %v", c, err, took)
+			}
+		})
 	}
 }
 

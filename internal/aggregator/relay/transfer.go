@@ -20,7 +20,7 @@ const (
 	ahead    = 2
 	// Room is what a fetch may take of memory, in bytes: chunks on both sides, and the one that is passed on.
 	Room = (2*ahead + 1) * MaxChunk
-	// slowest bounds how long a whole bundle takes, in bytes a second: 1 Mbit/s.
+	// slowest is what is passed on at least, in bytes a second over each patience: 1 Mbit/s.
 	slowest = 128 << 10
 	// mostTried bounds the streams of workers that are asked for one run.
 	mostTried = 4
@@ -28,10 +28,11 @@ const (
 
 // Transfer is a bundle on its way.
 type Transfer struct {
-	Bytes  int64 // of the bundle
-	Within time.Duration
+	Bytes int64 // of the bundle
 
 	id, run string
+	mark    time.Time // when a patience began
+	marked  int64     // got, then
 	from    *Offer
 	relay   *Relay
 	got     int64
@@ -118,7 +119,7 @@ func (t *Transfer) begin(ctx context.Context) (problem string, err error) {
 			t.run, m.GetSize().GetBytes(), most)
 	}
 	t.Bytes = int64(m.GetSize().GetBytes())
-	t.Within = t.relay.Patience + time.Duration(t.Bytes/slowest)*time.Second
+	t.mark = time.Now()
 	for range ahead {
 		t.more <- struct{}{}
 	}
@@ -126,10 +127,17 @@ func (t *Transfer) begin(ctx context.Context) (problem string, err error) {
 }
 
 // Next waits for the next chunk; io.EOF is the end of the bundle. The error says where the worker broke off, or sent
-// what is no part of the bundle.
+// what is no part of the bundle, or that who fetches it is so slow that they hold a place of the worker for nothing.
 func (t *Transfer) Next(ctx context.Context) ([]byte, error) {
 	if t.got == t.Bytes {
 		return nil, io.EOF
+	}
+	if took := time.Since(t.mark); took > t.relay.Patience {
+		if n := t.got - t.marked; n < int64(slowest*took.Seconds()) {
+			return nil, fault.Refusedf("%d bytes of run %q were passed on in %v, less than 1 Mbit/s; fetch it again "+
+				"by a faster line", n, t.run, took.Round(time.Second))
+		}
+		t.mark, t.marked = time.Now(), t.got
 	}
 	m, err := t.receive(ctx)
 	if err != nil {

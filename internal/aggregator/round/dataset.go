@@ -3,9 +3,11 @@ package round
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/conclave-dp/conclave/coordinator"
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
@@ -13,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/payload"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -22,7 +25,9 @@ type Dataset struct {
 	Record coordinator.Dataset
 	// Students may open and submit runs on it, Workers take them from the queue.
 	Students, Workers Allowed
-	Names             peer.Names // of the nodes that were ever admitted
+	// Study is the one that all runs must be of, nil where any may be, and none.
+	Study *study.Block
+	Names peer.Names // of the nodes that were ever admitted
 	*peer.Roster
 
 	mu         sync.Mutex
@@ -55,6 +60,16 @@ func NewDataset(record coordinator.Dataset, entries uint64) *Dataset {
 		executions: map[payload.Key]*Execution{},
 		reserved:   map[*Execution][]privacy.Event{},
 	}
+}
+
+// CheckStudy refuses a run of another study than the dataset wants, and one whose study has ended: it is asked when a
+// run is submitted, taken from the queue, opened, and before each round goes to nodes. Errors match [study.ErrOther] or
+// [study.ErrEnded].
+func (d *Dataset) CheckStudy(run string, of *study.Block, now time.Time) error {
+	if err := d.Study.Admits(of, now); err != nil {
+		return fmt.Errorf("run %q: %w", run, err)
+	}
+	return nil
 }
 
 // OpenRounds is the number of rounds being answered.
@@ -122,6 +137,24 @@ func (d *Dataset) execution(key payload.Key) *Execution {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.executions[key]
+}
+
+// Unanswered are the nodes that were asked something and did not answer, with since when and in which run.
+func (d *Dataset) Unanswered() map[peer.ID]peer.Unanswered {
+	d.mu.Lock()
+	open := slices.Collect(maps.Values(d.executions))
+	d.mu.Unlock()
+	all := map[peer.ID]peer.Unanswered{}
+	for _, e := range open {
+		e.mu.Lock()
+		for id, p := range e.participants.byID {
+			if p.current.state == sent && (all[id].Since.IsZero() || p.current.asked.Before(all[id].Since)) {
+				all[id] = peer.Unanswered{Run: e.key.Run, Since: p.current.asked}
+			}
+		}
+		e.mu.Unlock()
+	}
+	return all
 }
 
 // wake has all open rounds look at the nodes.

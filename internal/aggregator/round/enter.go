@@ -75,6 +75,9 @@ func (rs *Rounds) start(
 		return nil, fault.Refusedf("round %d of run %q is asked and round %d is due", p.Key.Number, p.Key.Run,
 			record.Releases)
 	}
+	if err := r.dataset.CheckStudy(p.Key.Run, r.spec.Study, rs.Now()); err != nil {
+		return nil, err
+	}
 	if err := rs.mayAskMore(ctx, record); err != nil {
 		return nil, err
 	}

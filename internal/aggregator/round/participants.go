@@ -3,6 +3,7 @@ package round
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
@@ -45,6 +46,7 @@ type participant struct {
 type stream struct {
 	node     *peer.Node
 	state    streamState
+	asked    time.Time
 	inquired int    // how often it was asked whether its site permits the run
 	waited   int    // how often it let the round wait
 	problem  string // of a failed one: why its answer was refused or rejected
@@ -101,7 +103,7 @@ func (p *participant) on(n *peer.Node) *stream {
 }
 
 func (ps *participants) ask(s *stream) {
-	s.state = sent
+	s.state, s.asked = sent, time.Now()
 	ps.pending++
 }
 

@@ -57,6 +57,9 @@ func (rs *Rounds) register(ctx context.Context, r coordinator.Run, by certs.Iden
 	if !fresh {
 		return rs.Store.OpenRun(ctx, rs.Lead, r)
 	}
+	if err := rs.Datasets[r.Dataset].CheckStudy(r.Name, r.Facts.Study, rs.Now()); err != nil {
+		return false, err
+	}
 	if err := rs.admit(r, queued, deadline); err != nil {
 		return false, err
 	}

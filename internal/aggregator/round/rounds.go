@@ -28,6 +28,8 @@ type Hooks struct {
 	Votes func(run string, round uint64, counts []int64, release *conclavev1.NoisyVotes)
 	// Sums sees the sums behind a release before their noise. They are PRIVATE too.
 	Sums func(run string, round uint64, counts []int64)
+	// Now is the clock by which studies end, nil for the machine's.
+	Now func() time.Time
 }
 
 // Options are what rounds need. All but Tracer, Hooks and Faults are required.
@@ -90,6 +92,14 @@ type Rounds struct {
 // New returns rounds, none of them open.
 func New(o Options) *Rounds {
 	return &Rounds{Options: o, Room: peer.NewRoom(peer.MostRoom), runs: map[string]*run{}}
+}
+
+// Now is the moment by which studies end.
+func (rs *Rounds) Now() time.Time {
+	if rs.Hooks.Now != nil {
+		return rs.Hooks.Now()
+	}
+	return time.Now()
 }
 
 // Dataset returns a dataset that is served.

@@ -35,6 +35,9 @@ func (rs *Rounds) until(e *Execution, step func(now time.Time) (done bool, err e
 		if err := e.revoked(); err != nil {
 			return err
 		}
+		if err := rs.studyEnded(e); err != nil {
+			return err
+		}
 		if done, err := step(time.Now()); done || err != nil {
 			return err
 		}
@@ -52,6 +55,17 @@ func (rs *Rounds) until(e *Execution, step func(now time.Time) (done bool, err e
 			return context.Cause(server.Draining())
 		}
 	}
+}
+
+// studyEnded is why a round that waits for a quorum no longer goes to anybody. One that a quorum has was asked in time.
+func (rs *Rounds) studyEnded(e *Execution) error {
+	e.mu.Lock()
+	waits := e.progress.GetWaitingForQuorum()
+	e.mu.Unlock()
+	if !waits {
+		return nil
+	}
+	return e.dataset.CheckStudy(e.key.Run, e.spec.Study, rs.Now())
 }
 
 // stalled says that the round needs nodes that are not there, or that nobody waits for it.

@@ -97,6 +97,10 @@ func (s *nodes) examine(ctx context.Context, h *conclavev1.Hello) (*round.Datase
 		return nil, none, fault.Refusedf("node %s/%s partitions by unit %q, dataset %q by %q; set the same unit "+
 			"everywhere",
 			h.GetSite(), h.GetNode(), fault.Word(h.GetUnit()), d.Record.Name, d.Record.Unit)
+	case int(h.GetOverlap()) > d.Record.Budget.Sites():
+		return nil, none, fault.Refusedf("the units of node %s/%s may be at up to %d sites, those of dataset %q at up "+
+			"to %d; a dataset's overlap never changes: open another one for it",
+			h.GetSite(), h.GetNode(), h.GetOverlap(), d.Record.Name, d.Record.Budget.Sites())
 	case h.GetTeachers() == 0 || h.GetTeachers() > maxNodeTeachers:
 		return nil, none, fault.Invalidf("node %s/%s hosts %d teachers; a node hosts 1 to %d",
 			h.GetSite(), h.GetNode(), h.GetTeachers(), maxNodeTeachers)

@@ -123,6 +123,9 @@ func (s *nodes) noHello(ctx context.Context, err error) error {
 // first attempt gets a line.
 func (s *nodes) turnedAway(ctx context.Context, hello *conclavev1.Hello, err error) {
 	session, reason := peer.SessionOf(ctx), fault.Reason(err)
+	if d, _ := s.Rounds.Dataset(hello.GetDataset()); d != nil && hello.GetSite() == session.Identity.Name {
+		d.Depart(peer.ID{Site: hello.GetSite(), Name: hello.GetNode()}, "it was not let in: "+err.Error())
+	}
 	ban := peer.Banned(err)
 	if ban != nil {
 		reason = metrics.BannedReason

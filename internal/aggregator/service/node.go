@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/aggregator/metrics"
@@ -46,6 +47,7 @@ func (s *nodes) Work(stream conclavev1.TeacherService_WorkServer) (err error) {
 	s.Lifetime.Streams.Go(func() { ended <- receive(stream, hello, welcome, done) })
 
 	w := &worker{nodes: s, node: peer.NewNode(session), by: session.Caller}
+	w.node.Software = softwareOf(stream.Context())
 	send := func(m peer.Encoded) error { return stream.SendMsg(m) }
 	if w.dataset, err = s.greet(stream.Context(), w.node, hello, ended, send); err != nil {
 		if fault.Lasting(err) && peer.Banned(err) == nil {
@@ -249,5 +251,13 @@ func (w *worker) depart(why error) {
 		w.log.Info("node stream replaced")
 		return
 	}
+	gone := "it ended its stream: its process was stopped, or dials again"
+	switch {
+	case fault.Code(why) == codes.Canceled:
+		gone = "its connection broke, or its process ended"
+	case why != nil:
+		gone = why.Error()
+	}
+	w.dataset.Depart(n.ID, gone)
 	w.log.Info("node left", zap.Uint32("teachers", n.Teachers), zap.Uint32("teachers_live", w.dataset.Teachers()))
 }

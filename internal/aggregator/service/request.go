@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/queue"
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -48,7 +49,35 @@ func checkSubmission(q *conclavev1.SubmitRunRequest) (*spec.Spec, error) {
 	if sum := sha256.Sum256(q.GetSchemaYaml()); hex.EncodeToString(sum[:]) != run.PB.GetSchemaSha256() {
 		return nil, fault.Invalidf("run %q: the schema that came with it is not the one that it names", name)
 	}
-	return run, nil
+	return run, checkStudyFile(run, q.GetStudyYaml())
+}
+
+// checkStudyFile refuses a document that is not the one that the run's spec names.
+func checkStudyFile(run *spec.Spec, file []byte) error {
+	name := run.PB.GetName()
+	switch {
+	case run.Study == nil && len(file) > 0:
+		return fault.Invalidf("run %q: a study came with it, and its spec names none", name)
+	case run.Study == nil:
+		return nil
+	case len(file) > coordinator.MaxStudyFile:
+		return fault.Invalidf("run %q: its study has %d bytes; %d are the most", name, len(file),
+			coordinator.MaxStudyFile)
+	case study.Hash(file) != run.Study.SHA256:
+		return fault.Invalidf("run %q: the study that came with it is not the one that it names", name)
+	}
+	// Before a worker reads it.
+	if err := config.CheckYAML(file, coordinator.MaxStudyFile); err != nil {
+		return fault.Invalidf("run %q: its study: %w", name, err)
+	}
+	of, err := study.Parse(file)
+	if err != nil {
+		return fault.Invalidf("run %q: its study: %w", name, err)
+	}
+	if block, err := of.Block(file); err != nil || !block.Is(run.Study) {
+		return fault.Invalidf("run %q says otherwise what its study is than the study that came with it", name)
+	}
+	return nil
 }
 
 // queued is the submission of a student as it is queued, with its spec and the spec's bytes.
@@ -59,8 +88,8 @@ func queued(student string, q *conclavev1.SubmitRunRequest, run *spec.Spec, raw 
 			Name: run.PB.GetName(), Dataset: run.PB.GetDataset(), Pipeline: run.PB.GetPipeline(),
 			Spec: raw, Budget: run.Budget, Plan: run.Plan, By: student, RunFile: hex.EncodeToString(sum[:]),
 		},
-		RunFile: q.GetRunYaml(), Schema: q.GetSchemaYaml(), Teachers: run.PB.GetTeachers(),
-		Overcommit: q.GetOvercommit(),
+		Files: coordinator.Files{Run: q.GetRunYaml(), Schema: q.GetSchemaYaml(), Study: q.GetStudyYaml()},
+		Study: run.Study, Teachers: run.PB.GetTeachers(), Overcommit: q.GetOvercommit(),
 	}
 }
 

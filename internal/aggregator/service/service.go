@@ -1,9 +1,10 @@
-// Package service serves nodes and students over gRPC. What happens to a round, to a run of the
-// queue, or to a peer is decided in the packages round, queue and peer.
+// Package service serves nodes, students, operators and sites that join over gRPC. What happens to a round, to a run of
+// the queue, or to a peer is decided in the packages round, queue and peer.
 package service
 
 import (
 	"context"
+	"crypto/x509"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -34,6 +35,8 @@ type Options struct {
 	Audit     peer.AuditLog
 	Log       *zap.Logger
 	AllowCoin bool
+	// Authorities are those whose certificates are let in.
+	Authorities func() ([]*x509.Certificate, error)
 
 	// What each student, or caller, does one at a time: pricing plans that take long, and listing runs.
 	pricing, listing *turns
@@ -43,13 +46,18 @@ type Options struct {
 // the server stops.
 func Register(server grpc.ServiceRegistrar, o Options) *health.Server {
 	o.pricing, o.listing = new(turns), new(turns)
-	conclavev1.RegisterTeacherServiceServer(server, &nodes{Options: o, bans: peer.NewBans()})
+	bans := peer.NewBans()
+	conclavev1.RegisterTeacherServiceServer(server, &nodes{Options: o, bans: bans})
+	conclavev1.RegisterOperatorServiceServer(server, &operators{Options: o, bans: bans})
 	conclavev1.RegisterStudentServiceServer(server, &students{
 		Options: o, repeats: peer.NewRates(repeatBurst, repeatEvery), signs: peer.NewRates(signBurst, signEvery),
 	})
 	conclavev1.RegisterRunServiceServer(server, &runs{
 		Options: o, claims: peer.NewRates(claimBurst, claimEvery), fetches: peer.NewRates(fetchBurst, fetchEvery),
 	})
+	looks := peer.NewRates(rosterBurst, rosterEvery)
+	conclavev1.RegisterEnrollServiceServer(server, &enrolling{Options: o, looks: looks})
+	conclavev1.RegisterAdmitServiceServer(server, &admitting{Options: o, looks: looks})
 	return registerHealth(server, o.Lifetime.Draining())
 }
 

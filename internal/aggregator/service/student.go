@@ -114,6 +114,9 @@ func checkRun(run *spec.Spec, d coordinator.Dataset, allowCoin bool) error {
 	case run.PB.GetUnit() != d.Unit:
 		return fault.Refusedf("run %q protects unit %q, dataset %q unit %q; set the same unit everywhere",
 			name, run.PB.GetUnit(), d.Name, d.Unit)
+	case run.Budget.Overlap != d.Budget.Overlap:
+		return fault.Refusedf("run %q counts on privacy units at up to %d sites, and those of dataset %q may be at up "+
+			"to %d; set privacy.overlap: %d", name, run.Budget.Sites(), d.Name, d.Budget.Sites(), d.Budget.Sites())
 	case run.PB.GetCoinVotes() && !allowCoin:
 		return fault.Refusedf("run %q wants coin votes, the baseline of local runs; open it without coin_votes", name)
 	case run.Budget.Delta >= d.Budget.Delta && run.Budget.Epsilon > d.Budget.Epsilon:

@@ -29,11 +29,11 @@ func VoteMechanism(p privacy.Planned) (gnmax.Mechanism, error) {
 }
 
 // GaussianSum makes what draws the noise of a sum whose L2 norm one privacy unit moves by
-// at most bound, in whole steps, from an entry of a plan. Sums over samples are charged as
+// at most bound at each of its sites, in whole steps, from an entry of a plan. Sums over samples are charged as
 // such: see [gnmax.GaussianSum].
 func GaussianSum(p privacy.Planned, bound int64) (*gnmax.GaussianSum, error) {
 	switch m := p.Mechanism; {
-	case m.Kind == privacy.Gaussian && m.Sensitivity == 1:
+	case m.Kind == privacy.Gaussian:
 		return gnmax.NewGaussianSum(bound, m.Sigma)
 	case m.Kind == privacy.SubsampledGaussian:
 		return gnmax.NewGaussianSum(bound, m.NoiseMultiplier)
@@ -43,8 +43,7 @@ func GaussianSum(p privacy.Planned, bound int64) (*gnmax.GaussianSum, error) {
 
 // OtherMechanism is the error of a plan that answers a kind by a mechanism that is not for it.
 func OtherMechanism(p privacy.Planned, want ...privacy.Kind) error {
-	return fmt.Errorf("the plan answers %s by %s; use one of %v (gaussian with sensitivity 1)", p.Kind,
-		p.Mechanism.Kind, want)
+	return fmt.Errorf("the plan answers %s by %s; use one of %v", p.Kind, p.Mechanism.Kind, want)
 }
 
 // CheckLaplace says whether counts in a unit can be released for epsilon, by a draw that is

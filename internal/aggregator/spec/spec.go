@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
+	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -51,6 +52,8 @@ type Spec struct {
 	Quorum uint32
 	// Masked is among whom the run's sums are masked, nil where they are not.
 	Masked *masking.Group
+	// Study is the study that the run is of, nil for none.
+	Study *study.Block
 	// Deadline is how long a round waits for the rest once it has a quorum.
 	Deadline time.Duration
 }
@@ -59,7 +62,7 @@ type Spec struct {
 func (s *Spec) Facts() ledger.Facts {
 	return ledger.Facts{
 		Pipeline: s.PB.GetPipeline(), SchemaSHA256: s.PB.GetSchemaSha256(), Teachers: s.PB.GetTeachers(),
-		Coin: s.PB.GetCoinVotes(), Purpose: s.PB.GetPurpose(), Earlier: s.PB.GetEarlier(),
+		Coin: s.PB.GetCoinVotes(), Purpose: s.PB.GetPurpose(), Earlier: s.PB.GetEarlier(), Study: s.Study,
 	}
 }
 
@@ -138,6 +141,10 @@ func New(pb *conclavev1.RunSpec) (*Spec, error) {
 		return nil, fault.Invalidf("run %q: filter pld prices the whole plan beforehand, and the plan does not say "+
 			"how much of it will be asked: give each entry a count, and use no confident-gnmax", pb.GetName())
 	}
+	of := study.FromWire(pb.GetStudy())
+	if err := of.Validate(); err != nil {
+		return nil, fault.Invalidf("run %q: %w", pb.GetName(), err)
+	}
 	masked, err := maskedOf(pb, plan)
 	if err != nil {
 		return nil, fault.Invalidf("run %q: %w", pb.GetName(), err)
@@ -147,6 +154,7 @@ func New(pb *conclavev1.RunSpec) (*Spec, error) {
 		Budget:   budget,
 		Plan:     plan,
 		Masked:   masked,
+		Study:    of,
 		Quorum:   quorumOf(pb.GetQuorum(), pb.GetTeachers()),
 		Deadline: time.Duration(pb.GetDeadlineSeconds() * float64(time.Second)),
 	}, nil

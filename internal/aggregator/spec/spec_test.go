@@ -178,7 +178,7 @@ func TestPlansAreChecked(t *testing.T) {
 		"gaussian of no length": {fitBy(privacy.Event{Kind: privacy.Gaussian, Sigma: 1}),
 			third + "gaussian event: sensitivity is 0"},
 		"gaussian of length 2": {fitBy(privacy.Event{Kind: privacy.Gaussian, Sigma: 1, Sensitivity: 2}),
-			"gaussian with sensitivity 1"},
+			"pays for a sensitivity of 2, and a privacy unit may be at up to 1 sites"},
 		"laplace of sigma too": {fitBy(privacy.Event{Kind: privacy.Laplace, Epsilon: 1, Sigma: 1}),
 			third + "laplace event: sigma does not belong"},
 		"laplace without epsilon": {fitBy(roundtest.Laplace(0)), third + "laplace event: epsilon is 0"},

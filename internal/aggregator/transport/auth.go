@@ -19,18 +19,22 @@ import (
 // allowed names the role that may call a service. Health may be called by everybody with a
 // certificate.
 var allowed = map[string]certs.Role{
-	conclavev1.TeacherService_ServiceDesc.ServiceName: certs.RoleNode,
-	conclavev1.StudentService_ServiceDesc.ServiceName: certs.RoleStudent,
-	conclavev1.RunService_ServiceDesc.ServiceName:     certs.RoleStudent,
+	conclavev1.TeacherService_ServiceDesc.ServiceName:  certs.RoleNode,
+	conclavev1.StudentService_ServiceDesc.ServiceName:  certs.RoleStudent,
+	conclavev1.RunService_ServiceDesc.ServiceName:      certs.RoleStudent,
+	conclavev1.EnrollService_ServiceDesc.ServiceName:   certs.RoleJoiner,
+	conclavev1.AdmitService_ServiceDesc.ServiceName:    certs.RoleOperator,
+	conclavev1.OperatorService_ServiceDesc.ServiceName: certs.RoleOperator,
 }
 
 // operators are the methods that operators may call besides.
 var operators = map[string]bool{
-	conclavev1.RunService_ListRuns_FullMethodName:  true,
-	conclavev1.RunService_ShowRun_FullMethodName:   true,
-	conclavev1.RunService_WatchRun_FullMethodName:  true,
-	conclavev1.RunService_CancelRun_FullMethodName: true,
-	conclavev1.RunService_RemoveRun_FullMethodName: true,
+	conclavev1.StudentService_ReadLedger_FullMethodName: true,
+	conclavev1.RunService_ListRuns_FullMethodName:       true,
+	conclavev1.RunService_ShowRun_FullMethodName:        true,
+	conclavev1.RunService_WatchRun_FullMethodName:       true,
+	conclavev1.RunService_CancelRun_FullMethodName:      true,
+	conclavev1.RunService_RemoveRun_FullMethodName:      true,
 }
 
 // authenticator lets calls in by the certificates of their connections.

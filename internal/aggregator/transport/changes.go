@@ -18,6 +18,9 @@ const (
 	// dataset, and all of them again.
 	joinBurst = 1 << 14
 	joinEvery = 100 * time.Millisecond
+	// enrollBurst requests a site may send at once, and an operator rosters, and then one in enrollEvery.
+	enrollBurst = 20
+	enrollEvery = 30 * time.Second
 )
 
 // changes bound the calls that are written to etcd or to the audit log, whatever they do: as what a
@@ -28,14 +31,17 @@ type changes map[string]*peer.Rates // by method
 
 func newChanges() changes {
 	runs := peer.NewRates(runBurst, runEvery)
+	enrolls := peer.NewRates(enrollBurst, enrollEvery)
 	return changes{
-		conclavev1.StudentService_OpenRun_FullMethodName:  runs,
-		conclavev1.StudentService_CloseRun_FullMethodName: runs,
-		conclavev1.RunService_SubmitRun_FullMethodName:    runs,
-		conclavev1.RunService_CancelRun_FullMethodName:    runs,
-		conclavev1.RunService_RemoveRun_FullMethodName:    runs,
-		conclavev1.RunService_FinishRun_FullMethodName:    runs,
-		conclavev1.TeacherService_Work_FullMethodName:     peer.NewRates(joinBurst, joinEvery),
+		conclavev1.EnrollService_SendRequest_FullMethodName:  enrolls,
+		conclavev1.AdmitService_PublishRoster_FullMethodName: enrolls,
+		conclavev1.StudentService_OpenRun_FullMethodName:     runs,
+		conclavev1.StudentService_CloseRun_FullMethodName:    runs,
+		conclavev1.RunService_SubmitRun_FullMethodName:       runs,
+		conclavev1.RunService_CancelRun_FullMethodName:       runs,
+		conclavev1.RunService_RemoveRun_FullMethodName:       runs,
+		conclavev1.RunService_FinishRun_FullMethodName:       runs,
+		conclavev1.TeacherService_Work_FullMethodName:        peer.NewRates(joinBurst, joinEvery),
 	}
 }
 

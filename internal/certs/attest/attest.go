@@ -15,6 +15,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -43,11 +44,25 @@ func Release(run, manifest, certificate string, reports ...string) Statement {
 
 // Decision says that a person at a site lets a run begin at a node, or does not: run and spec are its name and the
 // SHA-256 of its spec in hex, what is a word, made and until (empty where it has no end) are times like RFC 3339.
-func Decision(dataset, site, node, run, spec, what, made, until string) Statement {
-	return statement("conclave decision 1", dataset, site, node, run, spec, what, made, until)
+// Previous is the hash of the entry of the site's ledger after which the decision stands: so all that the ledger said
+// of the run is signed too, and a decision cannot be repeated elsewhere.
+func Decision(dataset, site, node, run, spec, what, made, until, previous string) Statement {
+	return statement(decision, dataset, site, node, run, spec, what, made, until, previous)
 }
 
+const decision = "conclave decision 2"
+
 func statement(lines ...string) Statement { return Statement(strings.Join(lines, "\n") + "\n") }
+
+// by is what is signed of a statement by the key of a certificate in DER. Whether a decision counts depends on the
+// certificate, so that this is signed too: another one of the same key cannot take its place.
+func (s Statement) by(leaf []byte) []byte {
+	if !strings.HasPrefix(string(s), decision+"\n") {
+		return []byte(s)
+	}
+	sum := sha256.Sum256(leaf)
+	return []byte(s + statement(hex.EncodeToString(sum[:])))
+}
 
 // Signature is that of a statement: ECDSA or RSA (PKCS #1 v1.5) with SHA-256, or Ed25519.
 type Signature struct {
@@ -78,7 +93,10 @@ func Sign(pair tls.Certificate, s Statement) (Signature, error) {
 	if !ok {
 		return Signature{}, errors.New("sign: the certificate has no private key")
 	}
-	message, hash := []byte(s), crypto.Hash(0)
+	if len(pair.Certificate) == 0 {
+		return Signature{}, errors.New("sign: there is no certificate")
+	}
+	message, hash := s.by(pair.Certificate[0]), crypto.Hash(0)
 	if _, pure := key.Public().(ed25519.PublicKey); !pure {
 		digest := sha256.Sum256(message)
 		message, hash = digest[:], crypto.SHA256
@@ -147,7 +165,7 @@ func (g Signature) Check(s Statement) (Signer, error) {
 	case ed25519.PublicKey:
 		algorithm = x509.PureEd25519
 	}
-	err := leaf.CheckSignature(algorithm, []byte(s), g.Value)
+	err := leaf.CheckSignature(algorithm, s.by(leaf.Raw), g.Value)
 	if err == nil {
 		by.Identity, err = certs.IdentityOf(leaf)
 	}

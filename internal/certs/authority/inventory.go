@@ -82,6 +82,9 @@ func inventory(dir string, now time.Time) ([]Certificate, error) {
 	return all, nil
 }
 
+// StateOf is the state of a certificate of which only its end is known, and that it is not revoked.
+func StateOf(ends, now time.Time) string { return stateAt(Entry{NotAfter: ends}, now) }
+
 func stateAt(e Entry, now time.Time) string {
 	switch left := e.NotAfter.Sub(now); {
 	case left < 0:

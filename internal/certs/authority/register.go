@@ -153,7 +153,7 @@ func (r *register) mayHold(id certs.Identity, fingerprint string) error {
 			continue
 		}
 		if e.Role != id.Role || e.Name != id.Name {
-			return fmt.Errorf("the key of the request is that of %s; each has a key of its own: make a new request,"+
+			return fmt.Errorf("the key of the request belongs to %s; each needs a key of its own: make a new request,"+
 				" with --new-key", certs.Identity{Role: e.Role, Name: e.Name})
 		}
 		if gone, ok := r.revocation(e.Serial); ok && gone.Reason != certs.ReasonSuperseded {

@@ -225,7 +225,7 @@ func TestRevokeErrors(t *testing.T) {
 	testkit.Value(tlsconfig.Client(f, "localhost"))
 }
 
-// without makes an authority as it was before it could sign lists, with a node.
+// without makes an authority from before it could sign lists, with one node.
 func without(t *testing.T, dir string) {
 	t.Helper()
 	certFile, keyFile := certs.AuthorityFiles(dir)

@@ -46,8 +46,8 @@ func existsError(path string) error {
 	return fmt.Errorf("%s: %w; move it away first if it is to be replaced", path, certs.ErrExists)
 }
 
-// Create writes a file that must not be there; the error matches ErrExists otherwise,
-// also where another process was faster.
+// Create writes a new file. If the file exists, even because another process was faster, the error matches
+// ErrExists.
 func Create(path, kind string, der []byte, mode fs.FileMode) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrExist) {

@@ -38,7 +38,7 @@ func New(dir string, role certs.Role, name string, hosts []string, choice KeyCho
 		return nil, err
 	}
 	if role != certs.RoleAggregator && len(hosts) > 0 {
-		return nil, fmt.Errorf("hosts belong to an aggregator, nobody dials a %s; leave them out", role)
+		return nil, fmt.Errorf("only an aggregator has hosts, and this is a %s; leave them out", role)
 	}
 	ips, names, err := certs.SplitHosts(role, hosts)
 	if err != nil {

@@ -81,7 +81,7 @@ func Parse(raw []byte) (*Request, error) {
 		return nil, refuse("it is a %q, not a %q; send the file that `conclave site request` wrote,"+
 			" and never a key", block.Type, pemfile.CertificateRequest)
 	case len(bytes.TrimSpace(rest)) > 0 || !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("-----BEGIN")):
-		return nil, refuse("something else is in it besides; send the file as `conclave site request` wrote it")
+		return nil, refuse("it contains something else; send the file as `conclave site request` wrote it")
 	}
 	return parse(block.Bytes)
 }
@@ -120,7 +120,7 @@ func parse(der []byte) (*Request, error) {
 var (
 	oidExtensionRequest = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 14}
 	oidSubjectAltName   = asn1.ObjectIdentifier{2, 5, 29, 17}
-	// extensionNames are what somebody may hope for; others are refused by their number.
+	// extensionNames are extensions that a person may ask for by mistake. Errors name others by their number.
 	extensionNames = map[string]string{
 		"2.5.29.19":         "basic constraints (to be an authority)",
 		"2.5.29.15":         "key usage",
@@ -233,7 +233,8 @@ func (q *Request) setNames(uri string, hosts []string) error {
 		return fmt.Errorf("%w: %w", ErrNotAcceptable, err)
 	}
 	if q.Identity.Role != certs.RoleAggregator && len(hosts) > 0 {
-		return refuse("it names the host %q, and nobody dials a %s", hosts[0], q.Identity.Role)
+		return refuse("it names the host %q, but only an aggregator has hosts and this is a %s", hosts[0],
+			q.Identity.Role)
 	}
 	if _, _, err := certs.SplitHosts(q.Identity.Role, hosts); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotAcceptable, err)

@@ -149,7 +149,7 @@ func TestRequestsAskForAnIdentityAndNothingElse(t *testing.T) {
 			"name of kind 8"},
 		"unknown role":      {of("conclave://king/north"), `"king" is unknown`},
 		"role in capital":   {of("conclave://NODE/north"), `"NODE" is unknown`},
-		"site in capital":   {of("conclave://node/North"), "no name of a site"},
+		"site in capital":   {of("conclave://node/North"), "not a valid site name"},
 		"scheme in capital": {written(uriName("CONCLAVE://node/north")), `write "conclave://node/north"`},
 		"escaped":           {written(uriName("conclave://node/%6eorth")), "not of the form"},
 		"fragment":          {written(uriName("conclave://node/north#")), `write "conclave://node/north"`},

@@ -17,6 +17,9 @@ type Peer struct {
 // NewPeer is for a certificate that a handshake verified.
 func NewPeer(c *x509.Certificate) *Peer { return &Peer{key: keyOf(c), notAfter: c.NotAfter} }
 
+// Expires is the end of the peer's certificate.
+func (p *Peer) Expires() time.Time { return p.notAfter }
+
 // Check says whether a peer's certificate has expired (ErrExpired) or was revoked
 // (ErrRevoked) since its handshake. It is for every message: it looks at the file of
 // revoked certificates ten times a second at most, and otherwise in memory. A file that

@@ -25,7 +25,7 @@ const (
 	RefusedOther         = "other"
 )
 
-// Refusals are all reasons.
+// Refusals returns all reasons.
 func Refusals() []string {
 	return []string{RefusedNoCertificate, RefusedAuthority, RefusedExpired, RefusedRevoked, RefusedIdentity,
 		RefusedCertificate, RefusedOwnFiles, RefusedProtocol, RefusedByPeer, RefusedOther}

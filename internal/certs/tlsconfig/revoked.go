@@ -99,9 +99,8 @@ func (f *revokedFile) look() error {
 	if f.problem != nil {
 		return f.problem
 	}
-	if until := f.good.Load().until; f.now().After(until) {
-		return fmt.Errorf("%s: %w: it was to be replaced by %s; write a new one with `conclave site crl`",
-			f.path, certs.ErrList, until.Format(time.RFC3339))
+	if err := f.good.Load().holds(f.now()); err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
 	}
 	return nil
 }
@@ -184,6 +183,15 @@ func (r *revoked) add(list *x509.RevocationList, authorities []*x509.Certificate
 	return nil
 }
 
+// holds refuses lists that were to be replaced by a moment.
+func (r *revoked) holds(at time.Time) error {
+	if at.After(r.until) {
+		return fmt.Errorf("%w: it was to be replaced by %s; write a new one with `conclave site crl`", certs.ErrList,
+			r.until.Format(time.RFC3339))
+	}
+	return nil
+}
+
 // follows refuses lists that are older than those before: they would revive what was
 // revoked since.
 func (r *revoked) follows(before *revoked) error {
@@ -192,11 +200,24 @@ func (r *revoked) follows(before *revoked) error {
 	}
 	for issuer, number := range before.numbers {
 		if now := r.numbers[issuer]; now != nil && now.Cmp(number) < 0 {
-			return fmt.Errorf("its number is %v, that of the list before %v: it is an older one; copy the newest",
-				now, number)
+			return errOlder(now, number)
 		}
 	}
 	return nil
+}
+
+// since is follows for the numbers that [Signers.Since] was told.
+func (r *revoked) since(numbers map[string]*big.Int) error {
+	for issuer, now := range r.numbers {
+		if number := numbers[issuerSHA256(issuer)]; number != nil && now.Cmp(number) < 0 {
+			return fmt.Errorf("%w: %w", certs.ErrList, errOlder(now, number))
+		}
+	}
+	return nil
+}
+
+func errOlder(now, before *big.Int) error {
+	return fmt.Errorf("its number is %v, that of the list before %v: it is an older one; copy the newest", now, before)
 }
 
 // covers refuses a certificate whose authority has no list here.

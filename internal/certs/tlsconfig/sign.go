@@ -1,6 +1,8 @@
 package tlsconfig
 
 import (
+	"crypto/x509"
+
 	"github.com/conclave-dp/conclave/internal/certs/attest"
 )
 
@@ -11,4 +13,13 @@ func (c *Credentials) Sign(s attest.Statement) (attest.Signature, error) {
 		return attest.Signature{}, err
 	}
 	return attest.Sign(m.pair, s)
+}
+
+// Authorities are those that the role believes, as they are now.
+func (c *Credentials) Authorities() ([]*x509.Certificate, error) {
+	m, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	return m.authorities, nil
 }

@@ -1,8 +1,11 @@
 package tlsconfig
 
 import (
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"fmt"
+	"math/big"
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
@@ -14,13 +17,13 @@ import (
 // the list of revoked certificates, where there is one, does not have. Both files are read again when they change.
 type Signers struct {
 	ca      string
-	now     func() time.Time
 	revoked *revokedFile // nil where there is no list
+	since   map[string]*big.Int
 }
 
 // NewSigners takes the authority's file and its list from a role's files, and a clock.
 func NewSigners(f certs.Files, now func() time.Time) *Signers {
-	s := &Signers{ca: f.CA, now: now}
+	s := &Signers{ca: f.CA}
 	if f.Revoked != "" {
 		s.revoked = newRevokedFile(f.Revoked, now)
 	}
@@ -47,8 +50,37 @@ func (s *Signers) Check(by attest.Signer, moment time.Time) error {
 		return err
 	}
 	known, key := s.revoked.good.Load(), keyOf(by.Certificate())
-	if err := known.covers(key); err != nil {
-		return fmt.Errorf("%s: %w", s.revoked.path, err)
+	for _, err := range []error{known.covers(key), known.holds(moment), known.since(s.since)} {
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.revoked.path, err)
+		}
 	}
 	return known.check(key)
+}
+
+// Numbers are those of the lists that were relied on last, by the SHA-256 of their authority's name in hex.
+func (s *Signers) Numbers() map[string]string {
+	numbers := map[string]string{}
+	if s.revoked == nil || s.revoked.good.Load() == nil {
+		return numbers
+	}
+	for issuer, number := range s.revoked.good.Load().numbers {
+		numbers[issuerSHA256(issuer)] = number.String()
+	}
+	return numbers
+}
+
+// Since has lists refused that are older than those of such numbers, of which another process may know.
+func (s *Signers) Since(numbers map[string]string) {
+	s.since = map[string]*big.Int{}
+	for issuer, text := range numbers {
+		if number, ok := new(big.Int).SetString(text, 10); ok {
+			s.since[issuer] = number
+		}
+	}
+}
+
+func issuerSHA256(issuer string) string {
+	sum := sha256.Sum256([]byte(issuer))
+	return hex.EncodeToString(sum[:])
 }

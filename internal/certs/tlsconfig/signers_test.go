@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func TestWhoseSignaturesCount(t *testing.T) {
 	dir := certstest.New(t)
 	testkit.Must(t, authority.Issue(dir, certs.RoleApprover, "ann", nil, time.Hour))
 	files := certs.IssuedFiles(dir, certs.RoleApprover, "ann")
-	s := attest.Decision("d", "north", "0", "r", "spec", "approve", "made", "")
+	s := attest.Decision("d", "north", "0", "r", "spec", "approve", "made", "", "before")
 	signature, err := attest.SignBy(files, s)
 	testkit.Must(t, err)
 	by, err := signature.Check(s)
@@ -49,10 +50,45 @@ func TestWhoseSignaturesCount(t *testing.T) {
 	copyList := func() { testkit.Must(t, os.WriteFile(list, testkit.Read(t, certs.RevokedFile(dir)), 0o600)) }
 	copyList()
 	testkit.Must(t, listed.Check(by, now))
+	older := testkit.Read(t, list)
 	_, err = authority.Revoke(dir, authority.Revocation{Name: "ann", Reason: certs.ReasonKeyCompromise})
 	testkit.Must(t, err)
 	copyList()
 	if err := listed.Check(by, now); !errors.Is(err, certs.ErrRevoked) {
 		t.Errorf("revoked: %v, want ErrRevoked", err)
+	}
+	// The list from before is not taken again, by this process or by the next one that is told of the numbers.
+	numbers := listed.Numbers()
+	testkit.Must(t, os.WriteFile(list, older, 0o600))
+	next := tlsconfig.NewSigners(certs.Files{CA: files.CA, Revoked: list}, time.Now)
+	testkit.Must(t, next.Check(by, now)) // it is not told yet
+	next.Since(numbers)
+	for _, s := range []*tlsconfig.Signers{listed, next} {
+		if err := s.Check(by, now); !errors.Is(err, certs.ErrList) || !strings.Contains(err.Error(), "an older one") {
+			t.Errorf("with an older list: %v, want ErrList", err)
+		}
+	}
+	if len(numbers) != 1 || len(plain.Numbers()) != 0 {
+		t.Errorf("numbers %v", numbers)
+	}
+}
+
+// A list that was to be replaced by a moment is not used at it, whatever the clock says.
+func TestAnOldListIsNotUsedWhereTheClockWasSetBack(t *testing.T) {
+	dir := certstest.New(t)
+	testkit.Must(t, authority.Issue(dir, certs.RoleApprover, "ann", nil, 3*time.Hour))
+	_, err := authority.WriteList(dir, time.Hour)
+	testkit.Must(t, err)
+	files := certs.IssuedFiles(dir, certs.RoleApprover, "ann")
+	files.Revoked = certs.RevokedFile(dir)
+	s := attest.Decision("d", "north", "0", "r", "spec", "approve", "made", "", "before")
+	signature, err := attest.SignBy(files, s)
+	testkit.Must(t, err)
+	by, err := signature.Check(s)
+	testkit.Must(t, err)
+	signers := tlsconfig.NewSigners(files, time.Now)
+	testkit.Must(t, signers.Check(by, time.Now()))
+	if err := signers.Check(by, time.Now().Add(2*time.Hour)); !errors.Is(err, certs.ErrList) {
+		t.Errorf("after the end of the list: %v, want ErrList", err)
 	}
 }

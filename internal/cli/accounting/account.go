@@ -16,7 +16,7 @@ import (
 func accountCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "account --events FILE --delta D [--format json]",
-		Short: "say what releases cost together",
+		Short: "compute what releases cost together",
 	}
 	path := c.Flags().String("events", "", "`file` with a JSON list of events, - for standard input")
 	delta := c.Flags().Float64("delta", 0, "delta of the claim, between 0 and 1")
@@ -43,7 +43,7 @@ func accountCommand() *cobra.Command {
 
 type accountAnswer struct {
 	privacy.Price
-	// Telling is how well two neighbouring datasets can be told apart.
+	// Telling is how well two neighbouring datasets can be distinguished.
 	Telling       meaning.Telling `json:"telling"`
 	DataDependent *pate.Claim     `json:"data_dependent"`
 }

@@ -17,10 +17,9 @@ type calibrated struct {
 	Delta   float64       `json:"delta"`
 	Event   privacy.Event `json:"event"` // noise and number of queries
 	Claim   privacy.Price `json:"claim"` // what the event costs
-	// Telling is how well two neighbouring datasets can be told apart by it.
+	// Telling is how well two neighbouring datasets can be distinguished by the releases.
 	Telling meaning.Telling `json:"telling"`
-	// Unanimous is how many teachers must agree for a vote to survive; null for
-	// events that are no votes.
+	// Unanimous is the number of teachers that must agree for a vote to survive; null for events without votes.
 	Unanimous *int64 `json:"unanimous_teachers"`
 }
 
@@ -50,14 +49,15 @@ func calibrateCommand() *cobra.Command {
 	f.Float64Var(&o.delta, "delta", 0, "target delta, between 0 and 1")
 	f.Int64Var(&o.queries, "queries", 0, "find the least noise for this number of queries")
 	f.Float64Var(&o.noise, "noise", 0, "find the most queries for this noise: sigma, noise multiplier, lambda or "+
-		"epsilon of one query, as the kind has it")
-	f.Float64Var(&o.sensitivity, "sensitivity", 1, "of gaussian: L2 sensitivity")
-	f.Float64Var(&o.rate, "rate", 0, "of subsampled-gaussian: probability of a unit to be in a sample")
-	f.Float64Var(&o.threshold, "threshold", 0, "of confident-gnmax: votes to be answered")
+		"epsilon of one query, for kinds that have it")
+	f.Float64Var(&o.sensitivity, "sensitivity", 1,
+		"for gaussian: L2 sensitivity; for the others: at how many sites a unit may be")
+	f.Float64Var(&o.rate, "rate", 0, "for subsampled-gaussian: probability of a unit to be in a sample")
+	f.Float64Var(&o.threshold, "threshold", 0, "for confident-gnmax: votes that an answer needs")
 	f.Float64Var(&o.thresholdNoise, "threshold-noise", 3,
-		"of confident-gnmax: noise of the test in proportion to that of the answer")
-	f.IntVar(&o.classes, "classes", 2, "of votes: number of classes")
-	f.Float64Var(&o.survive, "survive", 0.95, "of votes: probability with which a unanimous vote survives the noise")
+		"for confident-gnmax: noise of the test as a multiple of the answer's noise")
+	f.IntVar(&o.classes, "classes", 2, "for votes: number of classes")
+	f.Float64Var(&o.survive, "survive", 0.95, "for votes: probability with which a unanimous vote survives the noise")
 	o.format = cli.Format(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := o.check(c.Flags()); err != nil {
@@ -78,8 +78,8 @@ func (o *calibrateFlags) check(f *pflag.FlagSet) error {
 		return cli.Misuse("give either --queries, to find the noise, or --noise, to find the number of queries")
 	}
 	for name, of := range map[string]privacy.Kind{
-		"sensitivity": privacy.Gaussian, "rate": privacy.SubsampledGaussian,
-		"threshold": privacy.ConfidentGNMax, "threshold-noise": privacy.ConfidentGNMax,
+		"rate": privacy.SubsampledGaussian, "threshold": privacy.ConfidentGNMax,
+		"threshold-noise": privacy.ConfidentGNMax,
 	} {
 		if f.Changed(name) && of != kind {
 			return cli.Misuse("--%s belongs to %s, not to %s", name, of, kind)
@@ -95,9 +95,10 @@ func (o *calibrateFlags) calibrate(queries bool) error {
 		return cli.Misuse("%v", err)
 	}
 	e := privacy.Event{Kind: privacy.Kind(o.kind)}
-	switch e.Kind {
-	case privacy.Gaussian:
+	if e.Kind == privacy.Gaussian || o.sensitivity != 1 {
 		e.Sensitivity = o.sensitivity
+	}
+	switch e.Kind {
 	case privacy.SubsampledGaussian:
 		e.Rate = o.rate
 	case privacy.ConfidentGNMax:
@@ -134,8 +135,8 @@ func (o *calibrateFlags) calibrate(queries bool) error {
 	return nil
 }
 
-// noiseOf returns the field of an event that is its noise, and the field's name;
-// nil where the kind is not known. A confident query's is that of its answer.
+// noiseOf returns the noise field of an event and its name; nil if the kind is unknown. For a confident query it
+// is the noise of the answer.
 func noiseOf(e *privacy.Event) (name string, noise *float64) {
 	switch e.Kind {
 	case privacy.Gaussian, privacy.GNMax:

@@ -18,18 +18,19 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 )
 
 func ledgerCommand() *cobra.Command {
-	c := &cobra.Command{Use: "ledger COMMAND", Short: "verify a ledger and its certificate"}
-	c.AddCommand(verifyCommand())
+	c := &cobra.Command{Use: "ledger COMMAND", Short: "verify a ledger and its certificate; back up and restore"}
+	c.AddCommand(verifyCommand(), backupCommand(), restoreCommand())
 	return c
 }
 
 func verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify --ledger FILE [--certificate FILE] [--format json]",
-		Short: "verify a ledger, and that a certificate agrees with it",
+		Short: "verify a ledger and that a certificate agrees with it",
 	}
 	path := c.Flags().String("ledger", "", "ledger.jsonl to verify")
 	certificate := c.Flags().String("certificate", "", "certificate.json to verify against the ledger")
@@ -49,8 +50,8 @@ func verify(path, certificatePath, format string) error {
 		return fmt.Errorf("read the ledger: %w", err)
 	}
 	v, err := ledger.VerifyStrict(bytes.NewReader(raw))
-	// A certificate says where the ledger of its run ends, so that nothing can be
-	// missing from it. Without one an open run may be a ledger that was cut off.
+	// A certificate says where the ledger of its run ends, so that missing entries are noticed. Without one, an
+	// open run may mean that the ledger was cut off.
 	open := errors.Is(err, ledger.ErrUnclosed)
 	if err != nil && !(open && certificatePath != "") {
 		return fmt.Errorf("%s: %w", path, err)
@@ -71,8 +72,8 @@ func verify(path, certificatePath, format string) error {
 		return printVerification(v, stated, unknown)
 	}
 	fmt.Printf("%s holds: %d entries, head %s\n", path, v.Entries, v.Head)
-	fmt.Printf("dataset %s, unit %s: all runs spent epsilon %.6f (%s)\n",
-		v.Dataset, v.Unit, v.Price.Epsilon, v.Price.Accountant)
+	fmt.Printf("dataset %s, unit %s%s: all runs spent epsilon %.6f (%s)\n",
+		v.Dataset, v.Unit, meaning.At(v.Budget.Overlap), v.Price.Epsilon, v.Price.Accountant)
 	used, filter, err := filtered(v)
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func verify(path, certificatePath, format string) error {
 	return nil
 }
 
-// printMasked says among whom a run's sums were masked, and what follows for their noise.
+// printMasked prints the sites whose sums were masked and the resulting noise.
 func printMasked(run string, g *masking.Group) {
 	if g == nil {
 		return
@@ -122,7 +123,7 @@ func printMasked(run string, g *masking.Group) {
 	}
 }
 
-// filtered is what of the dataset's budget its filter counts as used.
+// filtered is the part of the dataset's budget that its filter counts as used.
 func filtered(v ledger.Verification) (used float64, filter privacy.Filter, err error) {
 	filter = cmp.Or(v.Budget.Filter, privacy.FilterGDP)
 	used, err = filter.Epsilon(v.Events, v.Budget.Delta)

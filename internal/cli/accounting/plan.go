@@ -15,13 +15,13 @@ import (
 func planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan --run run.yaml [--site-teachers N] [--format json]",
-		Short: "say what a run will spend, and what leaves a node",
+		Short: "show what a run will spend and what leaves a node",
 	}
 	var node run.Node
 	f := c.Flags()
 	path := f.String("run", "", "run.yaml to plan; nothing is asked or spent")
 	f.IntVar(&node.Teachers, "site-teachers", 0,
-		"teachers of the node whose messages are shown; 0 means all of the run")
+		"teachers of the node whose messages are shown; 0 means all of the run's")
 	f.StringVar(&node.Dataset, "dataset", "dataset", "name of the dataset in the node's messages")
 	f.StringVar(&node.Site, "site", "site", "name of the site in the node's messages")
 	f.StringVar(&node.Node, "node", "1", "name of the node in its messages")
@@ -43,8 +43,8 @@ func planCommand() *cobra.Command {
 	return c
 }
 
-// plan is what the run of a file will ask and cost; a node without a number of
-// teachers has all of the run's.
+// plan forecasts what the run of a file will ask and cost. A node without a number of teachers counts as having
+// all of the run's.
 func plan(path string, node run.Node) (*run.Forecast, error) {
 	spec, err := runfile.Load(path)
 	if err != nil {
@@ -85,7 +85,7 @@ func printForecast(f *run.Forecast) {
 		fmt.Printf("  %s\n", describe(e))
 	}
 	fmt.Printf("cost epsilon %.6g of %g at delta %g (%s), for one %s more or less\n",
-		f.Claim.Epsilon, f.Epsilon, f.Delta, f.Claim.Accountant, f.Unit)
+		f.Claim.Epsilon, f.Epsilon, f.Delta, f.Claim.Accountant, f.Unit+meaning.At(f.Overlap))
 	for _, share := range f.Shares {
 		fmt.Printf("  of these %s pays for what costs epsilon %.6g by itself\n", share.Option, share.Epsilon)
 	}
@@ -100,7 +100,8 @@ func printForecast(f *run.Forecast) {
 		fmt.Printf("the filter counts %.6g: it admits all of this one after another, and little more\n",
 			f.FilterEpsilon)
 	}
-	fmt.Printf("%s protection (%s)\n%s\n", f.Strength, meaning.Source, f.Telling.Sentence("one "+f.Unit))
+	fmt.Printf("%s protection (%s)\n%s\n", f.Strength, meaning.Source,
+		f.Telling.Sentence("one "+f.Unit+meaning.At(f.Overlap)))
 	for _, warning := range f.Warnings {
 		fmt.Println("warning: " + warning)
 	}
@@ -111,7 +112,7 @@ func printForecast(f *run.Forecast) {
 	if m := f.Masked; m != nil {
 		fmt.Printf("summed under masks of %d sites, of which %d may collude with the aggregator; a sum opens with %d "+
 			"or more\n", m.Sites, m.Colluding, m.Quorum)
-		fmt.Printf("noise factor %.3g: where all sites are in a sum its noise is so many times what is needed\n",
+		fmt.Printf("noise factor %.3g: if all sites are in a sum, it has this many times the noise that is needed\n",
 			m.NoiseFactor)
 		fmt.Printf("a site's own ledger is charged each time its answer to a round is opened, %d at most: "+
 			"epsilon %.6g in all then\n",

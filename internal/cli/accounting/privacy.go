@@ -30,8 +30,8 @@ func privacyCommand() *cobra.Command {
 
 type runFunc = func(c *cobra.Command, args []string) error
 
-// interruptible ends a command that only computes when its context does: it is
-// given up where it stands, and ends with the program.
+// interruptible ends a command that only computes when its context ends: the computation is abandoned and ends
+// with the program.
 func interruptible(command runFunc) runFunc {
 	return func(c *cobra.Command, args []string) error {
 		done := make(chan error, 1)
@@ -53,7 +53,7 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// describe writes an event as the ledger has it, without quotes and braces.
+// describe writes an event as in the ledger, without quotes and braces.
 func describe(e privacy.Event) string {
 	raw, err := json.Marshal(e)
 	if err != nil {

@@ -31,7 +31,7 @@ func Command() *cobra.Command {
 		"all, gnmax, confident-gnmax, lnmax, laplace, gaussian, or one case: "+strings.Join(audit.Cases(), ", "))
 	f.IntVar(&o.Runs, "runs", o.Runs, "runs of each case in each of the two worlds")
 	f.Float64Var(&o.Epsilon, "epsilon", o.Epsilon, "budget of one run; 1 to 3 shows most")
-	f.Float64Var(&o.Delta, "delta", o.Delta, "delta of one run; a small one hides what a thousand runs can show")
+	f.Float64Var(&o.Delta, "delta", o.Delta, "delta of one run; with a small delta a thousand runs show little")
 	f.Float64Var(&o.Confidence, "confidence", o.Confidence, "confidence of each lower bound")
 	format := cli.Format(c)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
@@ -79,10 +79,10 @@ func showAudit(results []audit.Result, o audit.Options, took time.Duration) {
 	}
 	fmt.Printf("claimed: epsilon of one run; seen: the epsilon that the runs prove, at least; %.0f s\n",
 		took.Seconds())
-	fmt.Println("a figure below the claim is no proof of privacy; docs/audit.md says what this test can see")
+	fmt.Println("a figure below the claim does not prove privacy; docs/audit.md says what this test can see")
 }
 
-// eventWords is what a run cost, in few words.
+// eventWords describes the cost of a run briefly.
 func eventWords(events []privacy.Event) string {
 	var words []string
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }

@@ -1,7 +1,7 @@
 package authority
 
 import (
-	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -26,34 +26,34 @@ type approveFlags struct {
 func approveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "approve --dir CA_DIR [--days N] [--site NAME] [--role ROLE] [--fingerprint HEX] REQUEST.csr",
-		Short: "where the authority is: sign a request",
+		Short: "at the authority: sign a request",
 		Args:  cli.AtMostOneArgument,
 	}
 	var o approveFlags
 	f := c.Flags()
 	f.StringVar(&o.dir, "dir", "", "`folder` of the authority")
 	f.IntVar(&o.days, "days", 365, "days the certificate is valid")
-	f.StringVar(&o.name, "site", "", "refuse a request of another name")
+	f.StringVar(&o.name, "site", "", "refuse a request with another name")
 	o.role = roleFlag(c, certs.RoleNode, "refuse a request for another role")
 	f.StringVar(&o.fingerprint, "fingerprint", "",
-		"refuse another key than the one that was read out; without it you are asked")
+		"the key's fingerprint as the site read it out; without it you are asked")
 	f.StringVar(&o.out, "out", "",
-		"`file` for the certificate; by default beside the request, with .crt for .csr")
+		"`file` for the certificate (default: next to the request, with .crt in place of .csr)")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	o.format = cli.Format(c)
-	c.RunE = func(_ *cobra.Command, args []string) error {
+	c.RunE = func(c *cobra.Command, args []string) error {
 		if o.dir == "" || len(args) == 0 {
 			return cli.Misuse("--dir and the file of a request are needed")
 		}
 		if err := checkDays("days", o.days, 1); err != nil {
 			return err
 		}
-		return approve(o, args[0])
+		return approve(c.Context(), o, args[0])
 	}
 	return c
 }
 
-func approve(o approveFlags, path string) error {
+func approve(ctx context.Context, o approveFlags, path string) error {
 	if o.out == "" {
 		o.out = strings.TrimSuffix(path, ".csr") + ".crt"
 	}
@@ -83,8 +83,8 @@ func approve(o approveFlags, path string) error {
 	fmt.Fprintf(os.Stderr, "valid for    %d days\nfingerprint  %s\n",
 		o.days, certs.SpellFingerprint(q.Fingerprint))
 	if o.fingerprint == "" && !o.yes {
-		if err := confirm(); err != nil {
-			return err
+		if !cli.Confirm(ctx, "is this the fingerprint that the site reads out to you?") {
+			return errors.New("not approved; answer yes, or give the fingerprint with --fingerprint")
 		}
 	}
 	issued, err := authority.Approve(o.dir, q, duration(o.days))
@@ -101,15 +101,5 @@ func approve(o approveFlags, path string) error {
 		}{o.out, issued})
 	}
 	fmt.Println(o.out)
-	return nil
-}
-
-// confirm asks whether the fingerprint is the one that the site sees.
-func confirm() error {
-	fmt.Fprint(os.Stderr, "is this the fingerprint that the site reads out to you? yes or no: ")
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-	if strings.TrimSpace(answer) != "yes" {
-		return errors.New("not approved; answer yes, or give the fingerprint with --fingerprint")
-	}
 	return nil
 }

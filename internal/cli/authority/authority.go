@@ -25,22 +25,23 @@ func checkDays(flag string, days, least int) error {
 	return nil
 }
 
-// duration is a number of days; 0 where that is none.
+// duration is a number of days as a duration.
 func duration(days int) time.Duration { return time.Duration(days) * 24 * time.Hour }
 
 func roleFlag(c *cobra.Command, value certs.Role, usage string) *string {
 	return cli.Choice(c, "role", string(value), usage,
 		string(certs.RoleNode), string(certs.RoleStudent), string(certs.RoleAggregator), string(certs.RoleOperator),
-		string(certs.RoleApprover))
+		string(certs.RoleApprover), string(certs.RoleJoiner))
 }
 
 func hostsFlag(c *cobra.Command) *[]string {
-	return c.Flags().StringSlice("hosts", nil, "names and addresses an aggregator is dialled by, with commas")
+	return c.Flags().StringSlice("hosts", nil,
+		"names and addresses at which the aggregator is reached, separated by commas")
 }
 
 func checkHosts(hosts []string, role certs.Role) error {
 	if len(hosts) > 0 && role != certs.RoleAggregator {
-		return cli.Misuse("--hosts belongs to an aggregator, nobody dials a %s; leave it out", role)
+		return cli.Misuse("--hosts is only for an aggregator, and this is a %s; leave it out", role)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func certsCommand() *cobra.Command {
 		Use:   "certs COMMAND",
 		Short: "make an authority and certificates for a cluster",
 		Long: `Makes an authority and certificates for a cluster.
-A node's name is its site. An aggregator needs the hosts it is dialled by.`,
+A node's name is its site. An aggregator needs the hosts by which it is reached.`,
 	}
 	c.AddCommand(caCommand(), issueCommand(), fingerprintCommand())
 	return c
@@ -26,10 +26,10 @@ A node's name is its site. An aggregator needs the hosts it is dialled by.`,
 func caCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ca --dir DIR [--renew]",
-		Short: "make an authority, or renew its certificate",
+		Short: "create an authority, or renew its certificate",
 	}
 	dir := c.Flags().String("dir", "", "`folder` for the authority; ca.key must stay secret")
-	renew := c.Flags().Bool("renew", false, "sign the certificate of the authority that is there anew, with its key")
+	renew := c.Flags().Bool("renew", false, "renew the certificate of the existing authority, with the same key")
 	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *dir == "" {
@@ -59,7 +59,7 @@ func issueCommand() *cobra.Command {
 		Short: "make a key and its certificate",
 	}
 	dir := c.Flags().String("dir", "", "`folder` of the authority")
-	role := roleFlag(c, "", "whom the certificate is for")
+	role := roleFlag(c, "", "role of the certificate")
 	name := c.Flags().String("name", "", "name in the certificate; a node's is its site")
 	hosts := hostsFlag(c)
 	days := c.Flags().Int("days", 365, "days the certificate is valid")

@@ -14,7 +14,7 @@ import (
 func fingerprintCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fingerprint CERTIFICATE.crt [--format json]",
-		Short: "show whose a certificate is, and the fingerprint of its key",
+		Short: "show the name in a certificate and the fingerprint of its key",
 		Args:  cli.AtMostOneArgument,
 	}
 	format := cli.Format(c)

@@ -13,7 +13,7 @@ import (
 func listCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list --dir CA_DIR",
-		Short: "where the authority is: list the certificates that it signed",
+		Short: "at the authority: list the certificates that it signed",
 	}
 	dir := c.Flags().String("dir", "", "`folder` of the authority")
 	format := cli.Format(c)

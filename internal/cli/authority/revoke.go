@@ -16,7 +16,7 @@ import (
 func revokeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "revoke --dir CA_DIR [--role ROLE] [--reason WORD] [--crl-days N] NAME | --serial HEX",
-		Short:             "where the authority is: revoke certificates, and write the list of those",
+		Short:             "at the authority: revoke certificates and write the list of revoked ones",
 		Args:              cli.AtMostOneArgument,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -57,13 +57,13 @@ func revokeCommand() *cobra.Command {
 
 func listDaysFlag(c *cobra.Command) *int {
 	return c.Flags().Int("crl-days", 0,
-		"days after which the list must have been replaced; 0: as long as the authority lasts")
+		"days until the list must be replaced; 0: as long as the authority lasts")
 }
 
 func crlCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "crl --dir CA_DIR [--crl-days N]",
-		Short: "where the authority is: write the list of revoked certificates anew",
+		Short: "at the authority: write the list of revoked certificates again",
 	}
 	dir := c.Flags().String("dir", "", "`folder` of the authority")
 	days := listDaysFlag(c)

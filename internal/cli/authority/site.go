@@ -17,7 +17,7 @@ func siteCommand() *cobra.Command {
 		Use:   "site COMMAND",
 		Short: "request, approve, renew, revoke and list certificates of sites",
 		Long: `Requests, approves, renews, revokes and lists certificates of sites.
-A site requests and installs; the others are for where the authority is. A node's name is its site.`,
+A site uses request and install; the other commands are for the authority. A node's name is its site.`,
 	}
 	c.AddCommand(requestCommand(), installCommand(), approveCommand(), revokeCommand(), crlCommand(), listCommand())
 	return c
@@ -26,14 +26,14 @@ A site requests and installs; the others are for where the authority is. A node'
 func requestCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "request --dir DIR --site NAME [--role ROLE] [--hosts HOST,...] [--renew [--new-key]]",
-		Short: "at a site: make a key, and a request to send to the authority",
+		Short: "at a site: make a key and a request for the authority",
 	}
 	f := c.Flags()
 	dir := f.String("dir", "", "`folder` of the site's key and certificate; made if needed")
 	name := f.String("site", "", "name of the site, or of the student or aggregator")
-	role := roleFlag(c, certs.RoleNode, "whom the certificate is for")
+	role := roleFlag(c, certs.RoleNode, "role of the certificate")
 	hosts := hostsFlag(c)
-	renew := f.Bool("renew", false, "ask for a further certificate, for the key that is there")
+	renew := f.Bool("renew", false, "request another certificate for the existing key")
 	newKey := f.Bool("new-key", false, "with --renew: make a new key, which install puts in the old one's place")
 	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
@@ -63,7 +63,7 @@ func requestCommand() *cobra.Command {
 		}
 		fmt.Printf("%s\nfingerprint of the key: %s\n", path, certs.SpellFingerprint(q.Fingerprint))
 		fmt.Fprintln(os.Stderr,
-			"send the .csr file to whoever keeps the authority, and read the fingerprint out; the key stays here")
+			"send the .csr file to the operator of the authority and read the fingerprint to them; the key stays here")
 		return nil
 	}
 	return c
@@ -72,14 +72,14 @@ func requestCommand() *cobra.Command {
 func installCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "install --dir DIR --site NAME [--role ROLE] [--ca CA.crt] CERTIFICATE.crt",
-		Short: "at a site: put the certificate beside its key",
+		Short: "at a site: install the certificate next to its key",
 		Args:  cli.AtMostOneArgument,
 	}
 	f := c.Flags()
 	dir := f.String("dir", "", "`folder` of the site's key")
 	name := f.String("site", "", "name of the site, or of the student or aggregator")
-	role := roleFlag(c, certs.RoleNode, "whom the certificate is for")
-	ca := f.String("ca", "", "the authority's certificate, where the folder has none yet")
+	role := roleFlag(c, certs.RoleNode, "role of the certificate")
+	ca := f.String("ca", "", "the authority's certificate, if the folder has none yet")
 	format := cli.Format(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		if *dir == "" || *name == "" || len(args) == 0 {

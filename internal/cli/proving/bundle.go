@@ -16,9 +16,9 @@ import (
 func bundleCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bundle --from DIR --out FILE.zip [--format text|json]",
-		Short: "pack what a run gave out, with its proof, for somebody else",
+		Short: "pack the results of a run and their proof for somebody else",
 		Long: `Packs rows, model, schema, certificate, ledger, signatures and the report without real rows into a zip
-file, with a README for who gets it. Nothing of the run's state and no names of a site's files are in it. The
+file, with a README for the recipient. It has no state of the run and no names of a site's files. The
 same run gives the same bytes.`,
 		Args: cobra.NoArgs,
 	}

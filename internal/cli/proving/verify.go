@@ -1,4 +1,4 @@
-// Package proving has the commands that pack a run for somebody else, and that check what one got.
+// Package proving has the commands that pack the results of a run and that check them.
 package proving
 
 import (
@@ -15,26 +15,26 @@ import (
 	"github.com/conclave-dp/conclave/internal/proof"
 )
 
-// Commands are those of this package.
+// Commands returns the commands of this package.
 func Commands() []*cobra.Command { return []*cobra.Command{verifyCommand(), bundleCommand()} }
 
-// exitUnsigned is the exit code where all holds and no authority was named.
+// exitUnsigned is the exit code if all checks pass but no authority was named.
 const exitUnsigned = 3
 
 func verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify DIR|BUNDLE.zip [--authority ca.crt] [--rows FILE] [--format text|json]",
-		Short: "check what a run gave out: rows, model, certificate, ledger and signatures",
+		Short: "check the results of a run: rows, model, certificate, ledger and signatures",
 		Long: `Checks the output folder of a run, or a bundle of one: rows, model, schema, certificate, ledger,
-signatures and budget. A line for each says what is proven and by whose signature, and what is only stated.
+signatures and budget. One line for each says what is proven and by whose signature, or what is only claimed.
 
-Exit codes: 0 all holds, 1 something does not or a signature is missing, 2 wrong usage, 3 all holds and no
-authority was named, so that whoever made the files can have made the signatures too. A local run signs itself.`,
+Exit codes: 0 all checks pass, 1 one fails or a signature is missing, 2 wrong usage, 3 all checks pass but no
+authority was named, so the maker of the files may have made the signatures too. A local run signs itself.`,
 		Args: cobra.ExactArgs(1),
 	}
 	authority := c.Flags().String("authority", "",
-		"the authority's certificate, a PEM `file` that you got from the sites and not with the data")
-	rows := c.Flags().String("rows", "", "`file` of rows that were drawn from the run's model later, to look at too")
+		"the authority's certificate, a PEM `file` that came from the sites and not with the data")
+	rows := c.Flags().String("rows", "", "`file` of rows drawn later from the run's model, to check as well")
 	format := cli.Format(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		roots, err := rootsOf(*authority)
@@ -53,7 +53,7 @@ authority was named, so that whoever made the files can have made the signatures
 	return c
 }
 
-// rootsOf reads authorities; nil where none are named.
+// rootsOf reads authorities; nil if none are named.
 func rootsOf(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil
@@ -99,7 +99,7 @@ func verify(path string, roots *x509.CertPool) (found proof.Findings, err error)
 	return proof.VerifyBundle(b, roots), nil
 }
 
-// verdicts say what the worst check comes to.
+// verdicts are the texts for the worst result of the checks.
 var verdicts = map[proof.State]string{
 	proof.Proven: "all of it holds",
 	proof.Unsigned: "all of it holds by itself, and no authority was named: whoever made the files can have made the " +

@@ -17,7 +17,7 @@ func cancelCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	force := c.Flags().Bool("force", false,
-		"also a run that was opened outside of the queue: its student may still be at work")
+		"also cancel a run that was opened outside the queue; its student may still be running")
 	return connected(c, func(ctx context.Context, q *client, name string) error {
 		return cancel(ctx, q, name, *force)
 	})
@@ -48,11 +48,11 @@ func cancel(ctx context.Context, q *client, name string, force bool) error {
 func removeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove --config student.yaml NAME",
-		Short: "drop what the aggregator stores of a run that has ended",
-		Long: `Drops what the aggregator stores of a run that has ended: its answers, its files and its place in the
-queue. Its entries in the ledger stay, and what it spent stays spent. No other run can have its name.
+		Short: "delete what the aggregator stores about a finished run",
+		Long: `Deletes what the aggregator stores about a finished run: its answers, its files and its place in the
+queue. Its ledger entries stay, and what it spent stays spent. No other run can have its name.
 
-Students remove their own runs. The certificate of an operator removes the runs of all.`,
+Students remove their own runs. An operator's certificate removes any run.`,
 		Args:              cli.OneArgument("the name of a run"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

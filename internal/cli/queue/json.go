@@ -1,23 +1,25 @@
 package queue
 
 import (
-	"strings"
-
+	"github.com/conclave-dp/conclave/internal/requester"
+	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 type runStatus struct {
-	Name         string  `json:"name"`
-	Dataset      string  `json:"dataset"`
-	State        string  `json:"state"`
-	Reason       string  `json:"reason,omitempty"`
-	Pipeline     string  `json:"pipeline"`
-	Purpose      string  `json:"purpose,omitempty"`
-	Epsilon      float64 `json:"epsilon"`
-	Delta        float64 `json:"delta"`
-	EpsilonSpent float64 `json:"epsilon_spent"`
-	Rounds       uint64  `json:"rounds"`
-	Teachers     uint32  `json:"teachers"`
+	Name     string `json:"name"`
+	Dataset  string `json:"dataset"`
+	State    string `json:"state"`
+	Reason   string `json:"reason,omitempty"`
+	Pipeline string `json:"pipeline"`
+	Purpose  string `json:"purpose,omitempty"`
+	// Study is the study that the run is of.
+	Study        *study.Block `json:"study,omitempty"`
+	Epsilon      float64      `json:"epsilon"`
+	Delta        float64      `json:"delta"`
+	EpsilonSpent float64      `json:"epsilon_spent"`
+	Rounds       uint64       `json:"rounds"`
+	Teachers     uint32       `json:"teachers"`
 	queuePlace
 	Opened     bool        `json:"opened"`
 	Closed     bool        `json:"closed"`
@@ -72,6 +74,8 @@ type datasetBudget struct {
 	Open            uint32  `json:"open"`
 	Waiting         uint32  `json:"waiting"`
 	Workers         uint32  `json:"workers"`
+	// Study is the one that all its runs must be of.
+	Study *study.Block `json:"study,omitempty"`
 }
 
 type runList struct {
@@ -83,7 +87,7 @@ type submittedRun struct {
 	Run      runStatus `json:"run"`
 	Existing bool      `json:"existing"`
 	Fits     bool      `json:"fits"`
-	// EpsilonLeft is for one more run of the same delta.
+	// EpsilonLeft is what one more run with the same delta may spend.
 	EpsilonLeft float64       `json:"epsilon_left"`
 	Budget      datasetBudget `json:"budget"`
 	Quorum      quorum        `json:"quorum"`
@@ -97,14 +101,10 @@ type quorum struct {
 	SitesLive      uint32 `json:"sites_live,omitempty"`
 }
 
-func stateName(s conclavev1.RunState) string {
-	return strings.ToLower(strings.TrimPrefix(s.String(), "RUN_STATE_"))
-}
-
 func runOf(r *conclavev1.RunStatus) runStatus {
 	s := runStatus{
-		Name: r.GetName(), Dataset: r.GetDataset(), State: stateName(r.GetState()), Reason: r.GetReason(),
-		Pipeline: r.GetPipeline(), Purpose: r.GetPurpose(),
+		Name: r.GetName(), Dataset: r.GetDataset(), State: requester.StateName(r.GetState()), Reason: r.GetReason(),
+		Pipeline: r.GetPipeline(), Purpose: r.GetPurpose(), Study: study.FromWire(r.GetStudy()),
 		Epsilon: r.GetEpsilon(), Delta: r.GetDelta(), EpsilonSpent: r.GetEpsilonSpent(),
 		Rounds: r.GetRounds(), Teachers: r.GetTeachers(),
 		queuePlace: queuePlace{
@@ -135,5 +135,6 @@ func budgetOf(b *conclavev1.DatasetBudget) datasetBudget {
 		Dataset: b.GetDataset(), Epsilon: b.GetEpsilon(), Delta: b.GetDelta(), Filter: b.GetFilter(),
 		EpsilonSpent: b.GetEpsilonSpent(), EpsilonReserved: b.GetEpsilonReserved(), EpsilonLeft: b.GetEpsilonLeft(),
 		Open: b.GetOpen(), Waiting: b.GetWaiting(), Workers: b.GetWorkers(),
+		Study: study.FromWire(b.GetStudy()),
 	}
 }

@@ -7,15 +7,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/requester"
 )
 
 func listCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list --config student.yaml [--dataset NAME]",
-		Short: "list runs, and how the budgets of their datasets stand",
+		Short: "list runs and the state of their datasets' budgets",
 	}
 	dataset := c.Flags().String("dataset", "",
-		"runs of this dataset only; of all that the aggregator serves, if this is left out")
+		"only runs of this dataset (default: all that the aggregator serves)")
 	return connected(c, func(ctx context.Context, q *client, _ string) error { return list(ctx, q, *dataset) })
 }
 
@@ -42,7 +43,7 @@ func list(ctx context.Context, q *client, dataset string) error {
 			reason = "opened by a student, not of the queue"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.4g/%g\t%d\t%s\t%s\t%s\t%s\n",
-			r.GetName(), r.GetDataset(), stateText(r.GetState()), r.GetPipeline(),
+			r.GetName(), r.GetDataset(), requester.StateText(r.GetState()), r.GetPipeline(),
 			r.GetEpsilonSpent(), r.GetEpsilon(), r.GetRounds(),
 			cli.Dash(r.GetBy()), cli.Dash(r.GetSubmitted()), cli.Dash(r.GetWorker()), cli.Dash(reason))
 	}
@@ -50,7 +51,7 @@ func list(ctx context.Context, q *client, dataset string) error {
 		return err
 	}
 	for _, b := range budgets {
-		fmt.Println(budgetText(b))
+		fmt.Println(requester.BudgetText(b))
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
-// Exit codes of commands about runs, besides those of all commands.
+// Exit codes of commands about runs, besides those of all commands:
 const (
 	codeOutOfBudget = 3
 	codeCancelled   = 4
@@ -22,7 +22,7 @@ const (
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run COMMAND",
-		Short: "queue runs at an aggregator, list, watch, fetch, cancel and remove them",
+		Short: "queue, list, watch, fetch, cancel and remove runs at an aggregator",
 		Long: `Queues runs at an aggregator, lists, watches, fetches, cancels and removes them.
 Workers take runs from the queue: student --config FILE, with queue: true in the file.
 
@@ -36,7 +36,7 @@ Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage, 3 out of budget (sub
 // client is a connection to the queue.
 type client struct {
 	*student.Queue
-	// Of the file: the dataset, and the path of the certificates of authorities.
+	// From the configuration: the dataset, and the path of the authorities' certificates.
 	dataset, authority string
 	json               bool // results are for programs
 }
@@ -45,7 +45,7 @@ type client struct {
 // the queue and its argument, "" for none.
 func connected(c *cobra.Command, run func(context.Context, *client, string) error) *cobra.Command {
 	path := c.Flags().String("config", "",
-		"a student's YAML `file`: where the aggregator is, the dataset, and the certificate")
+		"a student's YAML `file` with the aggregator's address, the dataset and the certificate")
 	level, format := cli.LogLevel(c, "is logged"), cli.Format(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if *path == "" {

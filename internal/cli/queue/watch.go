@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/progress"
+	"github.com/conclave-dp/conclave/internal/requester"
 	"github.com/conclave-dp/conclave/internal/run"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -37,7 +38,7 @@ func watch(ctx context.Context, q *client, name string) error {
 			problem = errors.Join(problem, cli.PrintJSON(line))
 			return
 		}
-		if now := standing(m.GetRun()); now != said {
+		if now := requester.Standing(m.GetRun()); now != said {
 			display.Close() // a bar and lines would mix
 			display = progress.New(os.Stderr)
 			fmt.Fprintf(os.Stderr, "%s: %s\n", name, now)
@@ -51,11 +52,11 @@ func watch(ctx context.Context, q *client, name string) error {
 			})
 		}
 	})
-	err = errors.Join(cli.Interrupted(ctx, err, "interrupted; the run goes on"), problem)
+	err = errors.Join(cli.Interrupted(ctx, err, "interrupted; the run continues"), problem)
 	if err != nil {
 		return err
 	}
-	ended := fmt.Errorf("run %s: %s", name, standing(last))
+	ended := fmt.Errorf("run %s: %s", name, requester.Standing(last))
 	switch last.GetState() {
 	case conclavev1.RunState_RUN_STATE_OUT_OF_BUDGET:
 		return &cli.ExitError{Code: codeOutOfBudget, Err: ended}

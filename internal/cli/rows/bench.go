@@ -21,7 +21,7 @@ func benchCommand() *cobra.Command {
 func papersCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "papers --table NAME --data DIR [flags]",
-		Short: "run what a table of a paper measures, ours beside theirs",
+		Short: "measure what a table of a paper measures, and show both results",
 	}
 	var names []string
 	for _, t := range papers.Tables() {
@@ -31,7 +31,7 @@ func papersCommand() *cobra.Command {
 	f := c.Flags()
 	table := f.String("table", "", "the table to run: "+strings.Join(names, ", "))
 	f.StringSliceVar(&o.Sets, "sets", nil, "only these data sets, separated by commas")
-	f.StringVar(&o.Data, "data", "", "`folder` of the data sets, each in a folder of its name with schema.yaml")
+	f.StringVar(&o.Data, "data", "", "`folder` with the data sets, each in a folder of its name with schema.yaml")
 	f.IntVar(&o.Seeds, "seeds", 3, "runs of each kind, at least 3")
 	format := cli.Format(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -32,13 +32,13 @@ func evaluateCommand() *cobra.Command {
 	var e evaluateFlags
 	f := c.Flags()
 	f.StringVar(&e.real, "real", "",
-		"`file` of real test rows; of images an idx file, with its labels beside it, or IMAGES,LABELS")
+		"`file` of real test rows; for images an idx file with its labels next to it, or IMAGES,LABELS")
 	f.StringVar(&e.synthetic, "synthetic", "",
-		"`file` of synthetic rows, with a column weight or without; of images as --real")
-	f.StringVar(&e.train, "train-real", "", "the real rows that were trained on, for the ceiling and closeness")
+		"`file` of synthetic rows, with or without a column weight; for images like --real")
+	f.StringVar(&e.train, "train-real", "", "real rows of the training, for the ceiling and closeness")
 	f.StringVar(&e.coin, "coin-flips", "", "rows of the same run with --votes coin, the baseline")
 	f.StringVar(&e.schema, "schema", "",
-		"the schema (default: schema.yaml beside --real, or model/schema.yaml beside --synthetic)")
+		"the schema (default: schema.yaml next to --real, or model/schema.yaml next to --synthetic)")
 	f.StringSliceVar(&e.models, "models", nil, "only these classifiers, separated by commas")
 	e.format = cli.Choice(c, "format", "table", "how to print the result", "table", "json")
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -10,8 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
-// showEvaluation prints tables of what was measured, in lines of figures that
-// stand under each other.
+// showEvaluation prints the measurements as aligned tables.
 func showEvaluation(e *evaluate.Evaluation, took time.Duration) error {
 	fmt.Printf("%s\n%d synthetic and %d real test rows", e.Privacy, e.Rows.Synthetic, e.Rows.Test)
 	if e.Rows.Train > 0 {
@@ -39,11 +38,11 @@ func showEvaluation(e *evaluate.Evaluation, took time.Duration) error {
 	return nil
 }
 
-// section begins a table with its head, whose cells are given.
+// section begins a table with the given head.
 func section(w io.Writer, head ...string) { fmt.Fprintf(w, "\n%s\n", strings.Join(head, "\t")) }
 
-// showModels prints what models that learn from the rows are worth, and whether
-// a model tells the rows from real ones.
+// showModels prints how good models are that learn from the rows, and whether a model can tell the rows from real
+// ones.
 func showModels(w io.Writer, e *evaluate.Evaluation) {
 	if len(e.Utility) > 0 {
 		section(w, "AUROC (average precision) of classifiers", "train real, test real", "train synthetic, test real",
@@ -69,8 +68,8 @@ func showModels(w io.Writer, e *evaluate.Evaluation) {
 	}
 }
 
-// showColumns prints how alike columns are, alone, in pairs and in larger sets,
-// and what regressions find in them.
+// showColumns prints how similar columns are, alone, in pairs and in larger sets, and what regressions find in
+// them.
 func showColumns(w io.Writer, e *evaluate.Evaluation) {
 	if len(e.Columns) > 0 {
 		section(w, "columns", "similarity", "measure", "empty cells", "Wasserstein distance")

@@ -35,14 +35,14 @@ func sampleCommand() *cobra.Command {
 	var o sampleFlags
 	f := c.Flags()
 	f.StringVar(&o.model, "model", "", "model `folder` of a finished run")
-	f.IntVar(&o.rows, "rows", 0, "number of rows (default: as many as the run gave out, by manifest.json beside "+
+	f.IntVar(&o.rows, "rows", 0, "number of rows (default: as many as the run released, by manifest.json next to "+
 		"the model)")
-	f.StringVar(&o.out, "out", "", "`file` to write: Parquet where its name ends in .parquet, else CSV, - for "+
-		"standard output; of images also a .png to look at, or an idx file with images in its name")
+	f.StringVar(&o.out, "out", "", "`file` to write: Parquet if its name ends in .parquet, else CSV; - for "+
+		"standard output; for images also a .png to look at, or an idx file with images in its name")
 	f.StringArrayVar(&o.where, "where", nil, "draw such rows only, as `label=value`; once for each condition. Models "+
 		"of networks take the label alone")
-	f.Uint64Var(&o.seed, "seed", 0, "repeat a draw; 0 draws anew each time")
-	f.BoolVar(&o.force, "force", false, "replace --out where it exists")
+	f.Uint64Var(&o.seed, "seed", 0, "seed to repeat a draw; 0 draws other rows each time")
+	f.BoolVar(&o.force, "force", false, "replace --out if it exists")
 	o.format = cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if o.model == "" || o.out == "" {
@@ -129,7 +129,7 @@ func sample(o sampleFlags) error {
 	return nil
 }
 
-// list says what the files of a sample are, and whose model they come from.
+// list describes the files of a sample and the model that they come from.
 func (o *sampleFlags) list(paths []string, texts [][]byte) ([]byte, error) {
 	var files []proof.File
 	for i, path := range paths {

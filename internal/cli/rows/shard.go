@@ -29,14 +29,14 @@ type shardFlags struct {
 func shardCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "shard --schema FILE --data FILE --shards N --out DIR",
-		Short: "cut a site's rows into a file for each of its nodes",
+		Short: "divide a site's rows into a file for each of its nodes",
 	}
 	var o shardFlags
 	f := c.Flags()
 	f.StringVar(&o.schema, "schema", "", "the public schema.yaml")
 	f.StringVar(&o.data, "data", "", "`file` of the site's rows")
 	f.IntVar(&o.shards, "shards", 0, "number of shards, one for each node")
-	f.StringVar(&o.out, "out", "", "`folder` for shard-0.csv.gz and so on; they are as private as the rows")
+	f.StringVar(&o.out, "out", "", "`folder` for shard-0.csv.gz and so on; shards are as private as the rows")
 	o.format = cli.Format(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if o.schema == "" || o.data == "" || o.out == "" {

@@ -37,12 +37,12 @@ type checked struct {
 func checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check --schema FILE FILE...",
-		Short: "read files of rows and tell all that the schema does not allow",
-		Long: `Reads files of rows as a node or a run does, and tells all cells and rows that the schema does not allow:
-by column and kind, how many and in which rows first, never a value. Numbers of rows are private: the output
-stays at the site.
+		Short: "read files of rows and report everything that the schema does not allow",
+		Long: `Reads files of rows as a node or a run does. It reports all cells and rows that the schema does not
+allow: their numbers by column and kind and the first row numbers, never a value. Row numbers are private: the
+output stays at the site.
 
-Exit codes: 0 all files are as the schema has them, 1 some are not or cannot be read, 2 wrong usage.`,
+Exit codes: 0 all files match the schema, 1 some do not or cannot be read, 2 wrong usage.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Misuse("name at least one file of rows")
@@ -138,7 +138,7 @@ func (c *checked) refuse(err error) {
 	}
 }
 
-// violates tells whether any cell or row is not as the schema has it.
+// violates tells whether any cell or row does not match the schema.
 func (c *checked) violates() bool {
 	return len(c.Violations) > 0 || slices.ContainsFunc(c.Parts, func(part checked) bool { return part.violates() })
 }

@@ -15,7 +15,7 @@ func (o *proposeFlags) checkOut() error {
 	folder := filepath.Dir(o.out)
 	switch info, err := os.Stat(folder); {
 	case errors.Is(err, fs.ErrNotExist), err == nil && !info.IsDir():
-		return fmt.Errorf("--out: there is no folder %s; make it, or name a file elsewhere", folder)
+		return fmt.Errorf("--out: the folder %s does not exist; create it, or name a file elsewhere", folder)
 	case err != nil:
 		return fmt.Errorf("write the schema: %w", err)
 	}

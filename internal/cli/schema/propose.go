@@ -28,8 +28,8 @@ func proposeCommand() *cobra.Command {
 		Short: "write a first schema for a table in CSV files",
 		Long: `Writes a first schema.yaml for a table in one CSV file, or in several with the same header.
 
-Kinds and formats are told from the cells. Bounds never are: they come from a data dictionary or from a list of common
-clinical and demographic variables, or are left as TODO for you. In a terminal the command asks for them.
+Kinds and formats are detected from the cells. Bounds never are: they come from a data dictionary or a list of common
+clinical and demographic variables. Others stay TODO, unless you answer the questions that it asks in a terminal.
 
 A dictionary is a CSV file with the columns name, type, lower, upper, categories (with | between them), description,
 unit, format, pattern and codes; or metadata of SDV, or a Frictionless table schema, in JSON.`,
@@ -42,13 +42,13 @@ unit, format, pattern and codes; or metadata of SDV, or a Frictionless table sch
 	}
 	var o proposeFlags
 	f := c.Flags()
-	f.StringVar(&o.Dictionary, "dictionary", "", "`file` of public knowledge of the columns")
+	f.StringVar(&o.Dictionary, "dictionary", "", "`file` with public knowledge about the columns")
 	f.StringVar(&o.Label, "label", "", "the `column` that rows are generated for")
-	f.IntVar(&o.Rows, "rows", 0, "about how many rows all sites have, by public knowledge; with --epsilon, for codes")
-	f.Float64Var(&o.Epsilon, "epsilon", 0, "the budget of the run; prefixes of codes are as fine as it has room for")
+	f.IntVar(&o.Rows, "rows", 0, "public estimate of the rows at all sites; with --epsilon, for prefixes of codes")
+	f.Float64Var(&o.Epsilon, "epsilon", 0, "budget of the run; prefixes of codes are as fine as it allows")
 	f.StringVar(&o.out, "out", "schema.yaml", "`file` to write")
-	f.BoolVar(&o.force, "force", false, "replace --out where it exists")
-	f.BoolVar(&o.yes, "yes", false, "ask nothing, also in a terminal")
+	f.BoolVar(&o.force, "force", false, "replace --out if it exists")
+	f.BoolVar(&o.yes, "yes", false, "do not ask, even in a terminal")
 	o.format = cli.Format(c)
 	c.RunE = func(_ *cobra.Command, files []string) error {
 		o.Files, o.Folder = files, filepath.Dir(o.out)

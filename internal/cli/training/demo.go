@@ -25,7 +25,7 @@ func demoCommand() *cobra.Command {
 	pipeline := cli.Choice(c, "pipeline", flchain.Pipeline, "the `pipeline` to train with: "+strings.Join(names, ", "),
 		names...)
 	masked := c.Flags().Bool("masked", false,
-		"keep the sites' sums from the aggregator: it sees totals with their noise")
+		"hide the sites' sums from the aggregator: it sees only totals with noise")
 	c.RunE = func(c *cobra.Command, _ []string) error { return demo(c.Context(), *pipeline, *masked, r) }
 	return c
 }
@@ -56,7 +56,7 @@ func demo(ctx context.Context, pipeline string, masked bool, r *runFlags) error 
 		fmt.Fprintf(os.Stderr, "demo: two sites, an aggregator and a student on this machine train with %s\n", pipeline)
 	}
 	r.unregistered = true
-	return cli.Interrupted(ctx, r.train(ctx, path), "interrupted; the same command starts the demo anew")
+	return cli.Interrupted(ctx, r.train(ctx, path), "interrupted; the same command starts the demo again")
 }
 
 var demoFiles = []string{

@@ -31,10 +31,10 @@ func (q *quickFlags) add(c *cobra.Command) {
 	f.StringVar(&q.schema, "schema", "", "the public schema.yaml of FILE")
 	f.Float64Var(&q.epsilon, "epsilon", math.NaN(), "the run's budget")
 	f.Lookup("epsilon").DefValue = "0" // which help leaves out
-	f.Float64Var(&q.delta, "delta", 0, "the probability that the bound may fail (default: chosen by --records)")
-	f.IntVar(&q.records, "records", 0, "the public number of records, not counted in the data")
+	f.Float64Var(&q.delta, "delta", 0, "probability that the bound may fail (default: chosen by --records)")
+	f.IntVar(&q.records, "records", 0, "public number of records; do not count it in the data")
 	f.IntVar(&q.rows, "rows", 0, "number of synthetic rows (default 6000)")
-	f.StringVar(&q.pipeline, "pipeline", "", "how to train (default: what is best for the data)")
+	f.StringVar(&q.pipeline, "pipeline", "", "how to train (default: marginals for tables, embed for images)")
 	f.StringVar(&q.unit, "unit", "", "what is protected: record, or the schema's column of role unit (default record)")
 }
 
@@ -104,7 +104,7 @@ func (q *quickFlags) write(data, out string) (string, error) {
 		return path, nil
 	case err == nil:
 		if _, err := os.Stat(filepath.Join(out, "state")); err == nil {
-			return "", fmt.Errorf("%s is of a run with other settings; go on with that one by --run %s, or name "+
+			return "", fmt.Errorf("%s is of a run with other settings; continue that one by --run %s, or name "+
 				"another folder with --out", out, path)
 		}
 	case !errors.Is(err, fs.ErrNotExist):

@@ -63,7 +63,7 @@ type runFlags struct {
 
 func newRunFlags(c *cobra.Command, out string) *runFlags {
 	r := &runFlags{votes: cli.Choice(c, "votes", "teachers",
-		"who votes; coin for the baseline that learns from coin flips", "teachers", "coin")}
+		"source of the votes; coin for the baseline, which learns from coin flips", "teachers", "coin")}
 	r.add(c, out)
 	return r
 }
@@ -81,7 +81,7 @@ func localCommand() *cobra.Command {
 			return nil
 		},
 	}
-	path := c.Flags().String("run", "", "a run.yaml, in place of FILE and the flags that describe a run")
+	path := c.Flags().String("run", "", "a run.yaml, instead of FILE and the flags that describe a run")
 	var q quickFlags
 	q.add(c)
 	r := newRunFlags(c, "")
@@ -110,9 +110,9 @@ func localCommand() *cobra.Command {
 }
 
 // goesOn says how to go on with a run, or with a stage after one.
-const goesOn = "interrupted; the same command goes on where this one stopped"
+const goesOn = "interrupted; the same command continues where this one stopped"
 
-// train trains on a cluster of its own and shows the result.
+// train runs the training on a cluster of its own and shows the result.
 func (r *runFlags) train(ctx context.Context, path string) error {
 	spec, err := runfile.Load(path)
 	if err != nil {
@@ -130,9 +130,8 @@ func (r *runFlags) train(ctx context.Context, path string) error {
 	})
 }
 
-// ownFolder refuses an output folder with other people's files in it, which the
-// results could overwrite. New and empty folders will do, and those of a local
-// run: it makes its cluster's state first.
+// ownFolder refuses an output folder with unrelated files, which the results could overwrite. It accepts new and
+// empty folders, and those of a local run, which creates its cluster's state first.
 func ownFolder(out string) error {
 	entries, err := os.ReadDir(out)
 	if os.IsNotExist(err) || (err == nil && len(entries) == 0) {

@@ -15,7 +15,7 @@ import (
 func reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report --from DIR [--out DIR] [--test FILE] [--train FILE] [--coin-flips FILE] [--format text|json]",
-		Short: "make the report of a finished run anew, and compare with real rows",
+		Short: "make the report of a finished run again and compare with real rows",
 	}
 	var o results.ReportOptions
 	f := c.Flags()

@@ -92,7 +92,7 @@ func showGuarantee(result *results.Result) {
 	fmt.Println(certificate.SpentNote)
 }
 
-// showUtility prints what was measured on real rows, where there were any.
+// showUtility prints the measurements on real rows, if there were any.
 func showUtility(utility []results.UtilityResult) {
 	if len(utility) == 0 {
 		return
@@ -112,8 +112,8 @@ func showUtility(utility []results.UtilityResult) {
 	}
 }
 
-// invocation is how this program was started, as a person would type it: `go run`
-// leaves its binary in a folder that is gone afterwards.
+// invocation is the command by which a person would start this program: `go run` leaves its binary in a folder
+// that is deleted afterwards.
 func invocation() string {
 	if path, err := os.Executable(); err == nil && strings.Contains(filepath.ToSlash(path), "/go-build") {
 		return "go run ./cmd/conclave"

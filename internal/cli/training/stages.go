@@ -27,15 +27,15 @@ func newStageFlags(c *cobra.Command) *stageFlags {
 	l.add(c, "")
 	f.StringVar(&l.later.From, "from", "", "output `folder` of the finished run")
 	f.StringVar(&l.later.Run, "run", "",
-		"its run.yaml, with the options of the stages as they are now; where it was, if this is left out")
+		"run.yaml with new options for the stages (default: the run's own)")
 	f.StringVar(&l.config, "config", "",
-		"a student's or worker's YAML `file`, for a cluster that is running: where the aggregator is, the dataset, "+
-			"and the certificate; the local run's own cluster, if this is left out")
+		"a student's or worker's YAML `file` for a running cluster: the aggregator's address, the dataset "+
+			"and the certificate (default: the local run's own cluster)")
 	f.StringVar(&l.later.Name, "name", "",
-		"name of the stage's run in the ledger; by default that of the run with the stage's behind it")
+		"name of the stage's run in the ledger (default: the run's name and the stage's)")
 	f.Float64Var(&l.later.Epsilon, "epsilon", 0,
-		"what the stage may spend of what is left of the dataset's budget; none for stages that are free")
-	f.Float64Var(&l.later.Delta, "delta", 0, "its delta; that of the run, if this is left out")
+		"part of the dataset's remaining budget that the stage may spend; not for free stages")
+	f.Float64Var(&l.later.Delta, "delta", 0, "delta of that budget (default: the run's)")
 	return l
 }
 
@@ -60,7 +60,7 @@ func (l *stageFlags) check() error {
 func postCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "post --from DIR --stage pgb|drs|pgb,drs --out DIR [--epsilon E] [flags]",
-		Short: "boost or reject among what a finished run generated",
+		Short: "boost or reject records of a finished run",
 	}
 	l := newStageFlags(c)
 	stage := c.Flags().String("stage", "", "pgb, drs (free) or pgb,drs")
@@ -79,7 +79,7 @@ func postCommand() *cobra.Command {
 func weightsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "weights --from DIR --method METHOD --out DIR [--epsilon E] [flags]",
-		Short: "weight the rows of a finished run towards the real ones",
+		Short: "give the rows of a finished run weights that bring them closer to the real rows",
 	}
 	l := newStageFlags(c)
 	c.Flags().StringVar(&l.later.Weights, "method", "", "discriminator (free), logreg-noised, logreg-debiased or "+

@@ -68,7 +68,7 @@ func Parameters(d *conclavev1.Discriminator) int {
 	return n
 }
 
-// Weights draws weights of this spread.
+// Weights draws weights with this spread.
 func Weights(n int, spread float64, seed uint64) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	w := make([]float32, n)

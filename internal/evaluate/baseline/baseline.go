@@ -51,7 +51,7 @@ func Add(ctx context.Context, e *evaluate.Evaluation, in evaluate.Input) error {
 	return nil
 }
 
-// Independent are the rows of a table with each column that holds data in an order of its own.
+// Independent returns the rows of a table after each data column was shuffled independently.
 func Independent(t *partition.Table) *partition.Table {
 	schema, rows := t.Schema(), t.Len()
 	orders := make([][]int, len(schema.Columns))
@@ -70,7 +70,7 @@ func Independent(t *partition.Table) *partition.Table {
 	return out
 }
 
-// scores are those of rows beside the test rows, but for models.
+// scores are the scores of rows against the test rows, without models.
 func scores(in evaluate.Input, rows *partition.Table) (s evaluate.Scores, err error) {
 	columns, _, err := evaluate.CompareColumns(in.Test, rows, nil)
 	if err != nil {
@@ -96,7 +96,7 @@ func scores(in evaluate.Input, rows *partition.Table) (s evaluate.Scores, err er
 	return s, nil
 }
 
-// auroc is the mean over the evaluation's classifiers, nil where none can be trained or tested.
+// auroc is the mean over the evaluation's classifiers, nil if none can be trained or tested.
 func auroc(ctx context.Context, in evaluate.Input, rows *partition.Table) (*float64, error) {
 	models := classify.All()
 	if len(in.Models) > 0 {
@@ -137,7 +137,7 @@ func Pairs(pairs []evaluate.PairTrend) *float64 {
 	return all.value()
 }
 
-// mean is that of the scores that are known.
+// mean is the mean of the known scores.
 type mean struct {
 	sum float64
 	n   int

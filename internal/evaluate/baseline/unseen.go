@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// A report lists the most frequent combinations; a table of many columns has more pairs than anybody reads.
+// A report lists the most frequent combinations, since a table of many columns has too many pairs to read.
 const (
 	mostListed = 20
 	mostPairs  = 2000
@@ -76,7 +76,7 @@ func Unseen(real []*partition.Table, synthetic, independent *partition.Table) *e
 	return u
 }
 
-// missing stands for an empty cell, as a key of a map cannot be NaN.
+// missing stands for an empty cell, since NaN cannot be a map key.
 const missing = -1
 
 func pairOf(t *partition.Table, row, a, b int) [2]float64 {

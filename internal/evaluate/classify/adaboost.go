@@ -17,7 +17,7 @@ func adaBoost(stumps int) *Classifier {
 	return classifier("adaboost", 0, func(t training) (scorer, error) { return sumOf(0, growStumps(t, stumps)), nil })
 }
 
-// growStumps ends early where a tree makes no mistake.
+// growStumps stops early if a tree makes no mistake.
 func growStumps(t training, stumps int) (grown []trees.Tree) {
 	weight := make([]float64, t.x.Rows)
 	for i, w := range t.weight {

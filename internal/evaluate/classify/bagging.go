@@ -39,14 +39,13 @@ func rootOf(columns int) int { return int(math.Sqrt(float64(columns))) }
 // all features tried at each split: RandomForestRegressor of scikit-learn with 100
 // trees, over features sorted into at most 256 bins.
 func forestRegression(t training) (scorer, error) {
-	// All, but in random order: of few rows most splits gain the same, and trees that
-	// all took the first column would be too much alike.
+	// All columns, but in random order: with few rows most splits gain the same, and trees that all took the first
+	// column would be too similar.
 	return meanOf(growBagged(t, 100, 1, func(columns int) int { return columns })), nil
 }
 
-// growBagged grows trees on bootstrap samples, on as many processors as there are; the result
-// does not depend on their number. tried says how many of so many columns are tried at a node;
-// nil is all.
+// growBagged grows trees on bootstrap samples, on all processors; the result does not depend on their number.
+// tried is the number of columns that are tried at a node; nil means all.
 func growBagged(t training, size int, seed uint64, tried func(columns int) int) []trees.Tree {
 	data := t.binned(trees.Usual)
 	scale := math.Max(1, float64(t.x.Rows)/t.total)

@@ -23,7 +23,7 @@ func bernoulliBayes() *Classifier {
 				}
 			}
 		}
-		// What is added to the log odds for a feature not above, and above its mean.
+		// The contribution to the log odds of a feature not above, and above its mean:
 		below, above := make([]float64, t.x.Cols), make([]float64, t.x.Cols)
 		for j := range mean {
 			p := (counts[1][j] + 1) / (t.pos + 2)
@@ -111,7 +111,7 @@ func gaussianBayes() *Classifier {
 	})
 }
 
-// logNormal is the logarithm of the normal density times the root of 2 pi.
+// logNormal is the logarithm of the normal density, without the factor 1/sqrt(2 pi).
 func logNormal(v, mean, variance float64) float64 {
 	d := v - mean
 	return -(math.Log(variance) + d*d/variance) / 2

@@ -43,7 +43,7 @@ func growBoosted(t training) (grown []trees.Tree) {
 	return grown
 }
 
-// firstOrderDepth is that of the trees of first-order boosting, as in scikit-learn.
+// firstOrderDepth is the depth of the trees of first-order boosting, as in scikit-learn.
 const firstOrderDepth = 3
 
 // firstOrderBoosting is Friedman's gradient boosting machine (Friedman 2001,

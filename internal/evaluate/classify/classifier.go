@@ -11,9 +11,8 @@ import (
 type Classifier struct {
 	model
 	learn func(training) (scorer, error)
-	// threshold is the score above which a row is called positive, which stands for a
-	// probability of one half: 0.5 of models whose scores are shares or probabilities, and 0
-	// of those that give log odds or distances from a boundary.
+	// threshold is the score above which a row counts as positive, a probability of one half: 0.5 for models whose
+	// scores are shares or probabilities, 0 for models that give log odds or distances from a boundary.
 	threshold float64
 }
 
@@ -37,9 +36,9 @@ func (c *Classifier) Threshold() float64 { return c.threshold }
 // is not.
 func Models() []*Classifier { return []*Classifier{logistic(1), boosting()} }
 
-// All returns the twelve classifiers of the PATE-GAN paper (Jordon, Yoon, van der
-// Schaar 2019), in its order, new ones at each call. Boosting stands for its
-// XGBoost. Settings are scikit-learn's defaults where nothing else is said.
+// All returns the twelve classifiers of the PATE-GAN paper (Jordon, Yoon, van der Schaar 2019), in its order, new
+// ones at each call. Boosting stands for its XGBoost. Settings are scikit-learn's defaults unless stated
+// otherwise.
 func All() []*Classifier {
 	return []*Classifier{
 		logistic(1), randomForest(100, 1), gaussianBayes(), bernoulliBayes(), linearSVM(1), decisionTree(0, 1),
@@ -48,7 +47,7 @@ func All() []*Classifier {
 }
 
 // ErrUnknown says that there is no classifier of a name.
-var ErrUnknown = errors.New("no such classifier")
+var ErrUnknown = errors.New("unknown classifier")
 
 // Named returns the classifiers of All with these names, in the order of the names.
 // It fails with ErrUnknown, and lists the names there are, and for a name that

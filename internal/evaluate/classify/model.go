@@ -9,14 +9,14 @@ import (
 // scorer gives one number per row of a matrix that was checked.
 type scorer func(x Matrix) []float64
 
-// model is what classifiers and regressors have in common. It is not safe for concurrent use.
+// model is the common part of classifiers and regressors. It is not safe for concurrent use.
 type model struct {
 	name    string
 	columns int // 0 before Fit
 	score   scorer
 }
 
-// Name is how users call the model.
+// Name is the model's name for users.
 func (m *model) Name() string { return m.name }
 
 // fit forgets what was learned before, and learns.

@@ -13,9 +13,8 @@ const (
 	newtonTolerance = 1e-10 // on the largest component of the mean gradient
 )
 
-// linearLoss is a convex problem: the sum over rows of a loss of the linear
-// function z = w.x + b, and l2/2 |w|^2. The intercept b is penalized, too, where
-// that is asked for.
+// linearLoss is a convex problem: the sum over rows of a loss of the linear function z = w.x + b, plus l2/2 |w|^2.
+// If asked, the intercept b is penalized, too.
 type linearLoss struct {
 	x                 Matrix
 	total             float64 // weight of the rows
@@ -25,10 +24,9 @@ type linearLoss struct {
 	derivatives       func(row int, z float64) (first, second float64)
 }
 
-// minimize runs Newton's method with step halving from theta (weights, then
-// intercept) and leaves the minimum there. Where the second derivative jumps,
-// as that of the squared hinge does, this is the finite Newton method (Keerthi
-// and DeCoste 2005).
+// minimize runs Newton's method with step halving from theta (weights, then intercept) and stores the minimum
+// there. If the second derivative jumps, as for the squared hinge, this is the finite Newton method (Keerthi and
+// DeCoste 2005).
 func (p *linearLoss) minimize(theta []float64) error {
 	d := p.x.Cols + 1
 	gradient := mat.NewVecDense(d, nil)
@@ -72,8 +70,8 @@ func (p *linearLoss) minimize(theta []float64) error {
 		hessian := mat.NewSymDense(d, nil)
 		hessian.SymOuterK(1, weighted.T())
 		for j := range d {
-			// A free intercept's curvature may round to zero on separable rows, and
-			// a penalty beside heavy rows; this only shortens the step.
+			// The curvature of a free intercept may round to zero on separable rows, and so may a penalty next to
+			// heavy rows; this only shortens the step.
 			ridge := 1e-12 * p.total
 			if j < penalized {
 				ridge = math.Max(ridge, p.l2)

@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 )
 
-// Targets are what a regressor is fitted to: rows with a number each. Weights are those
-// of [Rows]. Numbers are finite and at most 1e100 in size.
+// Targets are the rows for fitting a regressor, each with a number. Weights are those of [Rows]. Numbers are
+// finite and at most 1e100 in size.
 type Targets struct {
 	X      Matrix
 	Y      []float64
@@ -26,8 +26,8 @@ func regressor(name string, learn func(training) (scorer, error)) *Regressor {
 	return &Regressor{model: model{name: name}, learn: learn}
 }
 
-// Regressors returns the counterparts of four classifiers for numbers, new ones at each
-// call. Settings are scikit-learn's defaults where nothing else is said.
+// Regressors returns the counterparts of four classifiers for numbers, new ones at each call. Settings are
+// scikit-learn's defaults unless stated otherwise.
 func Regressors() []*Regressor {
 	return []*Regressor{regressor("linear regression", leastSquares), regressor("random forest", forestRegression),
 		regressor("gradient boosting", boostingRegression(boostingTrees)), MLPRegression()}
@@ -51,8 +51,8 @@ func (r *Regressor) Predict(x Matrix) ([]float64, error) {
 	return values, err
 }
 
-// prepare checks the targets and leaves out those of weight 0. The label of each row is its
-// target in standard deviations, scale, from the mean.
+// prepare checks the targets and drops those of weight 0. The label of each row is its target's distance from the
+// mean, in units of the standard deviation scale.
 func (t Targets) prepare() (n training, mean, scale float64, err error) {
 	if err := t.X.check(); err != nil {
 		return n, 0, 0, err
@@ -87,8 +87,8 @@ func (t Targets) prepare() (n training, mean, scale float64, err error) {
 	return n, mean, scale, nil
 }
 
-// RegressionRMSE fits a regressor to rows and gives the root mean squared error of its
-// predictions for others, by their weights, in the targets' unit.
+// RegressionRMSE fits a regressor to rows and returns the root mean squared error of its predictions for other
+// rows, by their weights, in the targets' unit.
 func RegressionRMSE(model *Regressor, learn, exam Targets) (float64, error) {
 	if err := model.Fit(learn); err != nil {
 		return 0, err

@@ -40,7 +40,7 @@ type training struct {
 	pos, neg, total float64
 }
 
-// prepare checks the rows and leaves out those of weight 0.
+// prepare checks the rows and drops those of weight 0.
 func (r Rows) prepare() (training, error) {
 	if err := r.X.check(); err != nil {
 		return training{}, err

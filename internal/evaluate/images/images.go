@@ -68,8 +68,8 @@ func Evaluate(ctx context.Context, in Input) (*evaluate.Evaluation, error) {
 	return e, nil
 }
 
-// Accuracy is the first of these figures alone: how many of the test images a
-// classifier trained on others recognizes.
+// Accuracy is only the first of these figures: the share of the test images that a classifier trained on other
+// images recognizes.
 func Accuracy(ctx context.Context, train, test *idx.Images, classes int) (float64, error) {
 	if err := (Input{Synthetic: train, Test: test, Train: test}).check(); err != nil {
 		return 0, fmt.Errorf("images: %w", err)

@@ -5,8 +5,7 @@ import (
 	"math"
 )
 
-// denseCells is up to how many cells of a contingency table are held at once;
-// of larger ones only those that a row falls in.
+// denseCells is the largest contingency table that is stored in full; larger ones store only cells with rows.
 const denseCells = 1 << 16
 
 // ContingencyTotalVariation is the total variation distance of two joint
@@ -49,8 +48,8 @@ func ContingencyTotalVariation(a, b [][]int32, sizes []int, wa, wb []float64) (f
 	return min(total/2, 1), nil
 }
 
-// contingency holds the shares of cells in both tables. With an index they stand
-// in the order in which rows first fell into them, which is always the same.
+// contingency holds the shares of cells in both tables. With an index they are in the order in which rows first
+// fell into them, which is deterministic.
 type contingency struct {
 	shares [][2]float64
 	index  map[int64]int

@@ -60,13 +60,13 @@ func Wasserstein(a, b, wa, wb []float64) (float64, error) {
 	for i, v := range values[:len(values)-1] {
 		fa += v.a
 		fb += v.b
-		// Halves first: the difference of two finite numbers may be infinite.
+		// Halve first: the difference of two finite numbers may be infinite.
 		area += math.Abs(fa-fb) * (values[i+1].at/2 - v.at/2)
 	}
 	return 2 * area, nil
 }
 
-// mass is what share of each sample has a value.
+// mass is the share of each sample that has a value.
 type mass struct{ at, a, b float64 }
 
 // merge gives the distinct values of two samples in rising order.
@@ -115,7 +115,7 @@ func shares(values, weight []float64) ([]mass, error) {
 	if len(all) == 0 {
 		return nil, ErrNoValues
 	}
-	// By weight, too, so that the order of the rows cannot change the last digit.
+	// Sort by weight, too, so that the order of the rows cannot change the last digit.
 	slices.SortFunc(all, func(x, y mass) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.a, y.a)) })
 	total := 0.0
 	for _, v := range all {

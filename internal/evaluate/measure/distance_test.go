@@ -61,7 +61,7 @@ func TestContingencyByHand(t *testing.T) {
 	if err != nil || got != 0.5 {
 		t.Errorf("got %v, %v; want 0.5", got, err)
 	}
-	// Many cells are kept by another way, with the same result.
+	// Many cells take another code path, with the same result.
 	if got, err = ContingencyTotalVariation(a, b, []int{1 << 20, 1 << 20}, nil, nil); err != nil || got != 0.5 {
 		t.Errorf("of many cells: %v, %v; want 0.5", got, err)
 	}

@@ -1,5 +1,5 @@
-// Package measure holds the figures that say how alike two samples are, and how well
-// scores rank rows: functions of plain numbers that know no table.
+// Package measure holds figures that say how similar two samples are, and how well scores rank rows: functions of
+// plain numbers, without tables.
 //
-// What is computed from real rows is NOT PRIVATE; see package evaluate.
+// Results from real rows are NOT PRIVATE; see package evaluate.
 package measure

@@ -111,7 +111,7 @@ func ClassifierScore(probabilities *mat.Dense) (float64, error) {
 		sum := 0.0
 		for j, p := range probabilities.RawRowView(i) {
 			if !(p >= 0 && p <= 1+1e-6) {
-				return 0, fmt.Errorf("classifier score: row %d holds %v, which is no probability", i+1, p)
+				return 0, fmt.Errorf("classifier score: row %d holds %v, which is not a probability", i+1, p)
 			}
 			sum += p
 			mean[j] += p / float64(n)

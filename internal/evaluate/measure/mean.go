@@ -30,7 +30,7 @@ func RMSE(truth, predicted, weight []float64) (float64, error) {
 	if largest == 0 {
 		return 0, nil
 	}
-	// In units of the largest, whose square may not be a finite number.
+	// Compute in units of the largest, whose square may overflow.
 	total := 0.0
 	for i := range truth {
 		d := (truth[i]/2 - predicted[i]/2) / largest

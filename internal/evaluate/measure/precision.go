@@ -32,8 +32,8 @@ func InterpolatedPrecision(positive []bool, scores, weight []float64) (float64, 
 	return min(max(area/hits, 0), 1), nil
 }
 
-// ratioIntegral is the integral of x/(a x + b) from start over a length, where a is at
-// least 1 and the denominator at least x.
+// ratioIntegral is the integral of x/(a x + b) from start over a length, if a is at least 1 and the denominator at
+// least x.
 func ratioIntegral(a, b, start, length float64) float64 {
 	if b == 0 {
 		return length / a

@@ -21,7 +21,7 @@ type simplex struct {
 	next      int // where pricing goes on
 }
 
-// flow is what a plan moves between two points.
+// flow is the mass that a plan moves between two points.
 type flow struct {
 	from, to int
 	mass     float64
@@ -68,13 +68,12 @@ func (s *simplex) solve() []flow {
 	return plan
 }
 
-// reduced is what a unit along an arc costs, less what the tree's way costs.
+// reduced is the cost of a unit along an arc, minus the cost of the path in the tree.
 func (s *simplex) reduced(k int) float64 {
 	return s.cost[k] - s.potential[k/s.m] + s.potential[s.n+k%s.m]
 }
 
-// entering looks through the arcs by blocks for one that lowers the cost, the best of its
-// block; -1 where there is none.
+// entering searches the arcs by blocks for one that lowers the cost, the best of its block; -1 if there is none.
 func (s *simplex) entering() int {
 	block := max(10, int(math.Sqrt(float64(len(s.cost)))))
 	best, lowest := -1, 0.0
@@ -138,8 +137,8 @@ func (s *simplex) push(v int, more bool, mass float64) {
 	}
 }
 
-// hang turns around the way from the point `below` up to `out`, whose arc leaves the tree,
-// and hangs it on the point `on` by arc k.
+// hang reverses the path from the point `below` up to `out`, whose arc leaves the tree, and attaches it to the
+// point `on` by arc k.
 func (s *simplex) hang(below, on, out, k int, up bool, mass float64) {
 	v, parent, arc := below, on, k
 	for {
@@ -165,7 +164,7 @@ func (s *simplex) drop(parent, child int) {
 	}
 }
 
-// settle moves the potentials of a subtree, and counts its depths anew.
+// settle moves the potentials of a subtree and recomputes its depths.
 func (s *simplex) settle(v int, shift float64) {
 	s.depth[v] = s.depth[s.parent[v]] + 1
 	s.potential[v] += shift

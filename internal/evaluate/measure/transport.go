@@ -93,7 +93,7 @@ func positive(w []float64) (at []int, values []float64) {
 	return at, values
 }
 
-// wholeCosts are those between some of the points, row after row.
+// wholeCosts are the costs between some of the points, row by row.
 func wholeCosts(cost [][]float64, sources, sinks []int) []float64 {
 	highest := 0.0
 	for _, row := range cost {

@@ -101,8 +101,8 @@ func (p NormalInverseGamma) check(d int) (*factored, error) {
 	return f, finite("the prior's mean", p.Mean, d)
 }
 
-// Coefficient is the distribution of coefficient j by itself: Student's t with 2 Shape
-// degrees of freedom. It fails for a coefficient that there is not.
+// Coefficient is the marginal distribution of coefficient j: Student's t with 2 Shape degrees of freedom. It fails
+// for an unknown coefficient.
 func (p NormalInverseGamma) Coefficient(j int) (distuv.StudentsT, error) {
 	f, err := p.check(len(p.Mean))
 	if err == nil && (j < 0 || j >= len(p.Mean)) {

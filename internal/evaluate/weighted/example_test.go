@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Synthetic rows with a column weight: a mean, a regression, and what to believe of its
-// coefficients.
+// The synthetic rows have a column weight. The example computes a mean and a regression, and shows how far its
+// coefficients can be trusted.
 func Example() {
 	schema, err := partition.LoadSchema("testdata/schema.yaml")
 	if err != nil {

@@ -110,8 +110,7 @@ func (p *logisticLoss) minimize(beta []float64) ([]float64, *factored, error) {
 	return nil, nil, ErrSeparated
 }
 
-// moves is how far a step moves the log odds of any row, or the parameters in units of
-// the prior.
+// moves is the largest change by a step of any row's log odds, or of the parameters in units of the prior.
 func (p *logisticLoss) moves(step []float64) float64 {
 	most := 0.0
 	for i, row := range p.x {
@@ -125,8 +124,7 @@ func (p *logisticLoss) moves(step []float64) float64 {
 	return most
 }
 
-// towards moves beta along the step, halved until the loss does not rise, NaN where
-// no step is short enough.
+// towards moves beta along the step, halved until the loss does not rise; NaN if no step is short enough.
 func (p *logisticLoss) towards(beta, step []float64, value float64) float64 {
 	trial := make([]float64, len(beta))
 	size := 1.0

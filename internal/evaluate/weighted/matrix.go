@@ -12,8 +12,7 @@ import (
 // coefficients are not determined: leave one out, or use a prior.
 var ErrDependent = errors.New("columns depend linearly on each other")
 
-// worstCondition is up to where a matrix scaled to ones on its diagonal is worth
-// solving with.
+// worstCondition is the largest condition number of a matrix, scaled to ones on its diagonal, that is solved with.
 const worstCondition = 1e13
 
 // factored is a positive definite matrix with ones on its diagonal, by scaling, so that

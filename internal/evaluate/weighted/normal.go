@@ -18,7 +18,7 @@ type Normal struct {
 	Covariance *mat.SymDense
 }
 
-// NewNormal is that of independent coefficients, with their means and standard deviations.
+// NewNormal returns independent coefficients with these means and standard deviations.
 func NewNormal(mean, deviation []float64) Normal {
 	c := mat.NewSymDense(max(1, len(deviation)), nil)
 	for j, s := range deviation {

@@ -99,7 +99,7 @@ func (d *Draws) Mean() []float64 {
 	return mean
 }
 
-// Quantile is that of one coefficient over the draws.
+// Quantile is the quantile of one coefficient over the draws.
 func (d *Draws) Quantile(coefficient int, q float64) (float64, error) {
 	if coefficient < 0 || coefficient >= len(d.Theta[0]) {
 		return 0, fmt.Errorf("quantile of draws: there is no coefficient %d of %d", coefficient, len(d.Theta[0]))

@@ -12,7 +12,7 @@ import (
 // finite and not negative, and not all of them zero. The message says which.
 var ErrWeights = measure.ErrWeights
 
-// ErrNoValues says that there are no rows.
+// ErrNoValues marks tables without rows.
 var ErrNoValues = measure.ErrNoValues
 
 // checked gives the weights in units of a power of two, whose sum is finite.

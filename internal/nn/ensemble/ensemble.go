@@ -17,20 +17,19 @@ import (
 // Spec describes many models of one architecture, each a critic: a network
 // for every class of records, with one output, the score.
 type Spec struct {
-	// Models is the number of models, Classes that of each one's networks. A model
-	// with one network may be told the class by an [nn.Embedding].
+	// Models is the number of models, Classes the number of networks of each. A model with one network may be told
+	// the class by an [nn.Embedding].
 	Models, Classes int
-	// Input is the shape of a record, Layers what is put upon it.
+	// Input is the shape of a record, Layers are the layers on top of it.
 	Input  nn.Shape
 	Layers []nn.Spec
-	// Loss is what the models learn by, nil means [losses.Logistic].
+	// Loss is the loss of the models; nil means [losses.Logistic].
 	Loss losses.Loss
 	// Rate and Decay are Adam's step size and its decoupled weight decay.
 	Rate, Decay float64
 	Seed        uint64
-	// Fresh models begin untrained in every round, all from the same weights, drawn
-	// from Start: only [Ensemble.TrainGradients] is of use then, and nothing is kept of
-	// a model.
+	// Fresh models begin untrained in every round, all from the same weights, drawn from Start. Only
+	// [Ensemble.TrainGradients] is useful for them, and no model is stored.
 	Fresh bool
 	Start uint64
 }
@@ -56,7 +55,7 @@ type Ensemble struct {
 	done     <-chan struct{}
 }
 
-// tasks are what workers do with a model. They are made once, so that a call allocates nothing.
+// tasks are the tasks of workers for a model. They are created once, so that a call allocates nothing.
 type tasks struct{ trains, scores, gradients, rounds parallel.Task }
 
 // Examples holds the real records of one model by class: ByClass[c] has shape
@@ -123,7 +122,7 @@ func New(spec Spec) (*Ensemble, error) {
 	return e, nil
 }
 
-// In returns how many numbers a record has.
+// In returns the number of values of a record.
 func (e *Ensemble) In() int { return e.in }
 
 func (e *Ensemble) params(of []float32, model, class int) []float32 {
@@ -157,7 +156,7 @@ var errFresh = errors.New("ensemble: fresh models are trained and asked at once"
 // ErrEnded says that a training was ended before its last step. The ensemble is of no use then.
 var ErrEnded = errors.New("ensemble: training was ended")
 
-// Until has training end early once done is closed; nil has it go on.
+// Until makes training end early once done is closed; nil removes this.
 func (e *Ensemble) Until(done <-chan struct{}) { e.done = done }
 
 func (e *Ensemble) ended() bool {
@@ -257,7 +256,7 @@ func (e *Ensemble) TrainGradients(
 	return nil
 }
 
-// Work is what training took: steps of networks, and records that passed through them.
+// Work is the cost of training: steps of networks, and records that passed through them.
 type Work struct{ Steps, Records int }
 
 // Work returns what all training took so far.
@@ -281,7 +280,7 @@ func (e *Ensemble) State() []tensor.Param {
 		{Name: "v", Shape: shape, Value: e.v}}
 }
 
-// Steps returns the number of optimizer steps taken by each model, 0 of fresh ones.
+// Steps returns the number of optimizer steps that each model took; 0 for fresh models.
 func (e *Ensemble) Steps() int { return e.steps }
 
 // SetSteps restores the number of optimizer steps.

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
-// scoreRows is how many records are scored, or fill a batch, at once: enough for the kernels to be
-// fast, few enough to stay in the cache.
+// scoreRows is the number of records that are scored, or fill a batch, at once: enough for the kernels to be fast,
+// few enough to stay in the cache.
 const scoreRows = 64
 
 // trainPart takes the steps of some models.
@@ -25,8 +25,8 @@ func (e *Ensemble) trainPart(part int, w *parallel.Worker) {
 	}
 }
 
-// train takes the steps of one network, or of a copy that is dropped where there is nothing to
-// learn from. Its random numbers depend on nothing but model, class and the steps taken so far.
+// train takes the steps of one network; if there is nothing to learn from, of a copy that is dropped. Its random
+// numbers depend only on the model, the class and the steps taken so far.
 func (e *Ensemble) train(s *trainer, model, class int, real []float32) {
 	w, m, v := e.params(e.w, model, class), e.params(e.m, model, class), e.params(e.v, model, class)
 	if len(real) == 0 {
@@ -131,7 +131,7 @@ func (e *Ensemble) visit(s *trainer, model int, ready func(class int)) {
 // classRecords are records sorted by their class, for the length of a call.
 type classRecords struct {
 	byClass [][]float32
-	// place says where the records of class 0, then those of class 1, ..., stood.
+	// place has the original positions of the records of class 0, then of class 1, and so on.
 	place []int
 }
 

@@ -66,8 +66,8 @@ func (t *trainer) accumulate(rows, filling []float32, batch int, loss losses.Los
 	}
 }
 
-// window returns batch of n rows in a row from a random one on, after the last
-// the first. Rows come in no particular order, and so it costs one draw.
+// window returns batch of n rows, consecutive from a random one on; after the last comes the first. Rows have no
+// particular order, so this costs only one draw.
 func (t *trainer) window(rows []float32, n, batch int) []float32 {
 	in, at := t.Net.In(), t.rng.IntN(n)
 	if at+batch <= n {

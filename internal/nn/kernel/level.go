@@ -36,9 +36,8 @@ func Supported() Level { return supported }
 // Active returns the level in use.
 func Active() Level { return level }
 
-// Use sets the level and returns a function that sets it back. It is there to
-// compare levels in tests and benchmarks; no kernel may run at the same time.
-// The error says that the processor, or the build, lacks the level.
+// Use sets the level and returns a function that restores the previous one. It is for comparing levels in tests
+// and benchmarks; no kernel may run at the same time. It fails if the processor or the build lacks the level.
 func Use(l Level) (restore func(), err error) {
 	if l < Portable || l > supported {
 		return nil, fmt.Errorf("kernel: level %v is above %v, the highest of this processor and build", l, supported)

@@ -2,8 +2,8 @@ package kernel
 
 import "fmt"
 
-// Matrix is a view of numbers in row-major order: element (i, j) stands at
-// Data[i*Stride+j], or at Data[j*Stride+i] of one that is transposed.
+// Matrix is a view of numbers in row-major order: element (i, j) is Data[i*Stride+j], or Data[j*Stride+i] if it is
+// transposed.
 type Matrix struct {
 	Data       []float32
 	Rows, Cols int // as seen, after transposition
@@ -45,7 +45,7 @@ func (m Matrix) Check(name string) {
 	}
 }
 
-// Strides returns how far apart neighbours in a column and in a row lie.
+// Strides returns the distances between neighbours in a column and in a row.
 func (m Matrix) Strides() (row, col int) {
 	if m.Transposed {
 		return 1, m.Stride

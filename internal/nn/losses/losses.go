@@ -1,12 +1,11 @@
 // Package losses has the losses of a critic that gives each of n records one score.
 //
-// Each returns the loss and writes its gradient by the scores to grad, of equal length. A
-// critic's loss is the sum of that over real and that over generated records; a
-// generator's is that of its records as if they were real. No scores give a loss
-// of 0.
+// Each function returns the loss and writes its gradient with respect to the scores to grad, of equal length. A
+// critic's loss is the sum of the losses over real and over generated records; a generator's loss is that of its
+// records as if they were real. Without scores the loss is 0.
 //
-// A term per record, as [Logistic] and [Wasserstein] have, becomes that record's own
-// loss when its gradient is multiplied by n.
+// For losses that are a mean over records, such as [Logistic] and [Wasserstein], n times the gradient is that of
+// each record's own loss.
 package losses
 
 import (
@@ -18,8 +17,8 @@ import (
 // Loss is [Logistic], [Wasserstein] or [KLWGAN].
 type Loss func(grad, scores []float32, real bool) float64
 
-// Gradient writes that of the loss, of [Logistic] if there is none, to grad. A
-// logistic value costs more than its gradient and is left out.
+// Gradient writes the gradient of the loss to grad; a nil loss means [Logistic]. The value of the logistic loss
+// costs more than its gradient and is not computed.
 func (l Loss) Gradient(grad, scores []float32, real bool) {
 	if l == nil {
 		logisticGrad(grad, scores, real)

@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn"
 )
 
-// Forward computes a network for one record in float64, layer by layer from
-// the definitions. params are those of the network, in order.
+// Forward computes a network for one record in float64, layer by layer from the definitions. params are the
+// network's parameters, in order.
 func Forward(t testing.TB, in nn.Shape, specs []nn.Spec, params [][]float64, x []float64) []float64 {
 	t.Helper()
 	take := func() []float64 {

@@ -3,8 +3,7 @@ package optimizer
 
 import "github.com/conclave-dp/conclave/internal/nn/tensor"
 
-// Optimizer moves parameters by their gradients: [Adam] or [SGD].
-// State, Steps and SetSteps are what a checkpoint keeps of it.
+// Optimizer moves parameters by their gradients: [Adam] or [SGD]. State, Steps and SetSteps are for checkpoints.
 type Optimizer interface {
 	// Step moves the parameters against their gradients and clears these.
 	Step()

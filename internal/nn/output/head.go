@@ -25,9 +25,8 @@ const (
 	CategoricalHead
 	// SoftmaxHead gives the softmax probabilities themselves.
 	SoftmaxHead
-	// GumbelHead draws a relaxed one-hot vector, softmax((z + g) / Temperature)
-	// with Gumbel noise g (Jang, Gu and Poole 2017; Maddison, Mnih and Teh 2017).
-	// Its gradient is that of the draw.
+	// GumbelHead draws a relaxed one-hot vector, softmax((z + g) / Temperature) with Gumbel noise g (Jang, Gu and
+	// Poole 2017; Maddison, Mnih and Teh 2017). Its gradient is the gradient of the draw.
 	GumbelHead
 )
 
@@ -51,8 +50,8 @@ type Head struct {
 //
 // Relaxed draws are there where a critic must see something between choices.
 type Heads struct {
-	// Temperature of Gumbel heads, above 0: the lower, the nearer draws are to
-	// one-hot and the larger the variance of their gradients. It begins at 1.
+	// Temperature of Gumbel heads, above 0: the lower it is, the nearer draws are to one-hot and the larger the
+	// variance of their gradients. It starts at 1.
 	Temperature float32
 
 	heads []Head
@@ -132,9 +131,8 @@ func (h *Heads) Forward(dst, raw []float32, n int, rng *rand.Rand) {
 	}
 }
 
-// Mean returns the expectation of the records of the last Forward, of shape
-// [n, width]: numbers as they are, choices as probabilities. The caller must
-// not change it.
+// Mean returns the expectation of the records of the last Forward, of shape [n, width]: numbers unchanged, choices
+// as probabilities. The caller must not change it.
 func (h *Heads) Mean() []float32 { return h.mean }
 
 // Backward turns the gradient with respect to the records of the last Forward

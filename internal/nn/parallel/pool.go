@@ -11,9 +11,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
-// Pool runs the parts of a layer's work on several processors, with scratch
-// memory for each. What is a part must not depend on how many processors there
-// are. Once warm it does not allocate, which is why tasks are made beforehand.
+// Pool runs the parts of a layer's work on several processors, with scratch memory for each. The division into
+// parts must not depend on the number of processors. Once warm it does not allocate, which is why tasks are
+// created in advance.
 type Pool struct {
 	Limit   int // most workers, 0 is GOMAXPROCS
 	workers []Worker
@@ -49,7 +49,7 @@ type matrixProduct struct {
 	parts    int
 }
 
-// Product computes C = A B on as many processors as it is worth.
+// Product computes C = A B on as many processors as are worth it.
 func (p *Pool) Product(c, a, b kernel.Matrix, e gemm.Epilogue) {
 	parts := min(p.Size(), gemm.Parts(c.Rows, c.Cols, a.Cols))
 	if parts == 1 {
@@ -67,7 +67,7 @@ func (p *Pool) Product(c, a, b kernel.Matrix, e gemm.Epilogue) {
 	p.matrix = matrixProduct{}
 }
 
-// Size is how many processors there are.
+// Size is the number of processors.
 func (p *Pool) Size() int {
 	if p.Limit > 0 {
 		return p.Limit
@@ -109,8 +109,8 @@ func (p *Pool) work(i int) {
 	}
 }
 
-// Lanes says into how many runs of records a batch is split where each run has
-// its own sum, which are added up in order.
+// Lanes is the number of ranges of records into which a batch is split if each range has its own sum; the sums are
+// added in order.
 func Lanes(n int) int { return min(8, (n+15)/16) }
 
 // Span returns the records [lo, hi) of one of several equal parts of n.

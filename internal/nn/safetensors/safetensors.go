@@ -1,5 +1,5 @@
-// Package safetensors reads and writes named float32 tensors in the safetensors format, with
-// a checksum where it is wanted ([Set.Seal]).
+// Package safetensors reads and writes named float32 tensors in the safetensors format, with an optional checksum
+// ([Set.Seal]).
 package safetensors
 
 import (

@@ -125,9 +125,8 @@ func FromUnits(mean, scale []float32, width, classCount int, squares []int) (*Sc
 // Units returns what FromUnits takes. The caller must not change it.
 func (s *Scaler) Units() (mean, scale []float32) { return s.mean, s.scale }
 
-// Slope turns the gradient dz by a class's standardized record z, of length Width, into
-// that by the record. It goes on as if no column were out of reach, so that a generator
-// finds back.
+// Slope turns the gradient dz with respect to a class's standardized record z, of length Width, into the gradient
+// with respect to the record. It ignores the limits of columns, so that a generator outside them returns.
 func (s *Scaler) Slope(dx, dz, z []float32, class int) {
 	scale := s.scale[class*s.width : (class+1)*s.width]
 	copy(dx, dz[:s.width])

@@ -15,8 +15,8 @@ type Param struct {
 	Grad  []float32
 }
 
-// Size returns how many numbers a tensor of a shape has. The error says that it is negative
-// or does not fit an int32.
+// Size returns the number of values of a tensor of this shape. It fails if the number is negative or does not fit
+// an int32.
 func Size(shape []int) (int, error) {
 	n := 1
 	for _, s := range shape {
@@ -28,7 +28,7 @@ func Size(shape []int) (int, error) {
 	return n, nil
 }
 
-// Resize returns n numbers of any content, in the memory of s where it is enough.
+// Resize returns n numbers of any content; it reuses the memory of s if that is enough.
 func Resize(s []float32, n int) []float32 {
 	if cap(s) < n {
 		return make([]float32, n)

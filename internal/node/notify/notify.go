@@ -2,6 +2,7 @@
 // names and what the student says, and nothing that depends on records.
 //
 // Begin with [New], call [Notifier.Tell] whenever a run waits, which never blocks, and have [Notifier.Run] run.
+// Who is told of which runs survives a node's streams.
 package notify
 
 import (
@@ -13,11 +14,15 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
+
+	"github.com/conclave-dp/conclave/internal/study"
 )
 
 // Waiting is what is told of a run.
@@ -30,17 +35,20 @@ type Waiting struct {
 	SpecSHA256 string `json:"spec_sha256"`
 	Student    string `json:"student,omitempty"` // as the aggregator names them
 	Purpose    string `json:"purpose,omitempty"` // in the student's words
-	Since      string `json:"since"`             // when the node was asked first, RFC 3339
+	// Study is what the run says of its study, nil for none.
+	Study *study.Block `json:"study,omitempty"`
+	Since string       `json:"since"` // when the node was asked first, RFC 3339
 }
 
-// What bounds the work: runs that are remembered as told, of which each may wait to be posted; how long one POST may
-// take, the pauses between attempts, and how long it is tried; and what is read of an answer.
+// What bounds the work: runs that are remembered as told; how long one POST may take, the pauses between attempts, and
+// how long it is tried; how often it is asked whether runs still wait; and what is read of an answer.
 const (
 	mostTold   = 1000
 	postTime   = 10 * time.Second
 	firstPause = time.Second
 	mostPause  = time.Minute
 	mostTrying = 15 * time.Minute
+	askEvery   = 10 * time.Second
 	mostAnswer = 64 << 10
 )
 
@@ -50,11 +58,20 @@ type Notifier struct {
 	log    *zap.Logger
 	client *http.Client
 	pause  time.Duration // the first one
-	queue  chan Waiting
+	wake   chan struct{} // has a value when something was told
 
 	mu   sync.Mutex
-	told map[string]map[string]bool // specs by run
-	size int
+	told []*message // in the order in which they came
+}
+
+// message is a run that waits, and what became of telling it.
+type message struct {
+	Waiting
+	still  func() bool
+	due    time.Time // when it is posted, or posted again
+	until  time.Time // that it is tried
+	pauses *backoff.ExponentialBackOff
+	over   bool // it was posted, or given up
 }
 
 // New returns a notifier, nil where the configuration names no address.
@@ -63,7 +80,7 @@ func New(c Config, log *zap.Logger) *Notifier {
 		return nil
 	}
 	return &Notifier{
-		config: c, log: log, pause: firstPause, queue: make(chan Waiting, mostTold), told: map[string]map[string]bool{},
+		config: c, log: log, pause: firstPause, wake: make(chan struct{}, 1),
 		client: &http.Client{
 			Timeout: postTime,
 			// The token is for this address and for no other.
@@ -72,70 +89,127 @@ func New(c Config, log *zap.Logger) *Notifier {
 	}
 }
 
-// Tell has a run posted, once until it is forgotten. While too many wait to be posted it does nothing.
-func (n *Notifier) Tell(w Waiting) {
+// Tell has a run posted, once until it is forgotten or still, which is asked now and then, says that it waits no
+// longer. A pending post of another spec of the run is dropped. Beyond a bound the oldest run is
+// forgotten.
+func (n *Notifier) Tell(w Waiting, still func() bool) {
 	if n == nil {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.told[w.Run][w.SpecSHA256] || n.size >= mostTold {
-		return
+	for _, m := range n.told {
+		if m.Run == w.Run && m.SpecSHA256 == w.SpecSHA256 {
+			return
+		}
+		m.over = m.over || m.Run == w.Run
 	}
+	if len(n.told) >= mostTold {
+		n.told = slices.Delete(n.told, 0, 1)
+	}
+	now := time.Now()
+	m := &message{Waiting: w, still: still, due: now, until: now.Add(mostTrying),
+		pauses: backoff.NewExponentialBackOff()}
+	m.pauses.InitialInterval, m.pauses.MaxInterval = n.pause, mostPause
+	n.told = append(n.told, m)
 	select {
-	case n.queue <- w:
+	case n.wake <- struct{}{}:
 	default:
-		return
 	}
-	if n.told[w.Run] == nil {
-		n.told[w.Run] = map[string]bool{}
-	}
-	n.told[w.Run][w.SpecSHA256] = true
-	n.size++
 }
 
 // Forget has a run told again when it waits again.
 func (n *Notifier) Forget(run string) {
-	if n == nil {
-		return
+	if n != nil {
+		n.drop(func(m *message) bool { return m.Run == run })
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.size -= len(n.told[run])
-	delete(n.told, run)
 }
 
-// Run posts until the context ends. What could not be posted is in the log.
+func (n *Notifier) drop(which func(*message) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told = slices.DeleteFunc(n.told, which)
+}
+
+// Run posts until the context ends. What could not be posted is in the log. One that fails holds up no other.
 func (n *Notifier) Run(ctx context.Context) {
 	if n == nil {
 		return
 	}
+	asking := time.NewTicker(askEvery)
+	defer asking.Stop()
 	for {
+		m, in := n.next()
+		if m != nil && in <= 0 {
+			n.post(ctx, m)
+			continue
+		}
+		var due <-chan time.Time
+		if m != nil {
+			due = time.After(in)
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case w := <-n.queue:
-			about := zap.String("run", w.Run)
-			if err := n.post(ctx, w); err != nil && ctx.Err() == nil {
-				n.log.Warn("people were not told that a run waits for them", about, zap.Error(err))
-			} else if err == nil {
-				n.log.Info("people were told that a run waits for them", about)
-			}
+		case <-n.wake:
+		case <-due:
+		case <-asking.C:
+			n.prune()
 		}
 	}
 }
 
-// post posts, again after failures that may pass.
-func (n *Notifier) post(ctx context.Context, w Waiting) error {
-	body, err := json.Marshal(w)
-	if err != nil {
-		return err
+// next is the message that is due first, and in what time; nil where there is none.
+func (n *Notifier) next() (first *message, in time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, m := range n.told {
+		if !m.over && (first == nil || m.due.Before(first.due)) {
+			first = m
+		}
 	}
-	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.MaxInterval = n.pause, mostPause
-	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, n.once(ctx, body) },
-		backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(mostTrying))
-	return err
+	if first != nil {
+		in = time.Until(first.due)
+	}
+	return first, in
+}
+
+// prune forgets the runs that no longer wait, also those that the aggregator no longer asks for.
+func (n *Notifier) prune() {
+	n.mu.Lock()
+	told := slices.Clone(n.told)
+	n.mu.Unlock()
+	for _, m := range told {
+		if !m.still() {
+			n.drop(func(other *message) bool { return other == m })
+		}
+	}
+}
+
+// post posts a message, if its run still waits, and says when it is due again after a failure that may pass.
+func (n *Notifier) post(ctx context.Context, m *message) {
+	if !m.still() {
+		n.drop(func(other *message) bool { return other == m })
+		return
+	}
+	body, err := json.Marshal(m.Waiting)
+	if err == nil {
+		err = n.once(ctx, body)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	about := zap.String("run", m.Run)
+	var final *backoff.PermanentError
+	m.due = time.Now().Add(m.pauses.NextBackOff())
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		m.over = true
+		n.log.Info("people were told that a run waits for them", about)
+	case errors.As(err, &final) || m.due.After(m.until):
+		m.over = true
+		n.log.Warn("people were not told that a run waits for them", about, zap.Error(err))
+	}
 }
 
 // once posts once. Its errors do not hold the address, which may be a secret.
@@ -166,8 +240,14 @@ func (n *Notifier) once(ctx context.Context, body []byte) error {
 	case code/100 == 2:
 		return nil
 	case code/100 == 5, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout:
-		return fmt.Errorf("notify: it answers %s", answer.Status)
+		return fmt.Errorf("notify: it answers %s", codeText(code))
 	default:
-		return backoff.Permanent(fmt.Errorf("notify: it answers %s; check url and token_file", answer.Status))
+		return backoff.Permanent(fmt.Errorf("notify: it answers %s; check url and token_file",
+			codeText(code)))
 	}
+}
+
+// codeText is an answer's code in our words: its own can be anything, such as the token that it was shown.
+func codeText(code int) string {
+	return strings.TrimSpace(fmt.Sprint(code, " ", http.StatusText(code)))
 }

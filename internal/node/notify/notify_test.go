@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,6 +69,8 @@ func notifier(t *testing.T, c Config) (*Notifier, *observer.ObservedLogs) {
 	return n, log
 }
 
+func always() bool { return true }
+
 func waiting(run string) Waiting {
 	return Waiting{Site: "north", Node: "0", Dataset: "d", Run: run, SpecSHA256: "ab", Student: "lab",
 		Purpose: "study 12",
@@ -84,19 +87,19 @@ func TestARunIsPostedOnce(t *testing.T) {
 	testkit.Must(t, err)
 	want := "POST Bearer word application/json " + string(raw)
 	for range 3 {
-		n.Tell(waiting("r"))
+		n.Tell(waiting("r"), always)
 	}
 	for range 3 { // two failed
 		if got := testkit.Receive(t, h.posts); got != want {
 			t.Errorf("posted %s, want %s", got, want)
 		}
 	}
-	n.Tell(waiting("q")) // the next one is another run's
+	n.Tell(waiting("q"), always) // the next one is another run's
 	if got := testkit.Receive(t, h.posts); !strings.Contains(got, `"run":"q"`) {
 		t.Errorf("posted %s", got)
 	}
 	n.Forget("r")
-	n.Tell(waiting("r"))
+	n.Tell(waiting("r"), always)
 	if got := testkit.Receive(t, h.posts); got != want {
 		t.Errorf("posted %s, want %s", got, want)
 	}
@@ -112,8 +115,8 @@ func TestWhatCannotBePosted(t *testing.T) {
 	for _, code := range []int{401, 404, 302, 308} {
 		h := newHook(t, code)
 		n, log := notifier(t, Config{URL: h.URL + "/secret"})
-		n.Tell(waiting("r"))
-		n.Tell(waiting("q"))
+		n.Tell(waiting("r"), always)
+		n.Tell(waiting("q"), always)
 		for _, run := range []string{"r", "q"} {
 			if got := testkit.Receive(t, h.posts); !strings.Contains(got, fmt.Sprintf(`"run":"%s"`, run)) {
 				t.Errorf("posted %s, want run %s", got, run)
@@ -124,6 +127,25 @@ func TestWhatCannotBePosted(t *testing.T) {
 		if !strings.Contains(said, fmt.Sprint(code)) || strings.Contains(said, "secret") {
 			t.Errorf("the log says %s", said)
 		}
+	}
+	// An answer that shows the token is not in the log with its own words.
+	token := filepath.Join(t.TempDir(), "token")
+	testkit.Must(t, os.WriteFile(token, []byte("word"), 0o600))
+	mirror := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "HTTP/1.1 403 no %s here\r\nContent-Length: 0\r\n\r\n", r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(mirror.Close)
+	reflected := New(Config{URL: mirror.URL, TokenFile: token}, zap.NewNop())
+	t.Cleanup(reflected.client.CloseIdleConnections)
+	if err := reflected.once(t.Context(), nil); err == nil || strings.Contains(err.Error(), "word") ||
+		!strings.Contains(err.Error(), "403 Forbidden") {
+		t.Errorf("of an answer that shows the token: %v", err)
 	}
 	gone := newHook(t)
 	gone.Close()
@@ -137,25 +159,95 @@ func TestWhatCannotBePosted(t *testing.T) {
 	}
 }
 
-// Telling never waits, however many runs there are and whoever reads them.
+// Telling never waits, however many runs there are and whoever reads them: the newest are told.
 func TestTellingNeverWaits(t *testing.T) {
 	n := New(Config{URL: "https://alerts.example.org"}, zap.NewNop())
 	for i := range 3 * mostTold {
-		n.Tell(waiting(fmt.Sprint("r", i)))
+		n.Tell(waiting(fmt.Sprint("r", i)), always)
 	}
-	if len(n.told) != mostTold || len(n.queue) != mostTold {
-		t.Errorf("%d runs are remembered, %d wait to be posted", len(n.told), len(n.queue))
+	if len(n.told) != mostTold || n.told[0].Run != fmt.Sprint("r", 2*mostTold) {
+		t.Errorf("%d runs are remembered, the first is %s", len(n.told), n.told[0].Run)
 	}
-	for i := range 2 * mostTold {
+	for i := range 3 * mostTold {
 		n.Forget(fmt.Sprint("r", i))
 	}
-	if n.size != 0 || len(n.told) != 0 {
-		t.Errorf("%d runs are remembered", n.size)
+	if len(n.told) != 0 {
+		t.Errorf("%d runs are remembered", len(n.told))
 	}
 	var none *Notifier
-	none.Tell(waiting("r"))
+	none.Tell(waiting("r"), always)
 	none.Forget("r")
 	none.Run(t.Context())
+}
+
+// A run that no longer waits is not posted, and is forgotten, whoever asks for it: so it is told again when it waits
+// again.
+func TestWhatNoLongerWaitsIsForgotten(t *testing.T) {
+	h := newHook(t)
+	var waits atomic.Bool
+	n := New(Config{URL: h.URL}, zap.NewNop())
+	t.Cleanup(n.client.CloseIdleConnections)
+	post := func() {
+		t.Helper()
+		m, in := n.next()
+		if m == nil || in > 0 {
+			t.Fatalf("nothing is due: %v, %v", m, in)
+		}
+		n.post(t.Context(), m)
+	}
+	n.Tell(waiting("r"), waits.Load)
+	post()
+	if len(n.told) != 0 || len(h.posts) != 0 {
+		t.Errorf("%d runs are remembered, %d posted", len(n.told), len(h.posts))
+	}
+	for again := range 2 {
+		waits.Store(true)
+		n.Tell(waiting("r"), waits.Load)
+		post()
+		n.prune()
+		n.Tell(waiting("r"), waits.Load)
+		if m, _ := n.next(); m != nil || len(n.told) != 1 {
+			t.Errorf("%+v is to be posted again, %d runs are remembered", m, len(n.told))
+		}
+		waits.Store(false)
+		n.prune()
+		if len(n.told) != 0 || len(h.posts) != again+1 {
+			t.Errorf("%d runs are remembered, %d posted", len(n.told), len(h.posts))
+		}
+	}
+}
+
+// A run whose POST fails again and again holds up no other, and is posted with its newest spec alone.
+func TestARunThatCannotBePostedHoldsUpNoOther(t *testing.T) {
+	posts := make(chan Waiting, 100)
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m Waiting
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			t.Error(err)
+		}
+		posts <- m
+		if m.Run == "bad" {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	}))
+	t.Cleanup(hook.Close)
+	n, _ := notifier(t, Config{URL: hook.URL})
+	n.pause = 5 * time.Minute
+	bad := waiting("bad")
+	n.Tell(bad, always)
+	testkit.Same(t, "the run that fails", bad, testkit.Receive(t, posts))
+	for _, run := range []string{"q", "r"} {
+		n.Tell(waiting(run), always)
+		testkit.Same(t, "the next one", waiting(run), testkit.Receive(t, posts))
+	}
+	bad.SpecSHA256 = "cd"
+	n.Tell(bad, always)
+	testkit.Same(t, "another spec", bad, testkit.Receive(t, posts))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.told[0].over || n.told[0].SpecSHA256 == bad.SpecSHA256 {
+		t.Errorf("the older spec is still to be posted: %+v", n.told[0].Waiting)
+	}
 }
 
 func TestWhereItIsPosted(t *testing.T) {

@@ -220,6 +220,18 @@ func TestProblemsAreNamed(t *testing.T) {
 			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], "+
 				"min_rows: 50, min_rows_per_teacher: 30}]\n")
 		}, Problem, "minimum rows", "the policy wants 30"},
+		"few rows of a category": {func(p *place) {
+			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], "+
+				"least_records_by: [{column: y, least: 60}]}]\n")
+		}, Problem, "minimum rows", `of column "y" "no" with `},
+		"no column of categories": {func(p *place) {
+			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], "+
+				"least_records_by: [{column: x, least: 2}]}]\n")
+		}, Problem, "minimum rows", `column "x" is no categorical column`},
+		"enough of each category": {func(p *place) {
+			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], "+
+				"least_records_by: [{column: y, least: 2}]}]\n")
+		}, OK, "minimum rows", "each category that occurs here of 1 column has as many"},
 		"no list": {func(p *place) {
 			p.fields["tls"] = "{ca: certs/ca.crt, cert: certs/node-north.crt, key: certs/node-north.key, " +
 				"revoked: none.crl}"

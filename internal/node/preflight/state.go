@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
@@ -122,9 +123,14 @@ func (c *checker) checkPolicy() {
 		o.Facts = sitepolicy.Facts{Units: d.MinRows, LeastUnits: d.MinRowsPerTeacher}
 		c.skip("minimum rows", "the records could not be counted")
 	}
-	for _, r := range d.TooFew(o.Facts) {
+	few := d.TooFew(o.Facts)
+	for _, r := range few {
 		c.add("minimum rows", Problem, "add records, lower teachers before the node joins, or change the rule",
 			"%s: %s", r.Rule, r.Private)
+	}
+	if n := len(d.LeastRecordsBy); n > 0 && counted && len(few) == 0 {
+		c.ok("minimum rows", "each category that occurs here of %s has as many privacy units as least_records_by wants",
+			text.Several(n, "column"))
 	}
 	o.Facts = sitepolicy.Facts{Units: d.MinRows, LeastUnits: d.MinRowsPerTeacher} // they are named
 	status, err := sitepolicy.New(o).Status()

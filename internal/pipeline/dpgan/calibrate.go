@@ -25,15 +25,15 @@ func bounded(scores []float64, factor float64) float64 {
 	return math.Min(factor, largest(scores, 1))
 }
 
-// largest is the size of the largest factor of a sign that leaves enough of the generated
-// records: the effective share falls as the factor grows. 0 where scores are all alike.
+// largest is the largest factor with this sign that leaves enough of the generated records: the effective share
+// falls as the factor grows. It is 0 if all scores are equal.
 func largest(scores []float64, sign float64) float64 {
 	_, spread := moments(scores)
 	if spread == 0 {
 		return 0
 	}
-	// In units of the spread, on a logarithmic scale: a score of rare records needs small
-	// factors, one that splits them in halves leaves half of them whatever the factor.
+	// The search is logarithmic, in units of the spread: a score of rare records needs small factors, while a
+	// score that splits records in halves leaves half of them whatever the factor.
 	low, high := math.Log(1e-6), math.Log(1e2)
 	for range 50 {
 		if mid := (low + high) / 2; effective(scores, sign*math.Exp(mid)/spread) >= leastEffective {

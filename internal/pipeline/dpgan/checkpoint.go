@@ -12,7 +12,7 @@ import (
 // checkpointJSON is the part of a checkpoint that is not a tensor.
 type checkpointJSON struct {
 	pipeline.Checkpoint
-	// OptimizerSteps are those of the discriminator's optimizer.
+	// OptimizerSteps are the steps of the discriminator's optimizer.
 	OptimizerSteps int `json:"optimizer_steps"`
 	// Every to Rest are the schedule's.
 	Every int     `json:"every"`
@@ -23,8 +23,7 @@ type checkpointJSON struct {
 	Kept []int `json:"kept"`
 }
 
-// startAnew says what helps where a checkpoint is damaged: answers of rounds that were in
-// it are dropped.
+// startAnew is the advice for a damaged checkpoint: the answers of its rounds are lost.
 const startAnew = "put it back from a backup; without it the run cannot go on, for the answers that it was made of " +
 	"are dropped: open a run of another name"
 

@@ -27,125 +27,137 @@ const (
 	Tilt Follow = "tilt"
 )
 
-// Options are the `dpgan:` part of a run. The zero value of a field is not its
-// default; start from [DefaultOptions].
+// Options are the section `dpgan:` of a run.yaml. This section configures `pipeline: dpgan`; see docs/dpgan.md.
 type Options struct {
-	// Steps is the number of steps of the discriminator, each a round trip. More steps
-	// mean more noise in each. Default: 0, chosen.
+	// Steps is the number of steps of the discriminator. Each is a round trip and a release. More steps have more
+	// noise in each.
 	Steps int `yaml:"steps"`
-	// Rate is the probability of each privacy unit to be in the sample of a step; 1
-	// takes all of them, which leaves the least noise for what a step costs and takes the
-	// longest. Default: 0, chosen: 1 for tables, 0.05 for images.
+	// Rate is the probability of each privacy unit to be in the sample of a step. Large samples take longer, and for
+	// what they cost they leave less noise beside the signal; 1 leaves least.
 	Rate float64 `yaml:"rate"`
-	// Batch sets the rate as a number of units in place of a share: batch/units. Units
-	// is the public number of privacy units of all sites, which batch needs. Defaults: 0.
+	// Batch is the expected size of a sample, in place of `rate`; it needs `units` and may not exceed it.
 	Batch int `yaml:"batch"`
+	// Units is the number of privacy units at all sites together, for `batch`. It is **public**: do not count it in
+	// the data. If the sites have another number, samples are larger or smaller than `batch`; what is charged is the
+	// rate batch/units.
 	Units int `yaml:"units"`
-	// Clip is the largest L2 norm of a unit's gradient: more is less bias and more
-	// noise. Default: 0, chosen: of linear discriminators the norm that no gradient passes,
-	// 1 of others.
+	// Clip is the largest L2 norm of a unit's gradient; longer gradients are scaled down. More is less bias and more
+	// noise. For a linear discriminator of tables with `pieces` or `plain` features 0 takes the norm that no gradient
+	// exceeds, so that nothing is clipped; for others 0 takes 1.
 	Clip float64 `yaml:"clip"`
-	// Noise is the noise multiplier: the noise of each number of a sum over the clip
-	// norm. Default: 0, the least that the budget allows for all steps.
+	// Noise sets the noise multiplier by hand: noise divided by `clip`. With too little noise the plan does not fit
+	// the budget, and the run is refused. 0 takes the least noise with which all steps fit.
 	Noise float64 `yaml:"noise"`
-	// ClassEpsilon is paid for the class shares, a part of the run's epsilon. Default:
-	// 0.01.
+	// ClassEpsilon is what the class shares cost, in epsilon. The noise is about 1/`class_epsilon` units a class. It
+	// is not paid with a warm start, the default for tables, which already tells the counts.
 	ClassEpsilon float64 `yaml:"class_epsilon"`
-	// Quorum is the share of the teachers without which a round does not count.
-	// Default: 0.9.
+	// Quorum is the share of `teachers` that a round needs to count. A node without its teachers adds nothing; the
+	// cost is the same.
 	Quorum float64 `yaml:"quorum"`
-	// Deadline is how many seconds a round waits for the rest once a quorum is
-	// connected. Default: 60.
+	// Deadline is how many seconds a round waits for the other nodes, counted from when a quorum was asked.
 	Deadline float64 `yaml:"deadline"`
 
 	Discriminator Discriminator `yaml:"discriminator"`
 	Student       Student       `yaml:"student"`
 }
 
-// Discriminator says what scores records and how it learns.
+// Discriminator says what scores records and how it learns. The discriminator has at most 131,072 weights, since
+// a release holds a number for each.
 type Discriminator struct {
-	// Kind: dense or convolution (of images). Default: chosen.
+	// Kind is the network. `dense`: dense layers. `convolution`: convolutions that halve an image, then a dense layer;
+	// images only.
 	Kind string `yaml:"kind"`
-	// Hidden and Layers are the width and number of hidden layers, or the channels of the
-	// first convolution and the number of convolutions. Layers 0 scores linearly. Defaults:
-	// 0 and -1, chosen.
+	// Hidden is the width of the hidden layers, or the channels of the first convolution; the next ones double them.
+	// For convolutions 0 takes 16.
 	Hidden int `yaml:"hidden"`
+	// Layers is the number of hidden layers, or of convolutions. With 0 layers scores are linear. For convolutions -1
+	// takes 2.
 	Layers int `yaml:"layers"`
-	// Classes: told (the class is an input) or each (the last layer has weights of its own
-	// for every class). Default: chosen.
+	// Classes is how the class counts. `each`: the last layer has weights of its own for every class. `told`: the
+	// class is an input, or a plane of an image.
 	Classes string `yaml:"classes"`
-	// Features: pieces (each number as its place in fixed pieces of its range), standard
-	// (columns in units of generated records, with the squares of numbers), plain (as
-	// encoded) or cosines (an image's coefficients at its lowest frequencies). Default:
-	// chosen, pieces for tables.
+	// Features is what the discriminator sees of a record. `pieces`: each number as its place in 14 fixed pieces of its
+	// range, so that narrow columns are visible without units taken from data; tables only. `standard`: columns in
+	// units of generated records, with the squares of numbers; tables only. `cosines`: the coefficients of an image at
+	// its lowest frequencies; not with convolutions. `plain`: as encoded.
 	Features string `yaml:"features"`
-	// Fourier is the number of random cosine features of these, which are seen besides: a
-	// linear score of them tells any two distributions apart. Default: -1, chosen.
+	// Fourier is the number of random cosine features that are added to these. With them a linear score can tell any
+	// two distributions apart. They are public. Not with convolutions.
 	Fourier int `yaml:"fourier"`
-	// Cosines is how many frequencies in each direction are seen of an image. Default: 0,
-	// chosen: 14, or the side of smaller images.
+	// Cosines is the number k of k x k frequencies in each channel, for `cosines`. 0 takes 14, or the side of smaller
+	// images.
 	Cosines int `yaml:"cosines"`
-	// Loss: logistic, wasserstein or kl-wgan. Default: chosen.
+	// Loss is what the discriminator minimizes. `wasserstein`: the difference of mean scores (Xie et al. 2018); it
+	// needs `decay`, or scores grow without bound. `logistic`: the usual loss of GANs (Bie et al. 2023). `kl-wgan`:
+	// generated records count by their density ratio.
 	Loss Loss `yaml:"loss"`
-	// Optimizer: adam or sgd. Default: chosen.
+	// Optimizer is how the weights are updated. By default it is `sgd` for linear discriminators with `wasserstein`,
+	// else `adam`.
 	Optimizer string `yaml:"optimizer"`
-	// StepSize is the optimizer's, StepEnd that of the last step; between them it falls as
-	// 1/t does, so that the noise of all steps averages out. Momentum is that of sgd (or
-	// Adam's first), Decay pulls weights to zero. Defaults: 0, 0, -1 and -1, chosen.
+	// StepSize is the optimizer's first step size. It falls as 1/t to `step_end`, so that the noise of all steps
+	// averages out. 0 takes 0.3 for `sgd` and 0.001 for `adam`.
 	StepSize float64 `yaml:"step_size"`
-	StepEnd  float64 `yaml:"step_end"`
+	// StepEnd is the optimizer's last step size. 0 takes `step_size`, for images 0.3 times that.
+	StepEnd float64 `yaml:"step_end"`
+	// Momentum is the momentum of `sgd`, or Adam's first. -1 takes 0 for `sgd` and 0.5 for `adam`.
 	Momentum float64 `yaml:"momentum"`
-	Decay    float64 `yaml:"decay"`
-	// Memory is how much of the releases before counts in a step: of 1 the average of all.
-	// What is released of a linear discriminator with the wasserstein loss does not depend
-	// on its weights, so that all releases say the same. Default: -1, chosen.
+	// Decay is the weight decay. -1 takes 1 for linear discriminators with `wasserstein`, else 0.
+	Decay float64 `yaml:"decay"`
+	// Memory is how much earlier releases count in a step; 1 averages all of them. The releases of a linear
+	// discriminator with `wasserstein` do not depend on its weights: all say the same, and their average has the
+	// least noise, so -1 takes 1. For other discriminators -1 takes 0.8. There the average lags behind, which still
+	// pays if the noise is large.
 	Memory float64 `yaml:"memory"`
-	// Reuse is how many steps are taken on a release, each with other generated records:
-	// more are free of cost and follow the generator closer. Default: 0, chosen.
+	// Reuse is the number of steps on each release, each with other generated records; they cost no budget. 0 takes 10
+	// for linear discriminators with `wasserstein`, else 1.
 	Reuse int `yaml:"reuse"`
-	// Generated is the number of generated records in a step; they are free. Default: 0,
-	// chosen.
+	// Generated is the number of generated records in a step; they cost no budget.
 	Generated int `yaml:"generated"`
 }
 
-// Student says how the generator learns. Its steps are free of cost.
+// Student says how the generator learns. Steps of the student take time, but cost no budget.
 type Student struct {
-	// Generator: dense or convolution (of images). Default: chosen, convolution for images
-	// that it can make and dense for others.
+	// Generator is the generator's network. `dense`: dense layers. `convolution`: transposed convolutions, for images
+	// whose height and width 2^`layers` divides; neighbouring pixels come out alike, and it is slower.
 	Generator string `yaml:"generator"`
-	// Warp is the strength of the small random turns, shears, scales and shifts that end
-	// a generator of images, which it then need not learn. Default: -1, chosen.
+	// Warp is the strength of the small random maps that end the generator of images; 0 means none. At 1 images turn
+	// by 0.15 radians, shear by 0.15, grow or shrink by a tenth and shift by a 28th of a side, as standard deviations.
+	// It is public knowledge that such images look alike, so the generator need not learn it from answers that cost
+	// budget. Use 0 for images for which that is not true.
 	Warp float64 `yaml:"warp"`
-	// Noise is the number of random inputs of the generator. Default: 16.
+	// Noise is the number of random inputs of the generator.
 	Noise int `yaml:"noise"`
-	// Hidden and Layers shape the generator. Defaults: 0, chosen; 2.
+	// Hidden is the width of the generator's layers, or the channels of a convolution's first and smallest grid.
 	Hidden int `yaml:"hidden"`
+	// Layers is the number of the generator's hidden layers, or how often the grid doubles.
 	Layers int `yaml:"layers"`
-	// Follow: climb (the papers') or tilt. Default: chosen.
+	// Follow is how the generator follows the discriminator. `climb`: it takes steps against its loss, as GANs do.
+	// `tilt`: its own distribution is tilted by the discriminator, which then starts again; for tables and
+	// `loss: logistic` only.
 	Follow Follow `yaml:"follow"`
-	// Every is n_D, the number of steps of the discriminator between those of the
-	// generator. Default: 0, chosen.
+	// Every is the number of the discriminator's steps between those of the generator, n_D in the papers. More give
+	// the discriminator time to learn through the noise.
 	Every int `yaml:"every"`
-	// Adapt lets n_D grow: it doubles, up to 128 times Every, when the moving average
-	// (0.99) of the share of generated records that the discriminator finds out falls
-	// below this, and rests for 200 steps of the generator then. Default: 0, n_D stays.
+	// Adapt lets `every` grow (Bie et al. 2023). `every` doubles, up to 128 times, when the moving average of the share
+	// of generated records that the discriminator detects falls below `adapt`. It then stays for 200 steps of the
+	// generator. 0 keeps `every` as it is.
 	Adapt float64 `yaml:"adapt"`
-	// Steps is the number of steps of the generator at a time, of Batch records each.
-	// StepSize is Adam's, StepEnd that of the last step; it falls evenly. Defaults: 0,
-	// chosen.
-	Steps    int     `yaml:"steps"`
-	Batch    int     `yaml:"batch"`
+	// Steps is the number of the generator's steps at a time. With `tilt` 0 takes 30.
+	Steps int `yaml:"steps"`
+	// Batch is the number of generated records in each of these steps.
+	Batch int `yaml:"batch"`
+	// StepSize is the size of the generator's first step. It falls evenly to `step_end`.
 	StepSize float64 `yaml:"step_size"`
-	StepEnd  float64 `yaml:"step_end"`
-	// Average is the decay of the generator's moving average per step. Default: -1,
-	// chosen.
+	// StepEnd is the size of the generator's last step.
+	StepEnd float64 `yaml:"step_end"`
+	// Average is the decay of the generator's moving average per step. With `tilt` -1 takes 0.998.
 	Average float64 `yaml:"average"`
-	// Keep is how many generators and discriminators of the run's second half are kept,
-	// in equal distances, for what comes after the run. Default: 10.
+	// Keep is the number of generators and discriminators that stay in `state` for stages after training. They come
+	// from the run's second half, evenly spaced.
 	Keep int `yaml:"keep"`
 }
 
-// DefaultOptions returns the defaults named at each field.
+// DefaultOptions returns the options of a run without this section. Zero values are not defaults: start from these.
 func DefaultOptions() Options {
 	return Options{
 		ClassEpsilon: 0.01, Quorum: 0.9, Deadline: 60,

@@ -22,8 +22,8 @@ type Kept struct {
 	Mean, Scale []float32
 }
 
-// keepCopy keeps a copy after the step of the discriminator, and before the generator
-// follows, where one is due: at the end of each of Keep equal parts of the run's second half.
+// keepCopy stores a copy if one is due, after the discriminator's step and before the generator follows: at the
+// end of each of Keep equal parts of the run's second half.
 func (t *Trainer) keepCopy() {
 	keep, steps := t.opts.Student.Keep, t.opts.Steps
 	if keep == 0 || t.Done <= steps/2 {
@@ -37,7 +37,7 @@ func (t *Trainer) keepCopy() {
 	}
 }
 
-// copyAt copies generator and discriminator as they are.
+// copyAt copies the present generator and discriminator.
 func (t *Trainer) copyAt(step int) Kept {
 	k := Kept{Step: step, Generator: pipeline.CopyParams(t.Learner.Generator.Net.Params()),
 		Discriminator: pipeline.CopyParams(t.scorer.Net.Params())}
@@ -132,8 +132,8 @@ func (t *Trainer) calibrate(g *pipeline.Generator, d *discriminator.Discriminato
 	}
 }
 
-// generatedScores are those of a head for generated records of its class, or of all classes
-// by their shares where there is one head.
+// generatedScores are the scores of a head for generated records of its class, or of all classes by their shares
+// if there is one head.
 func (t *Trainer) generatedScores(g *pipeline.Generator, d *discriminator.Discriminator, head int,
 	rng *rand.Rand) []float64 {
 	const count, batch = 4096, 256
@@ -159,7 +159,7 @@ func (t *Trainer) generatedScores(g *pipeline.Generator, d *discriminator.Discri
 	return scores
 }
 
-// factor is that of a head's scores of generated records.
+// factor is the factor for a head's scores of generated records.
 func (t *Trainer) factor(scores []float64, weight, bias []float32, head, heads int) float64 {
 	switch {
 	case t.opts.oneMean():
@@ -174,10 +174,10 @@ func (t *Trainer) factor(scores []float64, weight, bias []float32, head, heads i
 	return bounded(scores, 1/spread)
 }
 
-// realScore is the mean score of real records that the releases say. A gradient of -score is
-// minus the mean features, that by the bias minus the share of the records: it stands for
-// one over the expected number, of which the released number of units and of each class
-// are only estimates, and so it divides the rest.
+// realScore estimates the mean score of real records from the releases. A gradient of -score is minus the mean
+// features; with respect to the bias it is minus the share of the records. The latter stands for one over the
+// expected number, for which the released numbers of units and of classes are only estimates, so it divides the
+// rest.
 func (t *Trainer) realScore(weight, bias []float32, head, heads int) float64 {
 	var sum float64
 	for i := head; i < len(weight); i += heads {

@@ -2,8 +2,7 @@ package dpgan
 
 // schedule says when steps of the generator are due.
 type schedule struct {
-	// every is n_D as it is now, since counts the steps of the discriminator since the
-	// generator's last.
+	// every is the present n_D; since counts the discriminator's steps since the generator's last step.
 	every, since int
 	// found is the moving average of the share of generated records that the
 	// discriminator finds out; rest counts the generator's steps until n_D may grow.
@@ -30,7 +29,7 @@ func (s *schedule) saw(scores []float32) {
 	s.found = beta*s.found + (1-beta)*float64(found)/float64(max(1, len(scores)))
 }
 
-// due counts a step of the discriminator and says whether the generator's turn has come.
+// due counts a step of the discriminator and tells whether it is the generator's turn.
 func (s *schedule) due() bool {
 	s.since++
 	if s.since < s.every {

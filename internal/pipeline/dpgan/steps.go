@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
-// loss is that of the discriminator, on real or generated records.
+// loss is the discriminator's loss, on real or generated records.
 func (o Options) loss() losses.Loss {
 	switch o.Discriminator.Loss {
 	case Wasserstein:
@@ -21,7 +21,7 @@ func (o Options) loss() losses.Loss {
 	return losses.Logistic
 }
 
-// generatorLoss writes the gradient of the generator's loss by the scores of its records.
+// generatorLoss writes the gradient of the generator's loss with respect to the scores of its records.
 func (o Options) generatorLoss(grad, scores []float32) {
 	switch o.Discriminator.Loss {
 	case Wasserstein:
@@ -33,14 +33,14 @@ func (o Options) generatorLoss(grad, scores []float32) {
 	}
 }
 
-// balanced is whether all classes count alike: each has weights of its own and nothing else,
-// so that its gradient can be divided by its share. A rare class would move its weights, and
-// with them the generator, by as little as it is rare. The noise on it grows as well.
+// balanced tells whether all classes count equally: if each has weights of its own and nothing is shared, its
+// gradient can be divided by its share. Otherwise a rare class would hardly move its weights, nor the generator.
+// The noise on it grows as well.
 func (t *Trainer) balanced() bool {
 	return t.opts.Discriminator.Classes == "each" && t.opts.Discriminator.Layers == 0
 }
 
-// shares are those of the classes of generated records.
+// shares are the shares of the classes of generated records.
 func (t *Trainer) shares() []float64 {
 	if !t.balanced() {
 		return t.Shares() // as real ones come
@@ -59,8 +59,7 @@ func (t *Trainer) sample(n int) (x []float32, classes []int) {
 		t.mem.x, t.mem.grad = make([]float32, n*w), make([]float32, n*w)
 	}
 	t.mem.classes = t.mem.classes[:0]
-	// Shares are met but for rounding, which is random: a drawn number of each class would
-	// be noise of its own.
+	// Numbers of classes are the shares but for random rounding, since drawing each number would add noise.
 	at, upTo := t.Rand.Float64(), 0.0
 	for c, share := range t.shares() {
 		upTo += share * float64(n)
@@ -76,9 +75,8 @@ func (t *Trainer) sample(n int) (x []float32, classes []int) {
 	return x, t.mem.classes
 }
 
-// remember takes a released gradient on real records, as that of a mean. The size of the
-// sample is private: the sum is divided by the size that is expected, of the released
-// number of units.
+// remember stores a released gradient on real records, as that of a mean. The size of the sample is private, so
+// the sum is divided by its expected size, from the released number of units.
 func (t *Trainer) remember(a *pipeline.DiscriminatorAnswer) error {
 	if want := t.scorer.Parameters(); len(a.Sum) != want {
 		return fmt.Errorf("the release holds %d numbers for %d weights", len(a.Sum), want)
@@ -104,8 +102,8 @@ func (t *Trainer) remember(a *pipeline.DiscriminatorAnswer) error {
 	return nil
 }
 
-// scales are what the numbers of a release are multiplied by, one after the other. Of
-// balanced classes the last axis of every tensor is that of the classes.
+// scales are the factors for the numbers of a release, in order. For balanced classes the last axis of every
+// tensor is the class.
 func (t *Trainer) scales(scale float64) []float32 {
 	if !t.balanced() {
 		return []float32{float32(scale)}
@@ -121,8 +119,8 @@ func (t *Trainer) scales(scale float64) []float32 {
 	return scales
 }
 
-// stepDiscriminator moves the discriminator by the released gradient on real records and
-// its own on generated ones, each that of a mean.
+// stepDiscriminator moves the discriminator by the released gradient on real records and its own gradient on
+// generated ones, each of a mean.
 func (t *Trainer) stepDiscriminator() {
 	x, classes := t.sample(t.opts.Discriminator.Generated)
 	scores := t.scorer.Scores(x, classes)
@@ -155,16 +153,15 @@ func (t *Trainer) expected(a *pipeline.DiscriminatorAnswer) float64 {
 	return t.opts.Rate * math.Max(1, units) * a.Share
 }
 
-// stepSize is that of the discriminator's next step: StepSize / (1 + t/t0), which comes to
-// StepEnd at the last.
+// stepSize is the size of the discriminator's next step: StepSize / (1 + t/t0), which reaches StepEnd at the last
+// step.
 func (t *Trainer) stepSize() float64 {
 	d, last := t.opts.Discriminator, max(1, t.opts.Steps-1)
 	fall := d.StepSize/d.StepEnd - 1
 	return d.StepSize / (1 + fall*float64(min(max(0, t.Done-1), last))/float64(last))
 }
 
-// follow lets the generator follow the discriminator; part is how much of the present
-// release is used.
+// follow makes the generator follow the discriminator; part is the used part of the present release.
 func (t *Trainer) follow(ctx context.Context, part float64) error {
 	if t.mover != nil {
 		return t.tilt(ctx)
@@ -194,8 +191,8 @@ func (t *Trainer) climb(ctx context.Context) error {
 	return nil
 }
 
-// tilt moves the generator to its own distribution tilted by the discriminator, which
-// then begins anew: it has said what it knows.
+// tilt moves the generator to its own distribution tilted by the discriminator, which then starts again, since the
+// generator has what it knew.
 func (t *Trainer) tilt(ctx context.Context) error {
 	err := t.mover.Follow(ctx, func(x []float32, classes []int) []float32 {
 		return append([]float32(nil), t.scorer.Scores(x, classes)...)

@@ -64,7 +64,7 @@ func (s *student) Learn(
 	return s.Run(ctx, by, min(s.p.Rounds, rounds), keep, progress)
 }
 
-// asker carries the questions over the wire.
+// asker sends the questions over the wire.
 type asker struct {
 	pipeline.Counter
 	of         *pipeline.GradientAsker

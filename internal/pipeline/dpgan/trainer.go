@@ -29,25 +29,24 @@ type Trainer struct {
 
 	scorer    *discriminator.Discriminator
 	optimizer optimizer.Optimizer
-	// mover is nil where the generator climbs.
+	// mover is nil if the generator climbs.
 	mover    *tilt.Mover
 	schedule schedule
 	remembered
-	// kept are copies of generator and discriminator for what comes after the run.
+	// kept are copies of generator and discriminator for stages after training.
 	kept []Kept
 	mem  memory
 }
 
-// remembered is what the student knows of the gradients that were released.
+// remembered is the student's state from the released gradients.
 type remembered struct {
 	// real is the gradient on real records, nil before the first release.
 	real []float32
-	// released is the mean of all gradients where all are of the same mean, see
-	// [Options.oneMean]; nil of others.
+	// released is the mean of all gradients if all estimate the same mean, see [Options.oneMean]; otherwise nil.
 	released []float32
 }
 
-// memory is what steps use again.
+// memory holds buffers that steps reuse.
 type memory struct {
 	x, grad []float32
 	classes []int
@@ -80,7 +79,7 @@ func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, e
 	return t, nil
 }
 
-// optimizer is that of the discriminator.
+// optimizer is the discriminator's optimizer.
 func (o Options) optimizer(params []tensor.Param) optimizer.Optimizer {
 	d := o.Discriminator
 	if d.Optimizer == "adam" {
@@ -93,10 +92,9 @@ func (o Options) optimizer(params []tensor.Param) optimizer.Optimizer {
 	return s
 }
 
-// Run asks for the class counts and then for the gradients of as many steps, learning
-// after each. After each it calls keep, which may store the state, and progress. A
-// restored trainer goes on where it was and asks the very same questions: they follow from
-// its state.
+// Run asks for the class counts and then for the gradients of the given number of steps. It learns after each,
+// then calls keep, which may store the state, and progress. A restored trainer resumes and asks the same
+// questions, since they follow from its state.
 func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func() error,
 	progress func(pipeline.Progress)) error {
 	return t.Ask(ctx, oracle, rounds, keep, progress, func(number uint64) (answered, queries int, err error) {
@@ -134,7 +132,7 @@ func (t *Trainer) ask() (*pipeline.DiscriminatorQuestion, error) {
 var errDiverged = fmt.Errorf("%w; lower step_size and step_end of discriminator or student, or raise "+
 	"discriminator.decay", pipeline.ErrDiverged)
 
-// learn takes a step of the discriminator, and those of the generator that are due.
+// learn takes a step of the discriminator, and the generator's steps that are due.
 func (t *Trainer) learn(ctx context.Context, a *pipeline.DiscriminatorAnswer) error {
 	if err := t.remember(a); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
-// Pipeline is what runs know of this pipeline.
+// Pipeline registers this pipeline.
 var Pipeline = pipeline.Pipeline{
 	Name:      "dpgan",
 	Options:   pipeline.Defaults(DefaultOptions),
@@ -25,7 +25,7 @@ var Pipeline = pipeline.Pipeline{
 	Words:     pipeline.Words{Answers: "gradients", Baseline: "noise alone"},
 }
 
-// Kept is how many discriminators are kept for the stages after the training.
+// Kept is the number of discriminators stored for stages after training.
 func (o Options) Kept() int { return o.Student.Keep }
 
 // training is a run's.
@@ -62,8 +62,10 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 		}
 	}
 	p.Training = privacy.Planned{
-		Kind:      runspec.Discriminator,
-		Mechanism: privacy.Event{Kind: privacy.SubsampledGaussian, NoiseMultiplier: o.Noise, Rate: o.Rate},
+		Kind: runspec.Discriminator,
+		Mechanism: budget.Event(privacy.Event{
+			Kind: privacy.SubsampledGaussian, NoiseMultiplier: o.Noise, Rate: o.Rate,
+		}),
 	}
 	budget.Filter = privacy.FilterPLD
 	if o.Rate*float64(p.Rounds) <= budget.Delta {
@@ -108,9 +110,9 @@ func chooseNoise(p *plan.Plan, budget privacy.Budget, first plan.Share) error {
 	return nil
 }
 
-// sampledNoise is the least multiplier with which the whole plan fits the budget. Where all
-// units are in every sum and the default filter of datasets wants hardly more, it is what that
-// one wants, so that the run fits a dataset of the same budget.
+// sampledNoise is the least multiplier with which the whole plan fits the budget. If all units are in every sum
+// and the default filter of datasets needs hardly more noise, it is the multiplier for that filter, so that the
+// run fits a dataset with the same budget.
 func sampledNoise(p *plan.Plan, budget privacy.Budget) (float64, error) {
 	rate, rounds := p.Training.Mechanism.Rate, int64(p.Rounds)
 	least, err := privacy.SampledSigma(budget, rate, rounds, p.Others())

@@ -18,7 +18,7 @@ func (o Options) Validate() error {
 	c.Check(o.Units >= 0, "units: %d is below 0", o.Units)
 	c.Check(o.Batch <= 0 || o.Units != 0, "batch: %d needs units, the public number of privacy units of all sites",
 		o.Batch)
-	c.Check(o.Units <= 0 || o.Batch != 0, "units: %d is set without batch; set both, or rate in place of them", o.Units)
+	c.Check(o.Units <= 0 || o.Batch != 0, "units: %d is set without batch; set both, or set rate instead", o.Units)
 	c.Check(o.Units <= 0 || o.Batch <= o.Units, "batch: %d is larger than units, %d; a step cannot take more than all",
 		o.Batch, o.Units)
 	c.Check(o.Rate == 0 || o.Batch == 0, "batch: %d and rate: %v both say how large a sample is; set one", o.Batch,

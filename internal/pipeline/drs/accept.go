@@ -11,7 +11,7 @@ import (
 var (
 	// ErrScores marks scores that are no probabilities.
 	ErrScores = errors.New("unusable scores")
-	// ErrTries marks a source of which too little is accepted.
+	// ErrTries marks a source from which too few candidates are accepted.
 	ErrTries = errors.New("too few candidates are accepted")
 )
 
@@ -19,13 +19,13 @@ var (
 // They should be independent draws of one distribution.
 type Source[T any] func() (candidates []T, scores []float64, err error)
 
-// Accepted is what rejection sampling left.
+// Accepted is the result of rejection sampling.
 type Accepted[T any] struct {
 	// Records are the accepted candidates.
 	Records []T
 	// Tried is the number of candidates that they are of, without the burn-in.
 	Tried int
-	// Largest are the largest log-odds seen, Gamma the shift at last.
+	// Largest is the largest log-odds so far, Gamma the last shift.
 	Largest, Gamma float64
 }
 

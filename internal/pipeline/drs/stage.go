@@ -12,7 +12,7 @@ import (
 
 const name = "drs"
 
-// Stage is what runs know of rejection. It asks nothing.
+// Stage registers rejection sampling. It asks nothing.
 var Stage = pipeline.Stage{
 	Name: name, Options: pipeline.Defaults(DefaultOptions), Follows: "drs rejects what it weighted",
 	Discriminators: func(f pipeline.Followed) bool { return slices.Contains(f.Post, name) },
@@ -62,8 +62,7 @@ func (r *rejecting) Class(class int, rng *rand.Rand) func(context.Context, int) 
 	}
 }
 
-// accept draws n rows of a class of so many that were tried, with the probability that each is
-// real.
+// accept draws n rows of a class from so many tries, with the probability that each is real.
 func (r *rejecting) accept(ctx context.Context, class, n int, rng *rand.Rand) (rows pipeline.Rows, tried int,
 	err error) {
 	const batch = 1024
@@ -89,23 +88,19 @@ func (r *rejecting) accept(ctx context.Context, class, n int, rng *rand.Rand) (r
 	return rows, accepted.Tried, nil
 }
 
-// Options say how much is rejected. The zero value of a field is not its default; start from
-// [DefaultOptions].
+// Options are the section `drs:` of a run.yaml. This section configures `post: [drs]`; see docs/boosting.md.
 type Options struct {
-	// Percentile is that of the candidates of the burn-in which are accepted with
-	// probability one half: the shift gamma is the percentile of F (see [Accept]). Lower
-	// ones accept more, and less exactly. Default: 95. 0 shifts nothing: candidates are
-	// accepted in proportion to D/(1-D), which may take many.
+	// Percentile is the percentile of generated records that is kept with probability one half. A lower one keeps
+	// more, less exactly. 0 keeps records in proportion to D/(1-D), which may need very many.
 	Percentile float64 `yaml:"percentile"`
-	// Burn is the number of candidates that are looked at first, for the largest score and
-	// the percentile; they are not used. Default: 10000, as in the paper's experiments.
+	// Burn is the number of records of each class that are looked at first, for the largest score and the percentile;
+	// they are not used.
 	Burn int `yaml:"burn"`
-	// Tries is the number of candidates for each wanted record after which nothing more is
-	// tried. Default: 1000.
+	// Tries is the number of records for each wanted one after which the run ends with an error.
 	Tries int `yaml:"tries"`
 }
 
-// DefaultOptions returns the defaults named at each field.
+// DefaultOptions returns the options of a run without this section. Zero values are not defaults: start from these.
 func DefaultOptions() Options { return Options{Percentile: 95, Burn: 10_000, Tries: 1000} }
 
 // Validate reports every option that cannot work.

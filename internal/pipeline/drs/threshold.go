@@ -13,7 +13,7 @@ const (
 	slack = 1e-6
 )
 
-// logOdds are those of a probability.
+// logOdds are the log-odds of a probability.
 func logOdds(p float64) float64 {
 	p = min(1-clip, max(clip, p))
 	return math.Log(p) - math.Log1p(-p)

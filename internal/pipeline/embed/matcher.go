@@ -33,8 +33,8 @@ func newMatcher(f *embedding.Features, mean, gain []float32, fit Fit) *matcher {
 	}
 }
 
-// step takes one step of the generator, after so many. Its gradient is that of half the
-// squared distance of the means.
+// step takes one step of the generator, after the given number of steps. Its gradient is that of half the squared
+// distance of the means.
 func (m *matcher) step(l *pipeline.Learner, rng *rand.Rand, after int) {
 	g := l.Generator
 	if n := len(m.of) * g.Width(); len(m.x) != n {
@@ -44,7 +44,7 @@ func (m *matcher) step(l *pipeline.Learner, rng *rand.Rand, after int) {
 	m.batch.Take(g.Filled(m.filled, m.x), m.of)
 	clear(m.sum)
 	m.batch.Sum(m.sum)
-	// At first the average is that of all steps.
+	// The first steps average over all steps so far.
 	keep := min(m.memory, float32(after)/float32(after+1))
 	scale := (1 - keep) * float32(m.classes) / float32(len(m.of))
 	for j, s := range m.sum {

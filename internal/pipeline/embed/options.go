@@ -7,18 +7,17 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// Options are the `embed:` part of a run, those of its features and of fitting also of a
-// warm start. The zero value of a field is not its default; start from [DefaultOptions].
+// Options are the section `embed:` of a run.yaml. This section configures `pipeline: embed`; see docs/embed.md.
+// `features` and `fit` also apply to a warm start.
 type Options struct {
-	// Noise is the noise multiplier: the noise of each number of the sum over the L2 norm
-	// of what one unit adds. Default: 0, the least that the budget allows. Of a warm start
-	// its share of the budget says how much.
+	// Noise sets the noise multiplier by hand: noise divided by the L2 norm of what one unit adds. Too little for the
+	// budget is refused. 0 takes the least that the budget allows. A warm start takes its noise from its share of
+	// epsilon instead.
 	Noise float64 `yaml:"noise"`
-	// Quorum is the share of the teachers without which a round does not count.
-	// Default: 0.9.
+	// Quorum is the share of `teachers` that the round needs to count. A node without its teachers adds nothing; the
+	// cost is the same.
 	Quorum float64 `yaml:"quorum"`
-	// Deadline is how many seconds a round waits for the rest once a quorum is
-	// connected. Default: 60.
+	// Deadline is how many seconds the round waits for the other nodes, counted from when a quorum was asked.
 	Deadline float64 `yaml:"deadline"`
 
 	Features Features `yaml:"features"`
@@ -26,64 +25,76 @@ type Options struct {
 	Student  Student  `yaml:"student"`
 }
 
-// Features say what is summed. Weights are L2 norms of what a record adds to a group; only
-// their ratios matter: more weight is less noise for this group and more for the others.
+// Features say what is summed. The sum has at most 131,072 numbers over all classes. Weights are the L2 norms of what
+// a record adds to a group, and only their ratios matter. More weight for one group means less noise for it and more
+// for the others; the generator follows that group more.
 type Features struct {
 	// Count is the weight of the number 1, which counts the records of each class.
-	// Default: 0, chosen.
 	Count float64 `yaml:"count"`
-	// Columns is the weight of single columns. Default: -1, chosen; 0 leaves them out.
+	// Columns is the weight of single columns: a number as its place between two of `bins` knots, a choice as itself.
+	// Tables only. -1 takes 0.3 if the noise leaves pairs out, and 0 if columns or classes are too many for a release.
 	Columns float64 `yaml:"columns"`
-	// Pairs is the weight of pairs of columns. Default: -1, chosen; 0 leaves them out.
+	// Pairs is the weight of pairs of columns, as products of these. Tables only. -1 takes 0.8, or 0 if the
+	// noise multiplier is above 16, as at epsilon 0.2 and below, and if there is no pair or no room for one.
 	Pairs float64 `yaml:"pairs"`
-	// Bins is how many knots a number has of columns, PairBins of pairs. Defaults: 0, chosen.
-	Bins     int `yaml:"bins"`
+	// Bins is the number of knots of a number in single columns. More show more detail, with more noise. 0 takes 20,
+	// or fewer if there is no room.
+	Bins int `yaml:"bins"`
+	// PairBins is the number of knots of a number in pairs. More show more detail, with more noise.
 	PairBins int `yaml:"pair_bins"`
-	// MostPairs is how many pairs are summed of tables that have more, chosen by a public
-	// seed. Default: 0, chosen.
+	// MostPairs is how many pairs are summed if a table has more; a public seed chooses them at random. 0 takes 400,
+	// or what there is room for.
 	MostPairs int `yaml:"most_pairs"`
-	// Fourier is the weight of random waves of whole records, which tell any two
-	// distributions apart. Default: -1, chosen; 0 leaves them out.
+	// Fourier is the weight of random waves of whole records, which tell any two distributions apart.
 	Fourier float64 `yaml:"fourier"`
-	// Waves is their number. Default: 0, chosen.
+	// Waves is the number of random waves for each length scale; each is two numbers. 0 takes 200 for tables, 1000 for
+	// all scales of images together, or what there is room for.
 	Waves int `yaml:"waves"`
-	// Scales are their length scales, of which each has as many waves: short ones see more
-	// detail, long ones more of the whole. Default: none, chosen.
+	// Scales are the length scales of the waves; short ones show more detail. Numbers are 2 wide, and two values of a
+	// choice are the root of 2 apart. Tables have 1.25 by default. Images of n pixels and channels have two scales: the
+	// root of n over 1.4 and over 2.8.
 	Scales []float64 `yaml:"scales"`
 }
 
-// Fit says how the generator is fitted to the release. All of it is free of cost.
+// Fit says how the generator is fitted to the release. Steps of the generator take time, but cost no budget.
 type Fit struct {
-	// Steps is the number of steps, of Batch generated records each. Defaults: 0, chosen.
+	// Steps is the number of steps. More steps make columns truer, but also fit the noise.
 	Steps int `yaml:"steps"`
+	// Batch is the number of generated records in each step; by default there are at least as many as classes.
 	Batch int `yaml:"batch"`
-	// StepSize is Adam's, StepEnd that of the last step. Defaults: 0, chosen.
+	// StepSize is the size of the first step. It falls to `step_end` along half a cosine wave.
 	StepSize float64 `yaml:"step_size"`
-	StepEnd  float64 `yaml:"step_end"`
-	// Memory is how much of the generated records before counts in a step: without any a
-	// step would take the spread of a small batch for that of the generator. Default: -1,
-	// chosen.
+	// StepEnd is the size of the last step.
+	StepEnd float64 `yaml:"step_end"`
+	// Memory is how much the generated records of earlier steps count in a step. Rows that match as many small batches
+	// are better than rows that match as a whole; but of images a batch has few of each class.
 	Memory float64 `yaml:"memory"`
-	// Average is the decay of the generator's moving average per step, of `pipeline:
-	// embed`. Default: -1, chosen.
+	// Average is the decay of the generator's moving average per step, for `pipeline: embed`.
 	Average float64 `yaml:"average"`
 }
 
-// Student is the generator of `pipeline: embed`; a warm start is that of another pipeline's.
+// Student is the generator of `pipeline: embed`. A warm start fits the generator of its run's pipeline instead.
 type Student struct {
-	// Generator: dense or convolution (of images). Default: chosen.
+	// Generator is the generator's network. `dense`: dense layers. `convolution`: transposed convolutions, for images
+	// whose height and width 2^`layers` divides; neighbouring pixels come out alike, and it is slower.
 	Generator string `yaml:"generator"`
-	// Warp is the strength of the small random turns, shears, scales and shifts that end
-	// a generator of images, which it then need not learn. Default: -1, chosen.
+	// Warp is the strength of the small random maps that end the generator of images; 0 means none. At 1 images turn
+	// by 0.15 radians, shear by 0.15, grow or shrink by a tenth and shift by a 28th of a side, as standard deviations.
+	// It is public knowledge that such images look alike, so the generator need not learn it from answers that cost
+	// budget. Use 0 for images for which that is not true.
+	// A warp helps until images vary more than real ones: 1 suits digits, 0.3 suits garments, which are all upright
+	// and of one size.
 	Warp float64 `yaml:"warp"`
-	// Noise is the number of random inputs. Default: 0, chosen.
+	// Noise is the number of random inputs of the generator.
 	Noise int `yaml:"noise"`
-	// Hidden and Layers shape the generator. Defaults: 0, chosen; 0, chosen.
+	// Hidden is the width of the generator's layers, or the channels of a convolution's first and smallest grid.
+	// For images 0 takes 64 for convolutions, else 256.
 	Hidden int `yaml:"hidden"`
+	// Layers is the number of the generator's hidden layers, or how often the grid doubles.
 	Layers int `yaml:"layers"`
 }
 
-// DefaultOptions returns the defaults named at each field.
+// DefaultOptions returns the options of a run without this section. Zero values are not defaults: start from these.
 func DefaultOptions() Options {
 	return Options{
 		Quorum: 0.9, Deadline: 60,

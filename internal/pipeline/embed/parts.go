@@ -40,7 +40,7 @@ func (o Options) pairs(count int) embedding.Part {
 		Seed: featureSeed}
 }
 
-// mostNumbers are those of a release that is chosen: half of what may be.
+// mostNumbers is the size of a release by default: half of the limit.
 const mostNumbers = embedding.MaxSize / 2
 
 // fit chooses bins, waves and pairs so that a release has room for them: fewer, where columns
@@ -82,7 +82,7 @@ func (o *Options) fit(e *encode.Encoder, classes int, set Features) {
 	}
 }
 
-// numbers is how many a part has, more than have room anywhere where it cannot be made.
+// numbers is the size of a part; it is above all limits if the part cannot be made.
 func numbers(e *encode.Encoder, p embedding.Part) int {
 	p.Weight = 1
 	f, err := embedding.New(e, 1, []embedding.Part{p})
@@ -92,7 +92,7 @@ func numbers(e *encode.Encoder, p embedding.Part) int {
 	return f.Count()
 }
 
-// question is what chosen options ask, with the features.
+// question builds the question of the chosen options, with the features.
 func (o Options) question(e *encode.Encoder, classes int) (*Question, *embedding.Features, error) {
 	parts := o.parts()
 	f, err := embedding.New(e, classes, parts)
@@ -102,7 +102,7 @@ func (o Options) question(e *encode.Encoder, classes int) (*Question, *embedding
 	return &Question{Classes: classes, Parts: parts, Entries: classes * f.Count(), Norm: f.Norm()}, f, nil
 }
 
-// Question is what chosen options ask.
+// Question builds the question of the chosen options.
 func (o Options) Question(e *encode.Encoder, classes int) (*Question, error) {
 	q, _, err := o.question(e, classes)
 	return q, err

@@ -22,17 +22,17 @@ type Start struct {
 	features *embedding.Features
 	question Question
 	oracle   Oracle
-	// watch is told how many steps were taken, of how many.
+	// watch is called with the steps taken and their total.
 	watch func(done, steps int)
 
-	// sum is the release, nil before it; noise is that of each of its numbers.
+	// sum is the release, nil before it; noise is the noise of each of its numbers.
 	sum     []float32
 	noise   float64
 	matcher *matcher
 }
 
-// NewStart prepares the question, which is answered with noise of multiplier sigma. Watch is
-// told how many steps were taken, of how many.
+// NewStart prepares the question, which is answered with noise of multiplier sigma. Watch is called with the steps
+// taken and their total.
 func NewStart(opts Options, e *encode.Encoder, classes int, sigma float64, oracle Oracle,
 	watch func(done, steps int)) (*Start, error) {
 	if err := opts.Validate(); err != nil {
@@ -49,8 +49,8 @@ func NewStart(opts Options, e *encode.Encoder, classes int, sigma float64, oracl
 	return &Start{opts: opts, classes: classes, features: features, question: *q, oracle: oracle, watch: watch}, nil
 }
 
-// keeps is how often the state is kept while the generator is fitted, showEvery how long
-// nothing is shown of it at most, but for a step.
+// keeps is how often the state is stored while the generator is fitted. showEvery is the longest time between
+// progress updates, except during a step.
 const (
 	keeps     = 10
 	showEvery = time.Second
@@ -110,13 +110,12 @@ func (s *Start) Hold(l *pipeline.Learner, rng *rand.Rand) {
 	s.matcher.step(l, rng, s.opts.Fit.Steps)
 }
 
-// clarity, times a class's count over the noise of a number, is how much its columns and pairs
-// count, 1 at most. Cells that are mostly noise would be learned for what they are not; waves,
-// which all records are in, still say something. Measured on flchain, adult and credit. What
-// it rests on was released.
+// clarity, times a class's count divided by the noise of a number, is the weight of its columns and pairs, at most
+// 1. Otherwise cells that are mostly noise would be learned as if they were real; waves, which sum over all
+// records, still carry information. Measured on flchain, adult and credit. All inputs are released.
 const clarity = 0.003
 
-// take takes the release: mean features by class.
+// take reads the release: mean features by class.
 func (s *Start) take(sum []float32, noise float64) error {
 	n := s.features.Count()
 	if len(sum) != s.classes*n {
@@ -145,7 +144,7 @@ func (s *Start) take(sum []float32, noise float64) error {
 	return nil
 }
 
-// gains are what differences count by in a class of so many records.
+// gains are the weights of differences in a class with this count.
 func (s *Start) gains(gain []float32, count float64) {
 	cells := float32(min(1, clarity*count/s.noise))
 	for _, span := range s.features.Spans() {
@@ -168,7 +167,7 @@ func (s *Start) counts() (counts []float64, scale float64) {
 	return counts, s.noise / one / math.Sqrt2
 }
 
-// rate is the step size after so many steps.
+// rate is the step size after the given number of steps.
 func (s *Start) rate(done int) float64 {
 	f := s.opts.Fit
 	return f.StepEnd + (f.StepSize-f.StepEnd)*(1+math.Cos(math.Pi*float64(done)/float64(f.Steps)))/2

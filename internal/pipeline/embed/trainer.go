@@ -32,8 +32,8 @@ func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, e
 	return &Trainer{s}, nil
 }
 
-// Run asks and fits the generator to the answer. It calls keep, which may store the state,
-// now and then. A restored trainer goes on where it was.
+// Run asks, and fits the generator to the answer. From time to time it calls keep, which may store the state. A
+// restored trainer resumes.
 func (t *Trainer) Run(ctx context.Context, keep func() error) error {
 	return t.Ask(ctx, nil, 0, keep, nil, nil) // the start is all there is
 }

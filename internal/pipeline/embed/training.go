@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
-// Pipeline is what runs know of this pipeline.
+// Pipeline registers this pipeline.
 var Pipeline = pipeline.Pipeline{
 	Name:            "embed",
 	Options:         pipeline.Defaults(DefaultOptions),
@@ -53,7 +53,8 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 			return err
 		}
 	}
-	if p.Start, err = planStart(t.o, t.Problem, sigma); err != nil {
+	noise := budget.Event(privacy.Event{Kind: privacy.Gaussian, Sigma: sigma})
+	if p.Start, err = planStart(t.o, t.Problem, noise); err != nil {
 		return err
 	}
 	if _, err := budget.Admit(nil, p.Others()); errors.Is(err, privacy.ErrOverBudget) {
@@ -86,7 +87,8 @@ func (s *student) Learn(
 }
 
 // planStart plans the sum of an embedding of this noise.
-func planStart(o Options, p pipeline.Problem, sigma float64) (*plan.Start, error) {
+func planStart(o Options, p pipeline.Problem, noise privacy.Event) (*plan.Start, error) {
+	sigma := noise.Sigma
 	o = o.ChosenFor(p.Encoder, p.Classes, sigma)
 	if err := o.CheckFor(p.Encoder, p.Classes); err != nil {
 		return nil, err
@@ -100,10 +102,7 @@ func planStart(o Options, p pipeline.Problem, sigma float64) (*plan.Start, error
 			"is drawn; raise privacy.epsilon or the share of the embedding", sigma, plan.MostSigma/float64(leastBound))
 	}
 	return &plan.Start{
-		Planned: privacy.Planned{
-			Kind: runspec.Embedding, Count: 1, Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: sigma,
-				Sensitivity: 1},
-		},
+		Planned: privacy.Planned{Kind: runspec.Embedding, Count: 1, Mechanism: noise},
 		Entries: q.Entries,
 	}, nil
 }

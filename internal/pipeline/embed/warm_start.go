@@ -5,18 +5,19 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
-// warm is what runs of other pipelines know of a start by an embedding.
+// warm registers an embedding as a warm start for other pipelines.
 var warm = pipeline.WarmStart{
 	Section: "warm_start", Kind: runspec.Embedding,
 	Options: pipeline.Defaults(func() WarmStart { return WarmStart{Embed: -1} }),
 	Share: func(o pipeline.Options) plan.Share {
 		return plan.Share{Field: "warm_start.embed", Value: o.(*WarmStart).Embed}
 	},
-	Plan: func(o pipeline.Options, p pipeline.Problem, sigma float64) (*plan.Start, error) {
-		return planStart(*o.(*Options), p, sigma)
+	Plan: func(o pipeline.Options, p pipeline.Problem, noise privacy.Event) (*plan.Start, error) {
+		return planStart(*o.(*Options), p, noise)
 	},
 	Largest: largest,
 	Begin: func(
@@ -30,12 +31,12 @@ var warm = pipeline.WarmStart{
 	},
 }
 
-// WarmStart buys the generator of a GAN a start.
+// WarmStart is the section `warm_start:` of a run.yaml. This section buys the generator of a GAN a start.
 type WarmStart struct {
-	// Embed is the share of the run's epsilon that an embedding may cost by itself; see
-	// [Start]. It tells the class counts too, which are then not asked for. Default:
-	// -1, chosen: what measured better, 0.7 of pategan and dpgan on tables, less where stages
-	// need more than that leaves, and else none.
+	// Embed is the share of epsilon that an embedding costs by itself (docs/embed.md#a-warm-start). The embedding also
+	// tells the class counts. More makes the start better and all later answers noisier. 0 means no warm start. -1
+	// takes 0.7 for `pategan` and `dpgan` on tables, or less if stages (docs/boosting.md) need more than that leaves,
+	// and nothing for others. docs/pipelines.md has the measurements.
 	Embed float64 `yaml:"embed"`
 }
 

@@ -37,7 +37,7 @@ type Answer struct {
 	pipeline.Paid
 }
 
-// partKinds are those of parts on the wire.
+// partKinds are the kinds of parts on the wire.
 var partKinds = map[embedding.Kind]conclavev1.Embedding_Part_Kind{
 	embedding.Ones:    conclavev1.Embedding_Part_KIND_ONES,
 	embedding.Columns: conclavev1.Embedding_Part_KIND_COLUMNS,

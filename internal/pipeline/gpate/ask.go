@@ -17,7 +17,7 @@ type gradients struct {
 	clip, norm       float64
 }
 
-// projection is nil where gradients are asked for as they are.
+// projection is nil if gradients are not projected.
 func (a gradients) projection(q *pipeline.TeacherQuestion) *conclavev1.Projection {
 	switch {
 	case !a.sums:
@@ -52,8 +52,7 @@ func (a gradients) round(number uint64, teacher *conclavev1.TeacherSpec,
 	return r
 }
 
-// read reads the release of a round of n numbers. Noise is that of counts, or the noise
-// multiplier of sums.
+// read reads the release of a round of n numbers. noise is the noise of counts, or the noise multiplier of sums.
 func (a gradients) read(release *conclavev1.Release, n int, noise float64) (*pipeline.GradientAnswer, error) {
 	out := &pipeline.GradientAnswer{Paid: pipeline.PaidBy(release), Noise: noise}
 	misfit := fmt.Errorf("the release of round %d does not fit its %d gradients", release.GetRound(), n)

@@ -160,8 +160,7 @@ func TestGradientReleases(t *testing.T) {
 	}
 }
 
-// The fixed-point unit costs little of a gradient: rounding takes less than a step from
-// each number.
+// The fixed-point unit costs little of a gradient: rounding changes each number by less than a step.
 func TestRoundingIsSmallBesideTheBound(t *testing.T) {
 	if share := math.Sqrt(1<<17) / Bound; share > 0.01 {
 		t.Errorf("rounding takes up to %v of a vector", share)

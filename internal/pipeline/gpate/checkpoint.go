@@ -9,8 +9,7 @@ import (
 // checkpointJSON is the part of a checkpoint that is not a tensor.
 type checkpointJSON struct {
 	pipeline.Checkpoint
-	// Pending says that the tensors hold the question of the next round, Seed is that
-	// of its directions.
+	// Pending says that the tensors hold the question of the next round; Seed is the seed of its directions.
 	Pending bool   `json:"pending"`
 	Seed    uint64 `json:"seed"`
 }

@@ -73,8 +73,8 @@ func (t *Trainer) changes(q *pipeline.TeacherQuestion, steps []float32) ([]float
 	return change, nil
 }
 
-// shrink multiplies every feature of the steps by the share of its energy over the
-// records that is not the noise's (Wiener 1949): a feature that is all noise moves nothing.
+// shrink multiplies every feature of the steps by the share of its energy that is not noise (Wiener 1949): a
+// feature of pure noise moves nothing.
 func shrink(steps []float32, features int, noise float64) {
 	if noise == 0 {
 		return

@@ -30,129 +30,141 @@ const (
 	Move Follow = "move"
 )
 
-// Options are the `gpate:` part of a run. The zero value of a field is not its
-// default; start from [DefaultOptions].
+// Options are the section `gpate:` of a run.yaml. This section configures `pipeline: gpate`; see docs/gpate.md. A round
+// has room for 65,536 votes (records x directions) or for a sum of 131,072 numbers. With more than two bins it also has
+// room for at most 131,072 counts (votes x bins). docs/cluster.md#sizes has the limits of messages.
 type Options struct {
-	// Answers: sum (default; one Gaussian release a round, whatever the number of
-	// records and directions), histogram (votes; the mean of the noisy counts of the
-	// bins) or winner (votes; the winning bin, the paper's).
+	// Answers is how gradients are released. `sum`: one noisy sum a round, at one price for all records and
+	// directions. `histogram`: votes on bins, released as noisy counts. `winner`: votes on bins, released as the
+	// winning bin, as in the paper. With votes every record x direction is charged.
 	Answers Answers `yaml:"answers"`
-	// Rounds and Records are the number of rounds, and of generated records whose
-	// gradients are asked for in each. More rounds mean more noise in each, more
-	// records of votes do too. Defaults: 0, chosen: 20 rounds of 64 records of tables,
-	// 40 rounds of 200 images (fewer where an aggregator would not take so many numbers);
-	// of votes 10 rounds of 16 records, 20 of images, as every vote has to be paid for.
-	Rounds  int `yaml:"rounds"`
+	// Rounds is the number of rounds of gradients. More rounds follow the generator more closely, with more noise in
+	// each. With votes 0 takes 10 for tables and 20 for images.
+	Rounds int `yaml:"rounds"`
+	// Records is the number of generated records in a round for which gradients are asked. With sums
+	// more records cost nothing and average the noise, but each number is smaller beside it. With votes each record
+	// is charged, and 0 takes 16. For images 0 takes fewer than 200 if a sum has no room for so many numbers.
 	Records int `yaml:"records"`
-	// Directions is the paper's k, the number of random directions on which gradients
-	// are projected. Default: 0, chosen: 5 of tables and 10 of images for votes (the
-	// paper's), all features for sums, which need no projection.
+	// Directions is the number of random directions on which gradients are projected, k in the paper. Each round has
+	// new ones, at most as many as a teacher sees features. With sums 0 takes all features, without a projection.
+	// With votes each direction is charged, and 0 takes 5 for tables and 10 for images, as in the paper.
 	Directions int `yaml:"directions"`
-	// Bins is the paper's B, Clip its c: votes are for equal parts of (-c, c). Defaults:
-	// 10 and 0.0001.
-	Bins int     `yaml:"bins"`
+	// Bins is the number of parts of (-clip, clip) that votes choose from, B in the paper. More bins are finer and
+	// have fewer votes each.
+	Bins int `yaml:"bins"`
+	// Clip is the largest product with a direction that a vote can express, c in the paper. If it is small, nearly
+	// every vote is in an outermost bin and tells only a sign. If it is large, all votes are in the middle.
 	Clip float64 `yaml:"clip"`
-	// Norm bounds the length of a teacher's vector of all gradients of a round, of
-	// sums. Default: 0, all vectors are made equally long.
+	// Norm is the largest length of a teacher's vector of a round, for sums; longer vectors are scaled down. If it is
+	// too large, vectors drown in the noise. 0 makes all vectors equally long, so that every teacher counts the same.
+	// The cost is the same.
 	Norm float64 `yaml:"norm"`
-	// Mechanism of votes: confident-gnmax (default; the paper's) or gnmax.
+	// Mechanism is how noise is added to votes. `confident-gnmax`: charges little for a vote on which teachers
+	// disagree, but leaves it without an answer, as in the paper. `gnmax`: answers all votes.
 	Mechanism string `yaml:"mechanism"`
-	// Noise is the noise of each count of votes, the paper's sigma2, or of sums the
-	// noise multiplier. Default: 0, the least that the budget allows.
+	// Noise sets the noise by hand: the noise multiplier for sums; for votes sigma per count (at least 1), which is
+	// the answer's sigma for `confident-gnmax`, sigma2 in the paper. With too little noise the run ends early, when
+	// the budget is used up, and keeps what it learned; if the budget cannot pay for the first round, the run fails.
+	// 0 takes the least noise with which the budget pays for all rounds.
 	Noise float64 `yaml:"noise"`
-	// Threshold and ThresholdNoise belong to confident-gnmax: the share of teachers
-	// that must agree (default 0.5), and the noise of that test, the paper's sigma1, as
-	// a multiple of the answer's (default 3).
-	Threshold      float64 `yaml:"threshold"`
+	// Threshold is the share of `teachers` that must agree, for `confident-gnmax`. A lower threshold answers more
+	// votes and saves less.
+	Threshold float64 `yaml:"threshold"`
+	// ThresholdNoise is the noise of that test as a multiple of the answer's noise, for `confident-gnmax`; the paper's
+	// sigma1. More makes the test cheaper and more often wrong.
 	ThresholdNoise float64 `yaml:"threshold_noise"`
-	// ClassEpsilon is paid for the class shares, a part of the run's epsilon. Default:
-	// 0.01, the paper's.
+	// ClassEpsilon is what the class shares cost, in epsilon. It is not a share of epsilon, as `pategan.class_share`
+	// is. The noise is about 1/`class_epsilon` units a class: 100 by default, the paper's. Raise it if a class has not
+	// many more units than that, since the shares would be mostly noise. At most about a fifth of epsilon is possible.
+	// It is paid even if the label has no classes, but not with a warm start, which already tells the counts.
 	ClassEpsilon float64 `yaml:"class_epsilon"`
-	// Quorum is the share of the teachers without which a round does not count.
-	// Default: 0.9.
+	// Quorum is the share of `teachers` that a round needs to count. With a lower quorum the run goes on without a
+	// lost node, with fewer gradients at the same cost.
 	Quorum float64 `yaml:"quorum"`
-	// Deadline is how many seconds a round waits for the rest once a quorum is
-	// connected. Default: 300; teachers of images take their time.
+	// Deadline is how many seconds a round waits for the other nodes, counted from when a quorum was asked. Teachers
+	// of images take their time.
 	Deadline float64 `yaml:"deadline"`
 
 	Teacher Teacher `yaml:"teacher"`
 	Student Student `yaml:"student"`
 }
 
-// Teacher says how teachers learn.
+// Teacher says how teachers learn. Steps of teachers take time, but cost no budget.
 type Teacher struct {
-	// Model: logistic, hidden (one hidden layer), convolution (two, of images) or energy
-	// (no network: the energy distance between a teacher's records and generated ones,
-	// which needs no training and loses nothing by small partitions). Default: chosen,
-	// logistic for tables and energy for images.
+	// Model is how a teacher scores records. `energy`: no network; a record scores higher the nearer it is to the
+	// teacher's own records of its class than to generated ones. It needs no training and takes little time. The mean
+	// of many teachers is what all their records together would say, however few each has. `logistic`: one weight
+	// vector; all records of a class have the same gradient but for its size, and for the squares of `standard`.
+	// `hidden`: one hidden layer; it needs larger partitions. `convolution`: two convolutions with kernel 4 and
+	// stride 2, for images and `plain` features only; much slower.
 	Model string `yaml:"model"`
-	// Hidden is the width of the hidden layer, or the channels of the first
-	// convolution. Default: 0, chosen: 16 for tables and 64 for images.
+	// Hidden is the width of the hidden layer, or the channels of the first convolution; the second has twice as many.
 	Hidden int `yaml:"hidden"`
-	// Networks: each (a network for every class) or one (for all classes, told the
-	// class). Default: each.
+	// Networks is how classes share networks. `each`: every class has a network, which learns from that class alone.
+	// `one`: one network is told the class; it shares what classes have in common and has fewer weights. `one` does
+	// not go with `logistic`, whose gradient would not depend on the class, or with `energy`, which has no network.
 	Networks string `yaml:"networks"`
-	// Features: standard (in units of the round's generated records, with the squares
-	// of numbers), plain (the encoded columns) or cosines (the coefficients of an image
-	// at its lowest frequencies). Gradients are by what teachers see. Default: chosen,
-	// standard for tables and cosines for images.
+	// Features is what a teacher sees; gradients are with respect to it. `standard`: columns in units of the round's
+	// generated records, with the squares of numbers; tables only. `cosines`: the coefficients of an image at its
+	// lowest frequencies; far fewer numbers to release. `plain`: the encoded columns or pixels.
 	Features string `yaml:"features"`
-	// Cosines is how many frequencies in each direction are seen of an image, of
-	// cosines. Default: 0, chosen: 10, or
-	// the side of smaller images. More are sharper and leave more noise on each.
+	// Cosines is the number k of k x k frequencies in each channel, for `cosines`; at most the image's smaller side.
+	// More are sharper and leave more noise on each. 0 takes 10, or the side of smaller images.
 	Cosines int `yaml:"cosines"`
-	// Memory: run (teachers go on learning over the run) or round (they begin anew in
-	// every round, so that a node keeps nothing of them). Default: chosen, run for tables
-	// and round for images.
+	// Memory is what teachers keep between rounds. `run`: they learn over the whole run, and a node keeps three
+	// float32 for each weight of each teacher. `round`: they start again in every round from the same public weights,
+	// and a node keeps nothing; each round has to teach them everything.
 	Memory string `yaml:"memory"`
-	// Steps is the number of optimizer steps in each round. Default: 0, chosen: 10 for
-	// tables and 20 for images.
+	// Steps is the number of optimizer steps in each round.
 	Steps int `yaml:"steps"`
-	// Batch bounds the real and the generated records of a class in a step.
-	// Default: 32.
+	// Batch is the largest number of real records, and of generated records, of a class in a step. A teacher with
+	// fewer real records takes the time of a whole batch.
 	Batch int `yaml:"batch"`
-	// Training is the number of generated records that teachers train on in each
-	// round. Default: 0, chosen: 64 for tables, and 200 for images.
+	// Training is the number of generated records that teachers train on in each round.
 	Training int `yaml:"training"`
-	// Rate is the step size, Decay pulls the weights to zero. Defaults: 0 and -1, chosen: 0.1
-	// and 0.1 for tables, 0.002 and 0 for images.
-	Rate  float64 `yaml:"rate"`
+	// Rate is the step size.
+	Rate float64 `yaml:"rate"`
+	// Decay is the weight decay. A teacher with fewer records needs more of it.
 	Decay float64 `yaml:"decay"`
 }
 
-// Student says how the student learns. Its steps are free of cost.
+// Student says how the student learns. Steps of the student take time, but cost no budget.
 type Student struct {
-	// Generator: dense (default) or convolution (of images).
+	// Generator is the generator's network. `dense`: dense layers. `convolution`: transposed convolutions, for images
+	// whose height and width 2^`layers` divides; neighbouring pixels come out alike, and it is slower.
 	Generator string `yaml:"generator"`
-	// Warp is the strength of the small random turns, shears, scales and shifts that end
-	// a generator of images, which it then need not learn. Default: -1, chosen: 0 for
-	// tables, 0.8 for images.
+	// Warp is the strength of the small random maps that end the generator of images; 0 means none. At 1 images turn
+	// by 0.15 radians, shear by 0.15, grow or shrink by a tenth and shift by a 28th of a side, as standard deviations.
+	// It is public knowledge that such images look alike, so the generator need not learn it from answers that cost
+	// budget. Use 0 for images for which that is not true.
 	Warp float64 `yaml:"warp"`
-	// Noise is the number of random inputs of the generator. Default: 16.
+	// Noise is the number of random inputs of the generator.
 	Noise int `yaml:"noise"`
-	// Hidden and Layers shape the generator. Defaults: chosen, 64 for tables and 256 for
-	// images; 2.
+	// Hidden is the width of the generator's layers, or the channels of a convolution's first and smallest grid.
 	Hidden int `yaml:"hidden"`
+	// Layers is the number of the generator's hidden layers, or how often the grid doubles.
 	Layers int `yaml:"layers"`
-	// Follow: tilt or move (the paper's). Default: chosen, tilt for tables and move
-	// for images.
+	// Follow is how the generator follows the released steps. `tilt`: its own distribution is tilted by what the
+	// steps say on average, which averages out much noise; tables only. `move`: it is fitted to its records moved by
+	// their steps, as in the paper.
 	Follow Follow `yaml:"follow"`
-	// Step is how far a round moves: to tilt, a column in units of its spread where all
-	// teachers agree; to move, a record on average, as the length of the change of its
-	// features. StepEnd is the same for the last round; rounds between are between.
-	// Defaults: 0, chosen: 0.5 and 0.5 to tilt, 4 and 0.5 to move.
-	Step    float64 `yaml:"step"`
+	// Step is how far the first round moves. With `tilt`: a column, in units of its spread, if all teachers agree; 0
+	// takes 0.5. With `move`: a record on average, as the length of the change of its features; 0 takes 4. More is
+	// faster and noisier.
+	Step float64 `yaml:"step"`
+	// StepEnd is how far the last round moves; it falls evenly over the rounds. 0 takes 0.5, or `step` if that is
+	// less.
 	StepEnd float64 `yaml:"step_end"`
-	// GeneratorSteps are taken in each round, GeneratorRate is Adam's step size.
-	// Defaults: 0, chosen: 100 for tables and 20 for images; 0.001.
-	GeneratorSteps int     `yaml:"generator_steps"`
-	GeneratorRate  float64 `yaml:"generator_rate"`
-	// Average is the decay of the generator's moving average per step. Default: -1,
-	// chosen: 0.998 for tables, some rounds, and 0.99 for images.
+	// GeneratorSteps is the number of the generator's steps in each round, with `tilt` in each of at most 6 turns of a
+	// round. More steps follow more closely.
+	GeneratorSteps int `yaml:"generator_steps"`
+	// GeneratorRate is the step size of the generator's optimizer, Adam.
+	GeneratorRate float64 `yaml:"generator_rate"`
+	// Average is the decay of the generator's moving average per step. For tables the default averages some rounds.
 	Average float64 `yaml:"average"`
 }
 
-// DefaultOptions returns the defaults named at each field.
+// DefaultOptions returns the options of a run without this section. Zero values are not defaults: start from these.
 func DefaultOptions() Options {
 	return Options{
 		Answers: Sum, Bins: 10, Clip: 1e-4, Mechanism: "confident-gnmax", Threshold: 0.5, ThresholdNoise: 3,

@@ -9,8 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/projection"
 )
 
-// projection returns the directions of a round; nil where gradients are given as they
-// are.
+// projection returns the directions of a round; nil if gradients are not projected.
 func (t *Trainer) projection(q *pipeline.TeacherQuestion) (*projection.Projection, error) {
 	if !t.opts.projects(t.seen) {
 		return nil, nil
@@ -35,12 +34,12 @@ func (t *Trainer) isNumber(width int) []bool {
 // released are the steps of a round as they were released, by the features that
 // teachers see.
 type released struct {
-	// steps has shape [records, seen]. They are relative: about 1 in size where all teachers
-	// agree, 0 where nothing was answered.
+	// steps has shape [records, seen]. They are relative: about 1 in size if all teachers agree, 0 without an
+	// answer.
 	steps []float32
-	// noise is the standard deviation of the noise of a step, 0 where that is not known.
+	// noise is the standard deviation of the noise of a step, 0 if it is unknown.
 	noise float64
-	// answered is how many numbers were.
+	// answered is the number of answered questions.
 	answered int
 }
 
@@ -68,8 +67,8 @@ func (t *Trainer) steps(q *pipeline.TeacherQuestion, a *pipeline.GradientAnswer)
 	return r, nil
 }
 
-// values returns the released numbers in relative size, how many of them were answered,
-// and the standard deviation of their noise, 0 where that is not known.
+// values returns the released numbers in relative size, how many of them were answered, and the standard deviation
+// of their noise, 0 if it is unknown.
 func (t *Trainer) values(p *projection.Projection, count int, a *pipeline.GradientAnswer) (values []float32,
 	answered int, noise float64, err error) {
 	values = make([]float32, count)

@@ -11,7 +11,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// teacherSpec is how the run's teachers learn and answer.
+// teacherSpec says how the run's teachers learn and answer.
 func (t *training) teacherSpec(baseline bool) *conclavev1.TeacherSpec {
 	chosen := t.chosen()
 	o, seen := chosen.Teacher, chosen.Seen(t.Encoder)

@@ -69,7 +69,7 @@ func (t *Trainer) fitField(q *pipeline.TeacherQuestion, r *released) (*field, er
 			mz := sz / n
 			mean, slope := estimate{ss / n, noise / n}, estimate{}
 			if number[j] {
-				// The one more in the denominator is a prior of slope 0.
+				// The 1 in the denominator is a prior of slope 0.
 				around := szz - sz*mz + 1
 				slope = estimate{(szs - mz*ss) / around, noise / around}
 			}
@@ -83,7 +83,7 @@ func (t *Trainer) fitField(q *pipeline.TeacherQuestion, r *released) (*field, er
 // estimate is a number that was fitted, with the variance that the noise gives it.
 type estimate struct{ value, variance float64 }
 
-// believed is the estimate as far as it stands out of the noise.
+// believed is the estimate, reduced as far as noise explains it.
 func (e estimate) believed() float64 { return e.value * trust(e.value, e.variance) }
 
 // trust is the share of an estimate's square that is not its variance, and nothing below:

@@ -26,9 +26,9 @@ type Trainer struct {
 	seed    uint64
 	numbers []int // the features that are numbers
 
-	// basis is that of the cosines which teachers see, nil where they see something else.
+	// basis is the basis of the cosines that teachers see, nil if they see other features.
 	basis *projection.Projection
-	// mover is nil where the generator follows by moving.
+	// mover is nil if the generator follows by moving.
 	mover *tilt.Mover
 	// pending is the question of the next round. It is kept, so that a student that
 	// starts again asks the very same one.
@@ -65,9 +65,8 @@ func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, e
 	return t, nil
 }
 
-// Run asks for the class counts and then for rounds of gradients, learning after each.
-// After each step it calls keep, which may store the state, and progress. A restored
-// trainer goes on where it was.
+// Run asks for the class counts and then for rounds of gradients. It learns after each, then calls keep, which may
+// store the state, and progress. A restored trainer resumes.
 func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func() error,
 	progress func(pipeline.Progress)) error {
 	return t.Ask(ctx, oracle, rounds, keep, progress, func(number uint64) (answered, queries int, err error) {
@@ -91,8 +90,8 @@ func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func(
 	})
 }
 
-// ask generates the records of the next round, all classes alike. The seed of the
-// directions is drawn anew, so that over rounds no direction is left out.
+// ask generates the records of the next round, equally many of each class. It draws a new seed for the directions,
+// so that over the rounds no direction is left out.
 func (t *Trainer) ask() *pipeline.TeacherQuestion {
 	w := t.Learner.Generator.Width()
 	q := &pipeline.TeacherQuestion{

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/teachers"
 )
 
-// Pipeline is what runs know of this pipeline.
+// Pipeline registers this pipeline.
 var Pipeline = pipeline.Pipeline{
 	Name:            "gpate",
 	Options:         pipeline.Defaults(DefaultOptions),
@@ -46,8 +46,8 @@ func (t *training) Quorum() (share, deadline float64) { return t.o.Quorum, t.o.D
 // step from each entry: of a vector of 100,000 numbers, 200 steps each, a quarter of a percent.
 const Bound = 1 << 16
 
-// Plan prices every record x direction x round: as a vote each, or a sum for each round,
-// whose sensitivity covers all of its records and directions.
+// Plan prices each record x direction x round as a vote, or each round as one sum, whose sensitivity covers all of
+// its records and directions.
 func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	o := t.chosen()
 	if err := o.CheckFor(t.Encoder); err != nil {
@@ -83,17 +83,18 @@ func (t *training) mechanism(o Options, p *plan.Plan, budget privacy.Budget) (of
 	switch {
 	case o.Answers == Sum:
 		of.Kind, of.Mechanism = runspec.GradientSums,
-			privacy.Event{Kind: privacy.Gaussian, Sigma: o.Noise, Sensitivity: 1}
+			budget.Event(privacy.Event{Kind: privacy.Gaussian, Sigma: o.Noise})
 		if o.Noise == 0 {
 			of.Mechanism.Sigma, err = privacy.GaussianSigma(budget, int64(p.Rounds), p.Others())
 		}
 	case o.Mechanism == "gnmax":
-		of.Mechanism = privacy.Event{Kind: privacy.GNMax}
+		of.Mechanism = budget.Event(privacy.Event{Kind: privacy.GNMax})
 		of.Mechanism.Sigma, err = p.GaussianNoise(o.Noise, budget, "gpate.noise")
 	default:
 		var sigma float64
 		sigma, err = p.GaussianNoise(o.Noise, budget, "gpate.noise")
-		of.Mechanism = plan.Confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(t.Teachers))
+		of.Mechanism = budget.Event(
+			plan.Confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(t.Teachers)))
 	}
 	return of, err
 }

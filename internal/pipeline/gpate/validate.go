@@ -15,7 +15,7 @@ func (o Options) Validate() error {
 	c.Between("directions", float64(o.Directions), 0, 1<<20)
 	c.Between("bins", float64(o.Bins), 2, 256)
 	c.Between("clip", o.Clip, 1e-30, 1e30)
-	c.Check(o.Norm == 0 || o.Norm >= 1e-20 && o.Norm <= 1e20, "norm: %v is not 0 (all alike) or between 1e-20 and 1e20",
+	c.Check(o.Norm == 0 || o.Norm >= 1e-20 && o.Norm <= 1e20, "norm: %v is not 0 (all equal) or between 1e-20 and 1e20",
 		o.Norm)
 	c.OneOf("mechanism", o.Mechanism, "confident-gnmax", "gnmax")
 	c.Noise(o.Noise)
@@ -103,14 +103,14 @@ func (o Options) CheckFor(e *encode.Encoder) error {
 	return c.Err()
 }
 
-// What an aggregator takes in one round: maxNumbers of float32 are 60 of 64 MiB.
+// The limits of an aggregator for one round: maxNumbers of float32 take 60 of 64 MiB.
 const (
 	maxQueries = 1 << 16
 	maxEntries = 1 << 17
 	maxNumbers = 15 << 20
 )
 
-// projects is whether gradients of so many numbers are projected.
+// projects tells whether gradients with this many numbers are projected.
 func (o Options) projects(seen int) bool { return o.Answers != Sum || o.Directions != seen }
 
 // projected are the directions of a round.

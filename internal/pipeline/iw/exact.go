@@ -42,7 +42,7 @@ type objective struct {
 	real, synthetic []float64 // features, shape [rows, width]
 }
 
-// minimize returns the coefficients where the loss is least, for features of Euclidean norm clip at most.
+// minimize returns the coefficients with the least loss, for features of Euclidean norm at most clip.
 func (j objective) minimize(ctx context.Context, clip float64) ([]float64, error) {
 	result, err := optimize.Minimize(optimize.Problem{
 		Func:   func(beta []float64) float64 { return j.at(beta, nil, nil) },
@@ -63,7 +63,7 @@ func (j objective) minimize(ctx context.Context, clip float64) ([]float64, error
 	return result.X, nil
 }
 
-// at returns the loss, and adds up its gradient and Hessian where they are asked for.
+// at returns the loss, and adds up its gradient and Hessian unless they are nil.
 func (j objective) at(beta, gradient []float64, hessian *mat.SymDense) float64 {
 	loss := j.lambda / 2 * floats.Dot(beta, beta)
 	if gradient != nil {

@@ -11,10 +11,9 @@ import (
 
 // FeatureOptions say what the regression sees of a record.
 type FeatureOptions struct {
-	// Squares adds those of numbers.
+	// Squares adds the squares of numbers.
 	Squares bool
-	// Clip bounds the L2 norm of a record's features; 0 has it chosen: the 95th percentile
-	// of that of the synthetic rows.
+	// Clip bounds the L2 norm of a record's features; 0 takes the 95th percentile over the synthetic rows.
 	Clip float64
 }
 
@@ -30,8 +29,8 @@ func Width(e *encode.Encoder, classCount int, squares bool) int {
 	return width
 }
 
-// least is the smallest unit of a number in [0, 1]: rows that are all alike would make a
-// real record that differs infinitely far.
+// least is the smallest unit of a number in [0, 1]: if all rows were equal, a real record that differs would be
+// infinitely far away.
 const least = 0.02
 
 // NewFeatures makes features in units of synthetic rows x, shape [len(classes), width]:
@@ -101,8 +100,8 @@ func Vectors(f *ratio.Features, x []float32, classes []int) []float64 {
 	return all
 }
 
-// wobble is the standard deviation, or about that, that noise may put on the log-weight of
-// the longest record where the regularization is chosen.
+// wobble is about the standard deviation that noise may put on the log-weight of the longest record, if the
+// regularization is chosen.
 const wobble = 0.5
 
 // Lambda is the regularization that leaves this deviation for noise of a kind on

@@ -21,7 +21,7 @@ type fitted struct {
 	want *ratio.Wanted
 }
 
-// seen is what a regression sees of the synthetic rows.
+// seen is the regression's view of the synthetic rows.
 type seen struct {
 	spec     ratio.Spec
 	features *ratio.Features
@@ -87,7 +87,7 @@ func (w *weigher) fitted(kind ratio.NoiseKind, cost, n float64) (*fitted, error)
 	if lambda == 0 {
 		lambda = max(Lambda(kind, cost, rows.spec.Clip, n, width), ratio.LeastLambda(rows.spec.Clip))
 	}
-	// What is sent has the digits of float32, and must not be longer for them.
+	// Vectors are sent as float32, and rounding must not make them longer.
 	for i, v := range rows.vectors {
 		rows.vectors[i] = float64(float32(v * (1 - 0x1p-22)))
 	}
@@ -106,7 +106,7 @@ func (w *weigher) seen() (seen, error) {
 	return seen{spec, features, Vectors(features, w.rows.X, w.rows.Classes)}, nil
 }
 
-// drawn is the noise as it is drawn, in coefficients.
+// drawn is the noise as drawn, in coefficients.
 func (w *weigher) drawn(kind ratio.NoiseKind, want *ratio.Wanted) (ratio.Noise, error) {
 	_, cost := w.noise()
 	steps := 0.0
@@ -132,7 +132,7 @@ func (w *weigher) drawn(kind ratio.NoiseKind, want *ratio.Wanted) (ratio.Noise, 
 	return want.Scale(kind, steps), nil
 }
 
-// fitRound is the round of a fit as it is asked.
+// fitRound is the round of a fit on the wire.
 func fitRound(number uint64, f *fitted, kind ratio.NoiseKind, nothing bool) *conclavev1.Round {
 	synthetic := make([]float32, len(f.vectors))
 	for i, v := range f.vectors {

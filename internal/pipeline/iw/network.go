@@ -30,9 +30,8 @@ type Oracle interface {
 	Gradient(ctx context.Context, step int, q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error)
 }
 
-// Network tells real from synthetic records. It is trained by relaxed DP-SGD: synthetic
-// rows are public, so that only the gradient of real records is clipped, and gets noise, once
-// for each step whoever is in its sample.
+// Network tells real from synthetic records. It is trained by relaxed DP-SGD: synthetic rows are public, so only
+// the gradient of real records is clipped and gets noise, once for each step and whatever its sample.
 type Network struct {
 	options NetworkOptions
 	net     *discriminator.Discriminator
@@ -88,8 +87,8 @@ func finite(weights []float32) bool {
 const batch = 1024
 
 // Run takes all steps, asking the oracle in each. The network that counts is the average of
-// the second half of the steps, which has less of their noise. Weights that are no numbers any
-// more are a [pipeline.ErrDiverged].
+// the second half of the steps, which has less of their noise. A weight that
+// becomes NaN or infinite is a [pipeline.ErrDiverged].
 func (n *Network) Run(ctx context.Context, oracle Oracle, progress func(done, steps int)) error {
 	o := n.options
 	adam := optimizer.NewAdam(n.net.Net.Params(), o.StepSize)
@@ -150,7 +149,7 @@ func (n *Network) draw() (x []float32, classes []int) {
 	return x, classes
 }
 
-// LogOdds are the network's of its synthetic rows: the logarithm of the density ratio.
+// LogOdds are the network's log-odds for its synthetic rows: the logarithm of the density ratio.
 func (n *Network) LogOdds() ([]float64, error) {
 	odds := make([]float64, 0, len(n.classes))
 	for from := 0; from < len(n.classes); from += batch {

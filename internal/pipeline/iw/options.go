@@ -13,55 +13,55 @@ const (
 	UseResample = "resample"
 )
 
-// Options are the `weighting:` part of a run. The zero value of a field is not its default;
-// start from [DefaultOptions].
+// Options are the section `weighting:` of a run.yaml. This section configures `weights`; see docs/weights.md.
 type Options struct {
-	// Use: column adds the column weight to the rows; resample draws rows by their weights
-	// in its place, from Pool times as many. Defaults: column, 4.
-	Use  string `yaml:"use"`
-	Pool int    `yaml:"pool"`
-	// Share is the part of the run's epsilon that the fit may cost by itself. Default: 0.3.
+	// Use is what happens with the weights. `column`: the rows get a last column `weight`. `resample`: rows are drawn
+	// by their weights and have no such column, for programs that cannot use weights.
+	Use string `yaml:"use"`
+	// Pool is how many times as many rows `resample` draws from, at most 2,000,000 rows.
+	Pool int `yaml:"pool"`
+	// Share is the part of epsilon that the fit may cost by itself. More makes weights truer and leaves less for the
+	// training. Free methods take none.
 	Share float64 `yaml:"share"`
-	// Records is the public number of privacy units. Default: 0, that of the class counts,
-	// which were paid for.
+	// Records is the **public** number of privacy units at all sites; do not count it in the data. 0 takes the sum of
+	// the class counts, which were paid for.
 	Records int `yaml:"records"`
-	// Squares shows the regression the squares of numbers besides. Default: false, the
-	// paper's.
+	// Squares is whether regressions see the squares of numbers, and so how wide columns are. More coefficients mean
+	// more noise.
 	Squares bool `yaml:"squares"`
-	// Clip bounds the L2 norm of a record's features in public units; longer ones are
-	// scaled down. Less needs less noise. Default: 0, chosen: by the synthetic rows, which
-	// are public.
+	// Clip is the largest L2 norm of a record's features, for regressions; longer ones are scaled down. Less needs less
+	// noise and sees unusual records less. 0 takes the norm that 95 in 100 synthetic rows do not exceed.
 	Clip float64 `yaml:"clip"`
-	// Lambda is the strength of the regularization: more needs less noise and moves weights
-	// towards 1. Default: 0, chosen.
+	// Lambda is the strength of the regularization, for regressions; at least clip^2/8192. More needs less noise and
+	// moves weights towards 1. 0 takes the strength at which the noise puts a deviation of about 0.5 on the log-weight
+	// of the longest record.
 	Lambda float64 `yaml:"lambda"`
-	// Noise of fitted coefficients: gaussian, laplace (the paper's) or norm-gamma. Default:
-	// gaussian.
+	// Noise is the noise of `logreg-noised` and `logreg-debiased`. `gaussian` is the least. `laplace` follows the
+	// paper, and `norm-gamma` takes at most 40 coefficients. These two are pure DP, and mostly much larger.
 	Noise string `yaml:"noise"`
-	// Bound is the most that a weight may be, of weights of mean 1; what few rows weigh much
-	// says little. Default: 0, no bound: a cut is a bias of its own.
+	// Bound is the largest weight: larger ones are cut so that none is above it when their mean is 1. A cut raises the
+	// effective sample size and is itself a bias. With 0 nothing is cut.
 	Bound float64 `yaml:"bound"`
-	// MLP are the options of dp-mlp and mlp.
+
 	MLP MLP `yaml:"mlp"`
 }
 
-// MLP is a network that tells real from synthetic rows, trained by sums of clipped
-// gradients over samples of the real ones.
+// MLP is the network of `dp-mlp` and `mlp`. This section configures `weights: dp-mlp` and `mlp`: a network that tells
+// real from synthetic rows. It is trained by sums of clipped gradients over samples of the real rows.
 type MLP struct {
-	// Hidden is the width of its one hidden layer; 0 makes it a logistic regression, of
-	// which every iterate is private. Default: 16.
+	// Hidden is the width of the hidden layer. 0 makes it a logistic regression in which every iterate is private.
 	Hidden int `yaml:"hidden"`
-	// Rate is the probability of a privacy unit to be in a step's sample, Steps their
-	// number. Defaults: 0.1, 200.
-	Rate  float64 `yaml:"rate"`
-	Steps int     `yaml:"steps"`
-	// Clip is the largest L2 norm of a unit's gradient. Default: 1.
+	// Rate is the probability of each privacy unit to be in a step's sample, for `dp-mlp`.
+	Rate float64 `yaml:"rate"`
+	// Steps is the number of steps, each a round trip. More steps have more noise in each.
+	Steps int `yaml:"steps"`
+	// Clip is the largest L2 norm of a unit's gradient, for `dp-mlp`.
 	Clip float64 `yaml:"clip"`
-	// StepSize is Adam's. Default: 0.02.
+	// StepSize is the step size of the optimizer, Adam. Lower it if training diverges.
 	StepSize float64 `yaml:"step_size"`
 }
 
-// DefaultOptions returns the defaults named at each field.
+// DefaultOptions returns the options of a run without this section. Zero values are not defaults: start from these.
 func DefaultOptions() Options {
 	return Options{
 		Use: UseColumn, Pool: 4, Share: 0.3, Noise: "gaussian",

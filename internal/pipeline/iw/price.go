@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
-// share is what the weights of a run cost, where they cost anything.
+// share is the cost of the weights of a run, if they cost anything.
 func share(o pipeline.Options, f pipeline.Followed) plan.Share {
 	of := o.(*Options)
 	switch {
@@ -43,7 +43,9 @@ func price(o pipeline.Options, f pipeline.Followed, budget privacy.Budget) (plan
 func (o *Options) priceFit(share plan.Share, budget privacy.Budget) (privacy.Planned, error) {
 	fit := privacy.Planned{Kind: runspec.Fit, Stage: runspec.Coefficients, Count: 1}
 	if share.Pure {
-		fit.Mechanism = privacy.Event{Kind: privacy.Laplace, Epsilon: share.Value * budget.Epsilon}
+		fit.Mechanism = budget.Event(privacy.Event{
+			Kind: privacy.Laplace, Epsilon: share.Value * budget.Epsilon / float64(budget.Sites()),
+		})
 		if o.Noise == "norm-gamma" {
 			fit.Variant = privacy.NormGamma
 		}
@@ -53,7 +55,7 @@ func (o *Options) priceFit(share plan.Share, budget privacy.Budget) (privacy.Pla
 	if err != nil {
 		return fit, fmt.Errorf("%s: %w", share.Of(budget), err)
 	}
-	fit.Mechanism = privacy.Event{Kind: privacy.Gaussian, Sigma: sigma, Sensitivity: 1}
+	fit.Mechanism = budget.Event(privacy.Event{Kind: privacy.Gaussian, Sigma: sigma})
 	return fit, nil
 }
 
@@ -76,7 +78,9 @@ func (o *Options) priceNetwork(share plan.Share, budget privacy.Budget) (plan.St
 	}
 	return plan.Stages{{
 		Kind: runspec.Discriminator, Stage: runspec.Sampled, Count: int64(m.Steps),
-		Mechanism: privacy.Event{Kind: privacy.SubsampledGaussian, Rate: m.Rate, NoiseMultiplier: sigma},
+		Mechanism: budget.Event(privacy.Event{
+			Kind: privacy.SubsampledGaussian, Rate: m.Rate, NoiseMultiplier: sigma,
+		}),
 	}}, nil
 }
 
@@ -124,10 +128,10 @@ func (o *Options) checkFit(fit privacy.Planned, f pipeline.Followed) error {
 	return nil
 }
 
-// mostPasses is how often a fit asks at most; see [ratio.Problem.Passes].
+// mostPasses is the largest number of questions of a fit; see [ratio.Problem.Passes].
 const mostPasses = 710
 
-// messages are those of a fit or of the steps of a network.
+// messages are the messages of a fit, or of the steps of a network.
 func messages(of pipeline.Options, f pipeline.Followed, p plan.Stages) (all []pipeline.StageMessages) {
 	o := of.(*Options)
 	if _, ok := p.Of(runspec.Coefficients); ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
-// Stage is what runs know of weights.
+// Stage registers weights.
 var Stage = pipeline.Stage{
 	Name: "weighting", Options: pipeline.Defaults(DefaultOptions),
 	Discriminators: func(f pipeline.Followed) bool { return f.Weights == Discriminator },
@@ -39,7 +39,7 @@ const (
 	Noised        = "logreg-noised"
 	Debiased      = "logreg-debiased"
 	PrivateMLP    = "dp-mlp"
-	// For comparison, NOT PRIVATE.
+	// These are for comparison, NOT PRIVATE:
 	Exact    = "logreg"
 	ExactMLP = "mlp"
 )
@@ -58,8 +58,7 @@ func validate(_ pipeline.Options, f pipeline.Followed) (errs []error) {
 	if !slices.Contains(Methods, f.Weights) {
 		return []error{fmt.Errorf("weights: %q is not a method; use %s", f.Weights, strings.Join(Methods, ", "))}
 	}
-	// What a discriminator says of rows has gone into boosting and rejection already; to
-	// weight what is left by it would count it twice.
+	// Boosting and rejection have used the discriminator already; weighting their rows by it would count it twice.
 	if len(f.Post) > 0 && f.Weights == Discriminator {
 		errs = append(errs, fmt.Errorf("weights: %s: post: %s has chosen rows by discriminators already, and their "+
 			"weights would count twice; use another method, or leave post out", f.Weights, strings.Join(f.Post, ", ")))

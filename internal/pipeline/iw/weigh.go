@@ -30,7 +30,7 @@ func weigh(
 		return nil, err
 	}
 	m.Unweighted = m.Table
-	// As they are released: whole numbers are whole, empty cells empty.
+	// Encode the rows as they are released: with rounded integers and empty cells.
 	encoded := s.Encoder.Encode(m.Table)
 	r.X, r.Classes = encoded.Features, encoded.Classes
 	w := &weigher{o: o, rows: r, s: s}

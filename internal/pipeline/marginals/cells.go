@@ -17,12 +17,12 @@ type cells struct {
 	of     *partition.Column
 	// from are the rising lower ends of a number's cells. Of other columns each value is one.
 	from []float64
-	// groups have the cell of each category, the empty one last; nil where each is its own.
+	// groups have the cell of each category, the empty one last; nil if each has its own.
 	groups []uint32
 	n      int
 	// sign marks a column of two cells that counts as -1 or 1, and has no cells in tables.
 	sign bool
-	// constrained marks a column that constraints of the schema are about.
+	// constrained marks a column that appears in constraints of the schema.
 	constrained bool
 }
 
@@ -30,7 +30,7 @@ func isNumber(c *partition.Column) bool {
 	return c.Kind == partition.Continuous || c.Kind == partition.Integer
 }
 
-// plain are the cells of a column before groups are made: from are those of a number.
+// plain are the cells of a column before grouping; from are the lower ends of a number's cells.
 func plain(schema *partition.Schema, column int, from []float64) cells {
 	c := cells{place: column, column: column, of: &schema.Columns[column], from: from}
 	for i := range column {
@@ -72,7 +72,7 @@ func (c cells) grouped(groups []uint32) cells {
 	return c
 }
 
-// size is how many cells a table of the column has.
+// size is the number of cells in a table of the column.
 func (c *cells) size() int {
 	if c.sign {
 		return 1
@@ -80,7 +80,7 @@ func (c *cells) size() int {
 	return c.n
 }
 
-// cell is where a value falls, NaN for an empty one.
+// cell is the cell of a value, NaN for an empty one.
 func (c *cells) cell(v float64) int {
 	at := c.plainCell(v)
 	if c.groups != nil {
@@ -104,7 +104,7 @@ func (c *cells) plainCell(v float64) int {
 	}
 }
 
-// message is the column as it is asked.
+// message is the column on the wire.
 func (c *cells) message() *conclavev1.CellColumn {
 	return &conclavev1.CellColumn{Column: uint32(c.place), From: c.from, Groups: c.groups, Sign: c.sign}
 }
@@ -150,9 +150,9 @@ func readCells(schema *partition.Schema, m *conclavev1.CellColumn) (cells, error
 	return c, nil
 }
 
-// fineCells are those of a number in the first sum: one for each value where there are few, else
-// parts of the range as the schema scales it, and cells of their own for the ends of the range, for 0,
-// where many columns have most of their records, and for the numbers that the schema names.
+// fineCells are the cells of a number in the first sum: one for each value if there are few, else parts of the
+// range on the schema's scale. The ends of the range, 0, where many columns have most of their records, and the
+// numbers that the schema names have cells of their own.
 func fineCells(c *partition.Column, most int) []float64 {
 	lo, hi := c.Range()
 	if c.Kind == partition.Integer && hi-lo < float64(most) {
@@ -176,9 +176,9 @@ func fineCells(c *partition.Column, most int) []float64 {
 	return slices.Compact(from)
 }
 
-// parts are the lower ends of at most so many parts of a number's range. They are short decimals, as
-// measurements are: a value that many records have is the first of its part then, and rows that are drawn
-// in the part are on the right side of a border that other people put there.
+// parts are the lower ends of at most `most` parts of a number's range. They are short decimals, like
+// measurements: a frequent value is then the first of its part, and rows drawn in the part are on the right side
+// of a threshold that people use.
 func parts(c *partition.Column, most int) (from []float64) {
 	lo, hi := c.Range()
 	add := func(v float64) {
@@ -223,7 +223,7 @@ func decimal(n float64, power int) float64 {
 	return n * math.Pow10(power)
 }
 
-// named says whether a cell of a number begins at one that the schema names, or behind one.
+// named tells whether a cell of a number begins at a number that the schema names, or right after one.
 func (c *cells) named(cell int) bool {
 	return slices.ContainsFunc(c.of.Points, func(v float64) bool {
 		return c.from[cell] == v || c.from[cell] == after(c.of, v)
@@ -238,8 +238,8 @@ func after(c *partition.Column, v float64) float64 {
 	return math.Nextafter(v, math.Inf(1))
 }
 
-// span is a number's cell: the values from lo up to hi, which is the next cell's begin or, of the
-// last one, beyond the range.
+// span is the range of a number's cell: from lo up to hi, where the next cell begins; the last cell's hi is beyond
+// the range.
 func (c *cells) span(cell int) (lo, hi float64) {
 	if cell+1 < len(c.from) {
 		return c.from[cell], c.from[cell+1]

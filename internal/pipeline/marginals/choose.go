@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/marginals/tree"
 )
 
-// released is what the second sum says, as tables of places of columns.
+// released are the tables of the second sum, by columns.
 type released struct {
 	sizes        []int
 	alone, pairs []tree.Measured
@@ -23,12 +23,12 @@ type released struct {
 	looking      bool // for the pairs only
 }
 
-// together is how many pairs are added before the model is fitted again, of so many.
+// together is how many of the pairs are added before the model is fitted again.
 func together(pairs int) int { return max(3, pairs/40) }
 
-// fit chooses the pairs of the model and fits it. It begins with independent columns and adds the
-// pairs whose noisy table is furthest from the model's, beyond what noise explains, while the tables
-// of the model are within the bound.
+// fit chooses the pairs of the model and fits it. It begins with independent columns. It adds the pairs whose
+// noisy table is furthest from the model's, beyond what noise explains, while the model's tables stay within the
+// size limit.
 func (r *released) fit(ctx context.Context) (model *tree.Tree, sets [][]int, err error) {
 	in := make([]bool, len(r.pairs))
 	model = r.build(nil)
@@ -147,13 +147,13 @@ func sparse(m *tree.Measured, rows, columns int, records float64) []bool {
 		sum += c
 		n++
 	}
-	// What is cut off above leaves noise with a mean of a little less than 0.
+	// Cutting off values above leaves noise with a mean slightly below 0.
 	const cut = 0.00443 // the normal density at 3
 	off, spread := sum+deviation*cut*n, deviation*math.Sqrt(n)
 	unknown := plainRows * plainColumns
 	chance := int(n) / 100 // more cells than stand out by chance
 	follows := len(low)-int(n) <= max(rows, columns)+unknown+chance
-	// Chance alone has the sum of so many cells 1.5 deviations off once in fifteen times: too often where
+	// By chance the sum of this many cells is off by 1.5 deviations once in fifteen times. That is too often if
 	// nearly all rows show that the column follows.
 	allowed := 1.5
 	if follows && unknown <= max(rows, columns)/2 {
@@ -181,8 +181,7 @@ func (r *released) inModel(model *tree.Tree) []tree.Measured {
 	return all
 }
 
-// worst are the pairs that are not in the model, those with the largest gap first, as far as it is
-// more than noise.
+// worst are the pairs outside the model whose gap is larger than noise explains, the largest first.
 func (r *released) worst(model *tree.Tree, in []bool) []int {
 	gaps := make([]float64, len(r.pairs))
 	var wait sync.WaitGroup
@@ -220,11 +219,11 @@ func (r *released) beyond(model *tree.Tree, m tree.Measured) float64 {
 	return distance - math.Sqrt(2/math.Pi*m.Variance)*float64(len(m.Counts))
 }
 
-// labelled is how much more the gap of a pair with the label counts.
+// labelled is the extra weight of the gap of a pair with the label.
 const labelled = 1.5
 
-// gap is the distance of a noisy table from the model's, less what noise alone makes of it; 0 where
-// noise may be all of it.
+// gap is the distance of a noisy table from the model's, minus what noise alone explains; 0 if noise may explain
+// all of it.
 func (r *released) gap(model *tree.Tree, m tree.Measured) float64 {
 	gap := r.beyond(model, m)
 	if gap < math.Sqrt(m.Variance*float64(len(m.Counts))) {

@@ -16,11 +16,11 @@ type fineColumn struct {
 	block    int     // so many neighbours were counted together as well
 }
 
-// blocks is how many blocks of a number's fine cells are counted together as well.
+// blocks is the number of blocks of a number's fine cells that are counted as well.
 const blocks = 16
 
-// withBlocks takes the counts of blocks into those of fine cells: the mean of both by their variances,
-// where what is more or less is spread over the block.
+// withBlocks combines the counts of blocks with those of fine cells: the mean of both by their variances, with the
+// difference spread over the block.
 func (c *fineColumn) withBlocks(counts []float64) {
 	n := len(c.from)
 	for b := range counts {
@@ -40,7 +40,7 @@ func (c *fineColumn) withBlocks(counts []float64) {
 	}
 }
 
-// total estimates the number of records: that of each column by its noise.
+// total estimates the number of records from all columns, weighted by their noise.
 func total(columns []fineColumn) float64 {
 	sum, weights := 0.0, 0.0
 	for _, c := range columns {
@@ -127,15 +127,15 @@ func (c *fineColumn) all() (cells, []int) {
 	return c.cells, of
 }
 
-// merged puts the categories that are lost in noise, and those beyond so many, into one cell, where
-// there are several.
+// merged puts the categories that are lost in noise, and those beyond the limit, into one cell, if there are
+// several.
 func (c *fineColumn) merged(noise float64, most int, within, of []int) (cells, []int) {
 	order := make([]int, len(c.records))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(c.records[b], c.records[a]) })
-	// The cell of others so far is the one with several.
+	// The cell with several members is the cell of the others so far.
 	others, members := -1, map[int]int{}
 	for _, w := range within {
 		if members[w]++; members[w] > 1 {

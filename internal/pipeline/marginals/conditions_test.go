@@ -124,7 +124,7 @@ func TestConditionsAreExact(t *testing.T) {
 				got[c.plainCell(table.Cells(i)[column])] += 1.0 / n
 			}
 			for fine := range want {
-				// 6 deviations of independent rows, and what the grid of leftOf is off by.
+				// Allow 6 deviations of independent rows, plus the error of the grid of leftOf.
 				if d := math.Abs(got[fine] - want[fine]); d > 6*math.Sqrt(want[fine]/n)+2e-3 {
 					t.Errorf("%v: fine cell %d of column %d has %.4f of the rows, want %.4f", texts, fine, column,
 						got[fine], want[fine])

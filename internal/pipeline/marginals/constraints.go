@@ -18,8 +18,8 @@ type forbidden struct {
 // maxCombined bounds the fine cells of the columns of a constraint together.
 const maxCombined = 1 << 26
 
-// checkConstraints refuses constraints whose columns have too many cells for a table of all of them.
-// Fine are those of the first sum.
+// checkConstraints refuses constraints whose columns have too many cells for a joint table. fine are the cells of
+// the first sum.
 func (t *training) checkConstraints(fine []cells) error {
 	widest := t.widest()
 	sizes := make([]int, len(widest))
@@ -72,7 +72,7 @@ func combine(places []int, coarse []cells, of func(place int) []int, each func(f
 	try(0, 0)
 }
 
-// sizeOf is that of the table of columns at some places.
+// sizeOf is the size of the table of these columns.
 func sizeOf(places []int, coarse []cells) int {
 	n := 1
 	for _, place := range places {
@@ -81,8 +81,8 @@ func sizeOf(places []int, coarse []cells) int {
 	return n
 }
 
-// forbidden are those of all constraints, in coarse cells: where each combination of their fine cells
-// breaks it. What breaks a constraint within a cell is left to [model.Sample].
+// forbidden are the coarse cells in which each combination of fine cells breaks a constraint. Rows that break one
+// inside a cell are left to [model.Sample].
 func (t *training) forbidden(fine []fineColumn, coarse []cells, of [][]int) (all []forbidden) {
 	row := make([]float64, len(t.schema().Columns))
 	for _, c := range t.schema().Constraints() {
@@ -120,8 +120,8 @@ func (c *cells) between(of *partition.Constraint, fine int, part float64) float6
 	return v
 }
 
-// beforeRejection is the model whose rows, without those that break a constraint, are in cells as the
-// fitted one has them: a cell where a third of the rows is dropped has half as many more.
+// beforeRejection is the model whose rows, after those that break a constraint are dropped, are distributed over
+// cells as in the fitted one: a cell where a third of the rows is dropped gets half as many more.
 func (m *model) beforeRejection(fitted *tree.Tree, coarse []cells) *tree.Tree {
 	row := make([]float64, len(m.schema.Columns))
 	var factors []tree.Factor
@@ -152,7 +152,7 @@ func (m *model) beforeRejection(fitted *tree.Tree, coarse []cells) *tree.Tree {
 const (
 	// mostRejected bounds the rows that are drawn for one that is kept, by a constraint.
 	mostRejected = 1000
-	// gridded is how many values of a fine cell are tried.
+	// gridded is the number of tried values of a fine cell.
 	gridded = 8
 )
 

@@ -24,7 +24,7 @@ type Counting struct {
 	label int // the place of the label among them, -1 without one
 }
 
-// NewCounting counts numbers in so many parts, for noise of a multiplier.
+// NewCounting counts numbers in this many parts, for noise with this multiplier.
 func NewCounting(schema *partition.Schema, parts int, sigma float64) (*Counting, error) {
 	learned := learnedColumns(schema)
 	c := &Counting{alone: len(learned), label: slices.Index(learned, schema.LabelColumn())}
@@ -52,7 +52,7 @@ func NewCounting(schema *partition.Schema, parts int, sigma float64) (*Counting,
 		}
 	}
 	if entries > maxEntries {
-		return nil, fmt.Errorf("the columns beside the label have %d cells, and %d are the most; use a schema with "+
+		return nil, fmt.Errorf("the columns with the label have %d cells, and %d are the most; use a schema with "+
 			"fewer categories", entries, maxEntries)
 	}
 	scaled(alone, 0.5)
@@ -78,14 +78,14 @@ func equalParts(c *partition.Column, parts int) (from []float64, err error) {
 func (c *Counting) Entries() int { return c.entries }
 func (c *Counting) Bound() int64 { return c.bound }
 
-// Round asks.
+// Round returns the question of a round.
 func (c *Counting) Round(number uint64) *conclavev1.Round {
 	r := c.round(CountingKind)
 	r.Number = number
 	return r
 }
 
-// Sum is that of rows without noise, each a unit, for tests of who asks. NOT PRIVATE.
+// Sum is the sum of rows without noise, each row a unit, for tests of callers. NOT PRIVATE.
 func (c *Counting) Sum(rows *partition.Table) []int64 {
 	sum, at := make([]int64, c.entries), make([]int, len(c.columns))
 	for row := range rows.Len() {
@@ -99,13 +99,13 @@ type Table struct {
 	// Counts are the units in each cell, with noise of a deviation.
 	Counts []float64
 	Noise  float64
-	// Shares are those of rows.
+	// Shares are the shares of rows.
 	Shares []float64
 }
 
-// Tables are those of a release with noise of a multiplier, beside the shares of rows with weights, nil for 1 each.
-// Pairs are none without a label. What a column has beside the label tells of the column as well: both counts of it
-// are taken together by their variances.
+// Tables are the tables of a release with this noise multiplier, and the shares of rows with weights, nil for 1
+// each. Without a label there are no pairs. A pair's table also counts its column, so both counts of the column
+// are combined by their variances.
 func (c *Counting) Tables(sum []float64, sigma float64, rows *partition.Table, weights []float64) (columns,
 	pairs []Table) {
 	shares, at, all := make([]float64, c.entries), make([]int, len(c.columns)), 0.0
@@ -151,8 +151,8 @@ func (c *Counting) cellOf(t *table, at []int) int {
 	return at[t.first]*c.columns[t.second].n + at[t.second]
 }
 
-// with takes the counts of a pair's cells into those of the column: each cell of the column is so many of the pair that
-// lie across apart, and the next one's begin along further on.
+// with combines the counts of a pair's cells with those of the column. Each cell of the column is the sum of
+// `others` cells of the pair at distance `across`; the next cell begins `along` further on.
 func (t *Table) with(pair *Table, others, along, across int) {
 	a, b := 1/(t.Noise*t.Noise), 1/(pair.Noise*pair.Noise*float64(others))
 	for i := range t.Counts {

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// standsOut is by how much an eigenvalue stands out of noise: the largest that a symmetric matrix
-	// of noise s alone has is near 2 s sqrt(columns) (Wigner 1958).
+	// standsOut is how far an eigenvalue must exceed noise, in units of s sqrt(columns): the largest eigenvalue of
+	// a symmetric matrix of noise s is near 2 s sqrt(columns) (Wigner 1958).
 	standsOut = 2
-	// mostFactors is fewer than half of leastPoints, which the points of a class need to have no correlation.
+	// mostFactors is less than half of leastPoints, which the points of a class need to be uncorrelated.
 	mostFactors = 24
 	// mostShared is the share of a column's variance that its factors have at most: the rest is its own.
 	mostShared = 0.9
-	// refined is how often shared variances, which nobody measured, are put in the place of the diagonal.
+	// refined is how often the diagonal is replaced by the shared variances, which are not measured.
 	refined = 6
 )
 

@@ -54,8 +54,8 @@ func (s *student) grid(fine []fineColumn) (g grid) {
 	return g
 }
 
-// wideGrid has the same cells for all sums after the first: eighths of numbers, and of other columns as many
-// as the noise of so many tables leaves room for.
+// wideGrid has the same cells for all sums after the first: eighths of numbers; for other columns as many as the
+// noise of that many tables leaves room for.
 func (s *student) wideGrid(g *grid, fine []fineColumn, records, noise float64) {
 	most := min(scoutCells, s.t.o.Cells, max(2, int(math.Sqrt(records/noise))))
 	label := s.t.labelPlace()
@@ -78,8 +78,8 @@ func (s *student) wideGrid(g *grid, fine []fineColumn, records, noise float64) {
 	}
 }
 
-// leastCells is how many cells of a column noise has to leave room for, where all pairs are looked at. With fewer
-// records most pairs are lost in the noise of all of them, and so is what goes with the label.
+// leastCells is the number of cells of a column for which noise must leave room if all pairs are asked. With fewer
+// records most pairs, including those with the label, would be lost in the noise of all of them.
 const leastCells = 3
 
 // scoutCells is the most cells of a column that all pairs are looked at in.
@@ -121,7 +121,7 @@ func (s *student) question(g grid, number int) (err error) {
 	return err
 }
 
-// released are the tables of the releases that there are, in the smallest cells.
+// released returns the tables of the releases so far, in the smallest cells.
 func (s *student) released(fine []fineColumn, g grid) *released {
 	r := &released{forbidden: s.t.forbidden(fine, g.columns, g.of), label: s.t.labelPlace(),
 		records: sumOf(fine[0].records), maxSize: s.t.o.Size, steps: s.t.o.Steps}
@@ -131,7 +131,7 @@ func (s *student) released(fine []fineColumn, g grid) *released {
 		for f, cell := range g.of[i] {
 			counts[cell] += fine[i].records[f]
 		}
-		// Each cell is of so many fine ones, in the mean.
+		// Each cell has this many fine cells on average.
 		variance := fine[i].variance * float64(len(g.of[i])) / float64(c.n)
 		r.alone = append(r.alone, tree.Measured{Columns: []int{i}, Counts: counts, Variance: variance})
 	}
@@ -166,7 +166,7 @@ func (s *student) released(fine []fineColumn, g grid) *released {
 	return r
 }
 
-// larger tells of each cell of a table which larger one it is in.
+// larger maps each cell of a table to the larger cell that contains it.
 func (g *grid) larger(first, second int) []int32 {
 	of := func(column int) []int {
 		out := make([]int, g.columns[column].n)

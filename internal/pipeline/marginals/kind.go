@@ -26,7 +26,7 @@ var kinds = []question.Kind{
 const (
 	// maxEntries bounds the cells of a sum.
 	maxEntries = 2_000_000
-	// mostBound is the largest norm of what a unit adds, in steps.
+	// mostBound is the largest norm that a unit may add, in steps.
 	mostBound = 1 << 20
 )
 
@@ -42,7 +42,7 @@ type table struct {
 type asked struct {
 	columns []cells
 	tables  []table
-	// together is the weight of every pair of columns, which are signs then; 0 where there are tables.
+	// together is the weight of every pair of columns if they are signs; 0 if they are tables.
 	together int64
 	entries  int
 	bound    int64
@@ -216,7 +216,7 @@ func (a *asked) count(row []float64, nth, of int, at []int, sum []int64) {
 	}
 }
 
-// columns is how many columns a table has.
+// columns is the number of columns of a table.
 func (t *table) columns() int {
 	if t.first == t.second {
 		return 1
@@ -233,7 +233,7 @@ func (t *table) counts(sum []float32) []float64 {
 	return out
 }
 
-// variance is that of the noise of each count.
+// variance is the variance of the noise of each count.
 func (t *table) variance(bound int64, sigma float64) float64 {
 	deviation := sigma * float64(bound) / float64(t.weight)
 	return deviation * deviation

@@ -101,7 +101,7 @@ func cases() questiontest.Cases {
 			"a sign of three cells": badSigns("are 3; a sign has two", columns(func(c []*conclavev1.CellColumn) {
 				c[2].Groups = nil
 			})),
-			"pairs of cells":        badSigns("is no sign", func(q question) { q.Columns[1].Sign = false }),
+			"pairs of cells":        badSigns("is not a sign", func(q question) { q.Columns[1].Sign = false }),
 			"pairs and tables":      badSigns("ask for them in another", func(q question) { q.First = []uint32{0} }),
 			"no pairs":              badSigns("a sum of 0 pairs", func(q question) { q.Columns = q.Columns[:1] }),
 			"a large weight":        badSigns("the weight 1048577", func(q question) { q.Together = 1<<20 + 1 }),

@@ -33,22 +33,21 @@ type drawn struct {
 	shares []float32
 }
 
-// modelJSON is the model.json. Tensors of the other file are "shares0", "shares1" and so on, of each
-// column's fine cells, and "clique0" and so on, of each clique's cells: those of the last column run
-// fastest.
+// modelJSON is the content of model.json. The tensors in the other file are "shares0", "shares1" and so on, for
+// each column's fine cells, and "clique0" and so on, for each clique's cells; the last column varies fastest.
 type modelJSON struct {
 	pipeline.ModelHeader
 	Columns []columnJSON `json:"columns"`
-	// Hidden is how many cells one more column of the cliques has, which rows do not; 0 for none.
+	// Hidden is the number of cells of the hidden column, which is in cliques but not in rows; 0 for none.
 	Hidden int `json:"hidden,omitempty"`
-	// Cliques come after those that they share columns with.
+	// Cliques come after the cliques with which they share columns.
 	Cliques []cliqueJSON `json:"cliques"`
 }
 
 type columnJSON struct {
 	Name string `json:"name"`
-	// From are the lower ends of a number's fine cells. Other columns have one for each value, and
-	// what may be empty one more.
+	// From are the lower ends of a number's fine cells. Other columns have one cell for each value, and nullable
+	// columns one more.
 	From []float64 `json:"from,omitempty"`
 	// Cells are the cells of the fine ones.
 	Cells []int `json:"cells"`
@@ -59,8 +58,7 @@ type cliqueJSON struct {
 	Parent  int   `json:"parent"`  // place of a clique before it, -1 for none
 }
 
-// newModel is what was fitted, in the precision in which it is saved.
-// Ties are nil but of a wide table.
+// newModel is the fitted model, in the precision in which it is saved. ties are nil except for a wide table.
 func newModel(
 	schema *partition.Schema, fine []fineColumn, coarse []cells, of [][]int, fitted *tree.Tree, with *ties,
 ) *model {
@@ -100,11 +98,11 @@ func newModel(
 	return m
 }
 
-// unseen is the share of a cell that is spread over its fine cells where a constraint is about the column:
-// else all that noise left of them may break it.
+// unseen is the share of a cell that is spread over its fine cells if a constraint names the column. Otherwise all
+// fine cells that noise left may break the constraint.
 const unseen = 1e-3
 
-// sizes are how many cells the columns have.
+// sizes are the numbers of cells of the columns.
 func (m *model) sizes() []int {
 	sizes := make([]int, len(m.columns))
 	for i, c := range m.columns {
@@ -173,7 +171,7 @@ func load(s *pipeline.SavedModel) (pipeline.Model, error) {
 	for _, p := range m.tensors() {
 		for _, v := range p.Value {
 			if !(v >= 0 && v <= 1) {
-				return nil, s.Wrong(fmt.Errorf("%s has a number that is no share", p.Name))
+				return nil, s.Wrong(fmt.Errorf("%s has a number that is not a share", p.Name))
 			}
 		}
 	}

@@ -15,21 +15,26 @@ var Pipeline = pipeline.Pipeline{
 	Words:           pipeline.Words{Answers: "counts of cells", Baseline: "noise alone"},
 }
 
-// Options are the section `marginals:` of a run.yaml.
+// Options are the section `marginals:` of a run.yaml. This section configures `pipeline: marginals`; see
+// docs/marginals.md.
 type Options struct {
-	// Quorum is the share of the teachers without which a round does not count, Deadline for how
-	// many seconds it waits for the rest.
-	Quorum   float64 `yaml:"quorum"`
+	// Quorum is the share of `teachers` that a round needs to count.
+	Quorum float64 `yaml:"quorum"`
+	// Deadline is how many seconds a round waits for the other nodes, counted from when a quorum was asked.
 	Deadline float64 `yaml:"deadline"`
-	// Columns is the share of the squared budget that the first sum costs: that of each column by
-	// itself, in fine cells.
+	// Columns is the share of the squared budget that the first sum costs; the other two sums divide the rest equally.
+	// More gives better cells and better single columns, less gives better pairs.
 	Columns float64 `yaml:"columns"`
-	// Fine is the most cells of a number in the first sum, Cells in the third.
-	Fine  int `yaml:"fine"`
+	// Fine is the largest number of cells that a number has in the first sum.
+	Fine int `yaml:"fine"`
+	// Cells is the largest number of cells that a number has in pairs, at most `fine`. There are fewer if there are
+	// few records for the noise, and at most 8 in a wide table.
 	Cells int `yaml:"cells"`
-	// Size bounds the cells of all tables of the model together.
+	// Size is the largest number of cells that all tables of the model have together. With more, more pairs fit in,
+	// and the fit takes longer. The tables of the hidden column of a wide table (docs/marginals.md#wide-tables) do not
+	// count.
 	Size int `yaml:"size"`
-	// Steps bounds those of each fit.
+	// Steps is the largest number of steps of each fit.
 	Steps int `yaml:"steps"`
 }
 
@@ -38,7 +43,7 @@ func DefaultOptions() Options {
 	return Options{Quorum: 0.9, Deadline: 60, Columns: 0.3, Fine: 256, Cells: 32, Size: 1 << 17, Steps: 300}
 }
 
-// Validate reports what cannot work.
+// Validate reports every option that cannot work.
 func (o Options) Validate() error {
 	c := pipeline.NewChecks("marginals")
 	c.Rounds(o.Quorum, o.Deadline)

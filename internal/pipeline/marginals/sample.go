@@ -11,9 +11,9 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Sample draws rows. Conditions on any columns are met exactly: the tree is conditioned on the cells
-// that they leave, and values are drawn among those that meet them. Rows that break a constraint of the
-// schema are drawn again: they are those of the model, given that no constraint is broken.
+// Sample draws rows. Conditions on any columns are met exactly: the tree is conditioned on the remaining cells,
+// and values are drawn among those that meet the conditions. Rows that break a constraint of the schema are drawn
+// again: the result is the model's distribution, given that no constraint is broken.
 func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*partition.Table, error) {
 	limits, err := m.limits(where)
 	if err != nil {
@@ -54,15 +54,15 @@ func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*p
 	return table, nil
 }
 
-// Rows that break a constraint are drawn again: the model has nothing in cells where all rows do; in
-// others some may. That ends where mostDrawn gave no more than leastFound. atOnce are drawn at a time.
+// Rows that break a constraint are drawn again. The model has nothing in cells where all rows break one; in others
+// some may. Drawing ends if mostDrawn rows gave at most leastFound. Rows are drawn in batches of atOnce.
 const (
 	mostDrawn  = 1 << 22
 	leastFound = 100
 	atOnce     = 1 << 17
 )
 
-// fill adds at most so many rows to a table: those of the drawn ones that break no constraint.
+// fill adds at most `most` rows to a table: drawn rows that break no constraint.
 func (m *model) fill(
 	table *partition.Table, most, rows int, t *tree.Tree, limits map[int]*limits, rng *rand.Rand,
 ) error {
@@ -93,12 +93,12 @@ func (m *model) fill(
 	return nil
 }
 
-// limits are the conditions by column: for each fine cell the share of its values that meets them,
-// and whether a value does.
+// limits are the conditions by column: the share of each fine cell's values that meets them, and whether a value
+// meets them.
 type limits struct {
 	share []float64
 	meets []func(float64) bool
-	// lo and hi bound what a number may be, lo <= value < hi.
+	// A number is at least lo and below hi.
 	lo, hi float64
 }
 
@@ -179,7 +179,7 @@ func (l *limits) shareOf(c *drawn, fine int) float64 {
 	return (to - from) / (hi - lo)
 }
 
-// factors are those of the cells.
+// factors are the factors of the cells.
 func (l *limits) factors(c *drawn) []float64 {
 	n := 0
 	for _, cell := range c.of {
@@ -192,7 +192,7 @@ func (l *limits) factors(c *drawn) []float64 {
 	return out
 }
 
-// values are those of rows by their cells, within the limits, nil for none.
+// values are drawn for rows from their cells, within the limits, nil for none.
 func (c *drawn) values(rows []int32, l *limits, rng *rand.Rand) []float64 {
 	fineOf := map[int32][]int{}
 	for fine, cell := range c.of {

@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// stands is how many deviations a difference between neighbours has to be, or it is taken for noise.
+// stands is the number of deviations from which a difference between neighbours no longer counts as noise.
 const stands = 3.5
 
 // smooth takes the noise out of a number's fine cells, as far as it can be told: where two neighbouring
@@ -42,7 +42,7 @@ func (c *fineColumn) smooth() {
 		}
 		left, right := sums[mid]-sums[from], sums[to]-sums[mid]
 		share := (widths[mid] - widths[from]) / (widths[to] - widths[from])
-		// What the left has more than its share, and the deviation of that.
+		// The excess of the left over its share, and its deviation:
 		more := left*(1-share) - right*share
 		noise := c.noise(from, mid)*(1-share)*(1-share) + c.noise(mid, to)*share*share
 		if math.Abs(more) < stands*math.Sqrt(noise) {
@@ -57,7 +57,7 @@ func (c *fineColumn) smooth() {
 	copy(c.records, smoothed)
 }
 
-// borders is for how many places of the borders of parts numbers are smoothed.
+// borders is the number of positions of the parts' borders over which smoothing averages.
 const borders = 256
 
 // noise is the variance of the sum of neighbouring cells, with what blocks tell of it.
@@ -74,9 +74,8 @@ func (c *fineColumn) noise(from, to int) (noise float64) {
 	return noise
 }
 
-// withHeaps parts the fine cells that stand out of both neighbours: what they have more is taken to be at
-// their first value, the roundest, as people round. of tells of each fine cell which larger one it is in,
-// before and after.
+// withHeaps splits fine cells that exceed both neighbours: the excess is assigned to their first value, the
+// roundest, since people round. of maps each fine cell to its larger cell, before and after.
 func (c *fineColumn) withHeaps(of []int) (parted fineColumn, partedOf []int) {
 	if !isNumber(c.of) {
 		return *c, of
@@ -94,7 +93,7 @@ func (c *fineColumn) withHeaps(of []int) (parted fineColumn, partedOf []int) {
 		even := max(density(i-1), density(i+1)) * c.width(i)
 		heap := c.records[i] - even
 		lo, hi := c.span(i)
-		// The first number behind a value that is a cell by itself is one that nobody writes.
+		// People do not write the first number after a value that is a cell by itself.
 		behind := c.of.Kind != partition.Integer && i > 0 && lo == after(c.of, c.from[i-1])
 		if next := after(c.of, lo); heap > heaped*math.Sqrt(c.variance) && next < hi && !behind {
 			parted.from, parted.records = append(parted.from, lo, next), append(parted.records, heap, even)
@@ -109,10 +108,10 @@ func (c *fineColumn) withHeaps(of []int) (parted fineColumn, partedOf []int) {
 	return parted, append(partedOf, of[n:]...)
 }
 
-// heaped is by how many deviations a fine cell stands out that has a heap.
+// heaped is the number of deviations from which a fine cell's excess counts as a heap.
 const heaped = 4
 
-// width is that of a fine cell on the column's scale; one value of many is a millionth.
+// width is the width of a fine cell on the column's scale; a single value counts as a millionth.
 func (c *fineColumn) width(cell int) float64 {
 	lo, hi := c.span(cell)
 	if c.of.Kind == partition.Integer {

@@ -33,7 +33,7 @@ type student struct {
 	model *model
 }
 
-// state is what the checkpoint has besides the releases.
+// state is the checkpoint without the releases.
 type state struct {
 	Identity string `json:"identity"`
 	pipeline.Learned
@@ -76,7 +76,7 @@ func (s *student) Learn(
 	return keep()
 }
 
-// ask asks for a sum, unless it is there.
+// ask asks for a sum, unless it was already released.
 func (s *student) ask(
 	ctx context.Context, ask pipeline.Asker, number int, kind string, keep func() error,
 ) error {
@@ -129,7 +129,7 @@ func (s *student) fineColumns() []fineColumn {
 	return fine
 }
 
-// count notes how many records there are of each class, by the first release.
+// count stores the number of records of each class, from the first release.
 func (s *student) count(fine []fineColumn) {
 	if s.Counts != nil {
 		return
@@ -150,7 +150,7 @@ func sumOf(v []float64) (sum float64) {
 
 func (s *student) Rounds() int { return max(0, s.Sums-1) }
 
-// Model is what rows are drawn from.
+// Model is the model from which rows are drawn.
 func (s *student) Model(*partition.Schema) (pipeline.Model, error) {
 	if s.model == nil {
 		return nil, errors.New("the student has learned nothing yet")

@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// points is how many cells the hidden column has, leastPoints how many at least for a class.
+	// points is the number of cells of the hidden column, leastPoints the least number for a class.
 	points      = 1024
 	leastPoints = 64
-	// leastShare is the least of the records of a class on one side: noise may lead beyond what a share can be.
+	// leastShare is the smallest share of a class's records on one side. Noise may give shares that are
+	// impossible.
 	leastShare = 0.01
 	// mostUneven is the largest mean of a sign from which correlations are taken: beyond, noise is most of them.
 	mostUneven = 0.6
@@ -44,8 +45,8 @@ type point struct {
 	at    []float64 // by factor
 }
 
-// ties are those of a wide table by its second and third sums, and by the model of columns and label that
-// was fitted to the second; nil of another table.
+// ties follow from the second and third sums of a wide table, and from the model of columns and label that was
+// fitted to the second; nil for other tables.
 func (s *student) ties(g grid, records float64, fitted *tree.Tree) *ties {
 	if g.signs == nil || s.sums[1] == nil {
 		return nil
@@ -91,7 +92,7 @@ func (t *ties) conditional(fitted *tree.Tree, place, cells int) [][]float64 {
 	return given
 }
 
-// normalize makes numbers add up to 1, where they can.
+// normalize scales numbers to add up to 1, if they can.
 func normalize(p []float64) {
 	sum := sumOf(p)
 	for i := range p {
@@ -216,7 +217,7 @@ func (s *student) correlated(t *ties, g grid, records float64, fitted *tree.Tree
 	for a, i := range even {
 		for b, j := range even[a+1:] {
 			scale := math.Sqrt((1 - means[i]*means[i]) * (1 - means[j]*means[j]))
-			// Entries before are those of the pairs of all columns before i.
+			// The entries before this one are the pairs of all columns before i.
 			at := i*(2*len(t.places)-i-1)/2 + j - i - 1
 			sign := float64(s.sums[2][at])/float64(question.together)/records - means[i]*means[j]
 			correlations.SetSym(a, a+1+b, math.Sin(math.Pi/2*min(max(sign/scale, -1), 1)))
@@ -306,8 +307,8 @@ func (t *ties) at(tied int, p point) []float64 {
 // upper is the number above which a share of the normal distribution is.
 func upper(share float64) float64 { return math.Sqrt2 * math.Erfinv(1-2*min(max(share, 0), 1)) }
 
-// hang are the cliques of a model of columns and label, with the tied columns below the hidden one, which
-// comes behind all columns.
+// hang returns the cliques of a model of columns and label, with the tied columns below the hidden one, which
+// comes after all columns.
 func (t *ties) hang(cliques []tree.Clique) []tree.Clique {
 	hidden := 0
 	for _, c := range cliques {

@@ -21,7 +21,7 @@ func (a *asked) addTogether(weight int64) {
 	a.close()
 }
 
-// pairsAmong is how many pairs so many columns have.
+// pairsAmong is the number of pairs of this many columns.
 func pairsAmong(columns int) int { return columns * (columns - 1) / 2 }
 
 // parseTogether checks the rest of a question for all pairs.
@@ -31,7 +31,7 @@ func (a *asked) parseTogether(m *conclavev1.MarginalsQuestion) error {
 	}
 	for i := range a.columns {
 		if c := &a.columns[i]; !c.sign {
-			return fmt.Errorf("column %q of a sum of all pairs is no sign; make it one", c.of.Name)
+			return fmt.Errorf("column %q of a sum of all pairs is not a sign; make it one", c.of.Name)
 		}
 	}
 	switch pairs, w := pairsAmong(len(a.columns)), int64(m.GetTogether()); {

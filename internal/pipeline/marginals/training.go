@@ -27,17 +27,17 @@ func (t *training) Quorum() (share, deadline float64) { return t.o.Quorum, t.o.D
 
 func (t *training) schema() *partition.Schema { return t.Encoder.Schema() }
 
-// Plan spends the budget on three sums: mu^2 of the first is the option's share of it, and that of the
-// other two is the same.
+// Plan spends the budget on three sums: the first gets the option's share of mu^2, and the other two share the
+// rest equally.
 func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	sigma, err := privacy.GaussianSigma(budget, 1, p.Stages.Cost())
 	if err != nil {
 		return err
 	}
 	of := func(kind string, share float64) privacy.Planned {
-		return privacy.Planned{Kind: kind, Mechanism: privacy.Event{
-			Kind: privacy.Gaussian, Sigma: sigma / math.Sqrt(share), Sensitivity: 1,
-		}}
+		return privacy.Planned{Kind: kind, Mechanism: budget.Event(privacy.Event{
+			Kind: privacy.Gaussian, Sigma: sigma / math.Sqrt(share),
+		})}
 	}
 	first, err := t.columnsQuestion(sigma / math.Sqrt(t.o.Columns))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// teacherSpec is how the run's teachers learn and vote.
+// teacherSpec says how the run's teachers learn and vote.
 func (t *training) teacherSpec(baseline bool) *conclavev1.TeacherSpec {
 	o := t.o.Teacher
 	spec := &conclavev1.TeacherSpec{

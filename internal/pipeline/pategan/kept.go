@@ -9,12 +9,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
-// kept is what is kept of a round: the moving average of the generator before it followed
-// the round's change, and the change.
+// kept is the stored state of a round: the moving average of the generator before it followed the round's change,
+// and the change.
 type kept struct {
 	round     int
 	generator []tensor.Param
-	// weights has shape [features, classes]: those of all classes and of each, added up.
+	// weights has shape [features, classes]: the shared weights plus those of each class.
 	weights []float32
 	// mean and scale are the change's units.
 	mean, scale []float32
@@ -40,7 +40,7 @@ func (t *Trainer) keepPair(d *change) {
 	}
 }
 
-// newKept has the generator's average as it is, and a change of nothing.
+// newKept stores the generator's present average, with a change of zero.
 func (t *Trainer) newKept(round int) kept {
 	units := t.Learner.Generator.Width() * t.Classes
 	return kept{
@@ -75,7 +75,7 @@ func (t *Trainer) Pairs() ([]pipeline.Pair, error) {
 			return nil, fmt.Errorf("pategan: %w", err)
 		}
 		d.SetUnits(units)
-		// Behind the weights stand the biases, which a change has none of.
+		// The biases come after the weights; a change has none.
 		if err := d.SetWeights(append(slices.Clone(k.weights), make([]float32, t.Classes)...)); err != nil {
 			return nil, fmt.Errorf("pategan: the change of round %d: %w", k.round, err)
 		}

@@ -19,7 +19,7 @@ type labelled struct {
 	share   []float32
 	// known is 1 for answered queries, 0 for others.
 	known []float32
-	// change is how much the discriminator has changed since the asking.
+	// change is how much the discriminator has changed since the question.
 	change []float32
 	// noise is the standard deviation of the shares' noise.
 	noise float64
@@ -36,9 +36,8 @@ type labelled struct {
 //
 //	change(x, c) = z(x, c) . (weights[all] + weights[c])
 //
-// The units are those of the generator at the time, so that a change can be
-// small where the generator is narrow; the discriminator is the sum of all
-// changes so far. The fit of a change is convex and draws nothing at random.
+// The units are those of the generator at that time, so that a change can be small if the generator is narrow; the
+// discriminator is the sum of all changes so far. The fit of a change is convex and deterministic.
 type change struct {
 	units   *scaling.Scaler
 	classes int

@@ -26,106 +26,106 @@ const (
 	Plain      Vote = "plain"
 )
 
-// Options are the `pategan:` part of a run. The zero value of a field is not
-// its default; start from [DefaultOptions].
+// Options are the section `pategan:` of a run.yaml. This section configures `pipeline: pategan`; see docs/pategan.md.
 type Options struct {
-	// Mechanism: gnmax (default; the cheapest for many labels), lnmax (the
-	// paper's; pure DP), confident-gnmax (charges little for a query that
-	// teachers disagree on, but answers fewer).
+	// Mechanism is how noise is added. `gnmax`: Gaussian noise, the cheapest for many labels. `lnmax`: Laplace
+	// noise, as in the paper; costs are pure DP and grow faster with the labels. `confident-gnmax`: charges little
+	// for a query on which teachers disagree, but leaves it without an answer.
 	Mechanism Mechanism `yaml:"mechanism"`
-	// Votes: relative (default; each teacher calls the queries above its own
-	// median real), calibrated (real with the probability that the score gives;
-	// says how large a difference is, in a quieter voice), plain (the paper's;
-	// teachers soon call everything fake).
+	// Votes is how a teacher votes. `relative`: it calls the better half of the round's queries of a class real, by
+	// its own scores, so votes are balanced. `calibrated`: it calls a query real with the probability that its score
+	// gives, relative to its own median; this shows how large a difference is, but with a weaker signal. `plain`: it
+	// calls scores above 0 real, as in the paper; teachers soon call everything fake. The cost is the same.
 	Votes Vote `yaml:"votes"`
-	// Release: histogram (default: the noisy counts, at the same
-	// data-independent cost) or winner (the paper's: one bit per query).
+	// Release is what a round releases. `histogram`: the noisy counts. `winner`: one bit per query, as in the paper.
+	// The cost is the same.
 	Release string `yaml:"release"`
-	// Labels is the number of queries of the whole run. More labels mean more
-	// noise on each. Default: 0, chosen from epsilon and the teachers.
+	// Labels is the number of queries in the whole run. More labels mean more noise on each. 0 takes
+	// (epsilon x teachers)^2 / 1000, at least 256 and at most 2048.
 	Labels int `yaml:"labels"`
-	// Queries is the number of queries in each round. Default: 64. Fewer make
-	// more rounds, each with a fresher generator.
+	// Queries is the number of queries in a round. Fewer queries make more rounds. Each round then has a fresher
+	// generator, but waits for the slowest node once more.
 	Queries int `yaml:"queries"`
-	// Noise sets sigma (gnmax) or lambda (lnmax) by hand. Default: 0, the
-	// least noise the budget allows for the labels.
+	// Noise sets the noise by hand: sigma per count for `gnmax` (at least 1), sigma of the answer for
+	// `confident-gnmax`, or the inverse scale lambda for `lnmax`. With too little noise the run ends early, when the
+	// budget is used up, and keeps what it learned; if the budget cannot pay for the first round, the run fails. 0
+	// takes the least noise with which the budget pays for all labels.
 	Noise float64 `yaml:"noise"`
-	// ClassShare is the part of epsilon paid for the class shares. Default: 0.02.
+	// ClassShare is the part of epsilon that pays for the class shares. More makes the shares more exact and leaves
+	// less for labels. It is paid even if the label has no classes, but not with a warm start, which already tells
+	// the shares.
 	ClassShare float64 `yaml:"class_share"`
-	// Threshold and ThresholdNoise belong to confident-gnmax: the share of
-	// teachers that must agree (default 0.6), and the noise of that test as a
-	// multiple of the answer's (default 3).
-	Threshold      float64 `yaml:"threshold"`
+	// Threshold is the share of `teachers` that must agree, for `confident-gnmax`. A lower threshold answers more
+	// queries and saves less.
+	Threshold float64 `yaml:"threshold"`
+	// ThresholdNoise is the noise of that test as a multiple of the answer's noise, for `confident-gnmax`. More makes
+	// the test cheaper and more often wrong.
 	ThresholdNoise float64 `yaml:"threshold_noise"`
-	// Quorum is the share of the teachers without which a round does not
-	// count. Default: 0.9.
+	// Quorum is the share of `teachers` that a round needs to count. With a lower quorum the run goes on without a
+	// lost node, with fewer votes at the same cost.
 	Quorum float64 `yaml:"quorum"`
-	// Deadline is how many seconds a round waits for the rest once a quorum is
-	// connected. Default: 30.
+	// Deadline is how many seconds a round waits for the other nodes, counted from when a quorum was asked.
 	Deadline float64 `yaml:"deadline"`
 
 	Teacher Teacher `yaml:"teacher"`
 	Student Student `yaml:"student"`
 }
 
-// Teacher says how teachers learn.
+// Teacher says how teachers learn. Steps of teachers take time, but cost no budget.
 type Teacher struct {
-	// Model: logistic (default) or hidden (one hidden layer; needs larger
-	// partitions).
+	// Model is the network of a teacher. `logistic`: one weight vector per class. `hidden`: one hidden layer per
+	// class; it needs larger partitions.
 	Model string `yaml:"model"`
-	// Hidden is the width of the hidden layer. Default: 16.
+	// Hidden is the width of the hidden layer.
 	Hidden int `yaml:"hidden"`
-	// Features: standard (default; in units of the round's generated records,
-	// with the squares of numbers, so that teachers also tell a column that is
-	// too wide or too narrow), plain (the encoded columns).
+	// Features is what a teacher sees. `standard`: columns in units of the round's generated records, with the squares
+	// of numbers, so that a teacher also detects a column that is too wide or too narrow. `plain`: the encoded columns.
 	Features string `yaml:"features"`
-	// Steps is the number of optimizer steps in each round. Default: 10.
+	// Steps is the number of optimizer steps in each round.
 	Steps int `yaml:"steps"`
-	// Batch bounds the real and the generated records of a class in a step.
-	// Default: 32.
+	// Batch is the largest number of real records, and of generated records, of a class in a step. A teacher with
+	// fewer real records takes the time of a whole batch.
 	Batch int `yaml:"batch"`
-	// Training is the number of generated records that teachers train on in
-	// each round. Default: 64.
+	// Training is the number of generated records that teachers train on in each round.
 	Training int `yaml:"training"`
-	// Rate is the step size, Decay pulls the weights to zero: the fewer records
-	// a teacher has, the more it needs. Defaults: 0.1 and 0.1.
-	Rate  float64 `yaml:"rate"`
+	// Rate is the step size.
+	Rate float64 `yaml:"rate"`
+	// Decay is the weight decay. A teacher with fewer records needs more of it.
 	Decay float64 `yaml:"decay"`
 }
 
-// Student says how the student learns. Its steps are free of cost.
+// Student says how the student learns. Steps of the student take time, but cost no budget.
 type Student struct {
-	// Noise is the number of random inputs of the generator. Default: 16.
+	// Noise is the number of random inputs of the generator.
 	Noise int `yaml:"noise"`
-	// Hidden and Layers shape the generator. Defaults: 64, 2.
+	// Hidden is the width of the generator's layers.
 	Hidden int `yaml:"hidden"`
+	// Layers is the number of the generator's hidden layers.
 	Layers int `yaml:"layers"`
-	// GeneratorSteps are taken in each turn of a round, of at most 6; a change
-	// of the discriminator that the generator can follow at once takes one.
-	// GeneratorRate is Adam's step size. Defaults: 100 and 0.001.
-	GeneratorSteps int     `yaml:"generator_steps"`
-	GeneratorRate  float64 `yaml:"generator_rate"`
-	// Trust is how many votes' log-odds count as one unit of the log-ratio of
-	// real to generated records: the higher, the less a vote moves. Default: 1.
+	// GeneratorSteps is the number of steps in each turn of a round. A round has at most 6 turns, and one turn if the
+	// generator can follow the change at once. More steps follow more closely.
+	GeneratorSteps int `yaml:"generator_steps"`
+	// GeneratorRate is the step size of the generator's optimizer, Adam.
+	GeneratorRate float64 `yaml:"generator_rate"`
+	// Trust is how many units of the votes' log-odds count as one unit of the log-ratio of real to generated records.
+	// The higher it is, the less a vote moves the generator.
 	Trust float64 `yaml:"trust"`
-	// Step is how far a round may be expected to move a column, in units of its
-	// spread. Less is calmer and slower. Default: 0, chosen: 1, or 0.2 after a warm start,
-	// which leaves less to move.
+	// Step is how far a round may be expected to move a column, in units of its spread. Less is steadier and slower.
+	// 0 takes 1, or 0.2 after a warm start, which leaves less to move.
 	Step float64 `yaml:"step"`
-	// Memory says how soon labels are forgotten: of K rounds, the k-th has
-	// weight (k/K)^memory. Default: 3. 0 keeps all labels alike.
+	// Memory is how fast old labels lose weight: of K rounds the k-th has weight (k/K)^memory. With 0 all labels
+	// count the same.
 	Memory float64 `yaml:"memory"`
 	// Average is the decay of the generator's moving average per step.
-	// Default: 0.99.
 	Average float64 `yaml:"average"`
-	// Spread is the part of the queries that is widened. Default: 0.5.
+	// Spread is the part of the queries that is spread over the public ranges.
 	Spread float64 `yaml:"spread"`
-	// Keep is how many generators and changes of the discriminator are kept, those of the
-	// last rounds, for what comes after the run. Default: 10.
+	// Keep is the number of generators that stay in `state` for stages after training, each with the discriminator's
+	// change in its round. They are those of the last rounds.
 	Keep int `yaml:"keep"`
 }
 
-// DefaultOptions returns the defaults named at each field.
+// DefaultOptions returns the options of a run without this section. Zero values are not defaults: start from these.
 func DefaultOptions() Options {
 	return Options{
 		Mechanism: GNMax, Votes: Relative, Release: "histogram",

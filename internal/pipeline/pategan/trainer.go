@@ -64,10 +64,8 @@ func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, e
 	return t, nil
 }
 
-// Run asks for the class counts and then for rounds of votes, learning after
-// each, until `labels` queries have been asked. After each step it calls keep,
-// which may store the state, and progress. A restored trainer goes on where it
-// was.
+// Run asks for the class counts and then for rounds of votes, until `labels` queries have been asked. It learns
+// after each, then calls keep, which may store the state, and progress. A restored trainer resumes.
 func (t *Trainer) Run(ctx context.Context, oracle Oracle, labels int, keep func() error,
 	progress func(pipeline.Progress)) error {
 	rounds := (labels + t.opts.Queries - 1) / t.opts.Queries
@@ -105,7 +103,7 @@ func (t *Trainer) student() Student {
 	return s
 }
 
-// ask generates the records of the next round, all classes alike.
+// ask generates the records of the next round, equally many of each class.
 func (t *Trainer) ask(queries int) *pipeline.TeacherQuestion {
 	w := t.Learner.Generator.Width()
 	q := &pipeline.TeacherQuestion{Width: w, TrainingClasses: pipeline.Balanced(t.opts.Teacher.Training, t.Classes),
@@ -187,8 +185,8 @@ func (t *Trainer) Votes() []pipeline.ReleasedVotes {
 	return list
 }
 
-// spread replaces columns of every second query by uniform ones, so that the
-// round also learns what is true where the generator does not go.
+// spread replaces columns of every second query by uniform ones, so that the round also learns about regions that
+// the generator does not reach.
 func (t *Trainer) spread(queries []float32) {
 	w := t.Learner.Generator.Width()
 	row := make([]float32, w)

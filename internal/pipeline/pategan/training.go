@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/teachers"
 )
 
-// Pipeline is what runs know of this pipeline.
+// Pipeline registers this pipeline.
 var Pipeline = pipeline.Pipeline{
 	Name:       "pategan",
 	Options:    pipeline.Defaults(DefaultOptions),
@@ -27,7 +27,7 @@ var Pipeline = pipeline.Pipeline{
 	Words:      pipeline.Words{Answers: "votes", Baseline: "coin flips"},
 }
 
-// Kept is how many discriminators are kept for the stages after the training.
+// Kept is the number of discriminators stored for stages after training.
 func (o Options) Kept() int { return o.Student.Keep }
 
 // training is a run's.
@@ -79,17 +79,18 @@ func (t *training) mechanism(p *plan.Plan, budget privacy.Budget) (of privacy.Pl
 	}
 	switch o.Mechanism {
 	case LNMax:
-		of.Mechanism = privacy.Event{Kind: privacy.LNMax, Lambda: o.Noise}
+		of.Mechanism = budget.Event(privacy.Event{Kind: privacy.LNMax, Lambda: o.Noise})
 		if o.Noise == 0 {
 			of.Mechanism.Lambda, err = privacy.LNMaxLambda(budget, int64(p.Queries), p.Others())
 		}
 	case GNMax:
-		of.Mechanism = privacy.Event{Kind: privacy.GNMax}
+		of.Mechanism = budget.Event(privacy.Event{Kind: privacy.GNMax})
 		of.Mechanism.Sigma, err = p.GaussianNoise(o.Noise, budget, "pategan.noise")
 	case ConfidentGNMax:
 		var sigma float64
 		sigma, err = p.GaussianNoise(o.Noise, budget, "pategan.noise")
-		of.Mechanism = plan.Confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(t.Teachers))
+		of.Mechanism = budget.Event(
+			plan.Confident(sigma, o.Noise == 0, o.ThresholdNoise, o.Threshold*float64(t.Teachers)))
 	}
 	return of, err
 }

@@ -143,8 +143,7 @@ func normalize(phi, logs []float64, members []int) {
 	}
 }
 
-// dot adds up in a fixed order, each product rounded, so that equal games ask equal
-// questions.
+// dot sums in a fixed order and rounds each product, so that equal games ask equal questions.
 func dot(a, b []float64) float64 {
 	var sum [4]float64
 	for len(a) >= 4 && len(b) >= 4 {

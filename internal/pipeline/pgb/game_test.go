@@ -24,7 +24,7 @@ type drawn struct {
 	rounds int
 }
 
-// draw takes scores of several kinds: even ones, near 0 or 1, and a few values only.
+// draw makes scores of several kinds: uniform, near 0 or 1, and a few values only.
 func draw(rng *rand.Rand) drawn {
 	candidates, discriminators := 1+rng.IntN(60), 1+rng.IntN(12)
 	d := drawn{rounds: 1 + rng.IntN(300), real: make([]float64, discriminators)}

@@ -6,23 +6,19 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
-// Options are those of a game. The zero value of a field is not its default; start from
-// [DefaultOptions].
+// Options are those of a game.
 type Options struct {
-	// Rounds is the number of selections, each paid for: more come closer to the
-	// equilibrium of less certain selections. Default: 400, as in the experiments of the
-	// paper's authors.
+	// Rounds is the number of selections of a discriminator; each is paid for and a round trip. More come closer to
+	// the equilibrium, and each is less certain. The default is that of the paper's authors.
 	Rounds int `yaml:"rounds"`
-	// Rate is how much a round moves the weights: a candidate's grows by the factor
-	// exp(rate x score). Default: 0, chosen: sqrt(ln(candidates)/rounds)/2, the paper's.
-	// Higher ones come closer to the equilibrium, up to [TightRate]; but there the weights
-	// are on the few candidates that all discriminators overrate, and what is made of them is
-	// worse (bench/gaussians), unless their opposites play too: runs take that rate
-	// with opposites.
+	// Rate is how much a selection moves the weights: a candidate's weight grows by the factor exp(`rate` x score).
+	// Higher comes closer to the equilibrium, where a few candidates that all discriminators overrate have all the
+	// weight. 0 takes the root of 8 ln(`candidates`)/`rounds` with `complements`, else half the root of
+	// ln(`candidates`)/`rounds`, as in the paper.
 	Rate float64 `yaml:"rate"`
 }
 
-// DefaultOptions returns the defaults named at each field.
+// DefaultOptions returns the options of a game that sets none. Zero values are not defaults: start from these.
 func DefaultOptions() Options { return Options{Rounds: 400} }
 
 // The largest games. A round is a question and an entry of the ledger.
@@ -48,7 +44,7 @@ func (o Options) ChosenFor(candidates int) Options {
 	return o
 }
 
-// TightRate is sqrt(8 ln(candidates)/rounds), where [Alpha] is least.
+// TightRate is sqrt(8 ln(candidates)/rounds), which minimizes [Alpha].
 func TightRate(candidates, rounds int) float64 {
 	return math.Sqrt(8 * math.Log(float64(max(2, candidates))) / float64(max(1, rounds)))
 }

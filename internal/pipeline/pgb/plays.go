@@ -17,9 +17,9 @@ type Plays struct {
 	Selected []int
 }
 
-// Mixed returns the mixture's score of records that discriminators score, of the
-// candidates or of any others: scores[j][b] is that of record b by discriminator j. It is
-// nil where there are not as many discriminators, or not all score as many records.
+// Mixed returns the mixture's score for each record, from the scores of the discriminators: scores[j][b] is the
+// score of record b by discriminator j. The records may be the candidates or any others. It returns nil if the
+// number of discriminators differs, or if not all of them score the same number of records.
 func (p *Plays) Mixed(scores [][]float64) []float64 {
 	if len(scores) != len(p.Mixture) || len(scores) == 0 {
 		return nil

@@ -36,10 +36,10 @@ func price(o pipeline.Options, f pipeline.Followed, budget privacy.Budget) (plan
 		}
 		return plan.Stages{{
 			Kind: runspec.Scores, Stage: runspec.Selections, Count: 1,
-			Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: sigma, Sensitivity: 1},
+			Mechanism: budget.Event(privacy.Event{Kind: privacy.Gaussian, Sigma: sigma}),
 		}}, nil
 	}
-	all := privacy.Event{Kind: privacy.Exponential, Epsilon: 1, Count: int64(rounds)}
+	all := budget.Event(privacy.Event{Kind: privacy.Exponential, Epsilon: 1, Count: int64(rounds)})
 	one, err := privacy.Calibrate(all, share.Alone(budget))
 	if err != nil {
 		return nil, fmt.Errorf("%s for %d selections: %w", share.Of(budget), rounds, err)
@@ -50,6 +50,6 @@ func price(o pipeline.Options, f pipeline.Followed, budget privacy.Budget) (plan
 	}
 	return plan.Stages{{
 		Kind: runspec.Scores, Stage: runspec.Selections, Count: one.Count,
-		Mechanism: privacy.Event{Kind: privacy.Exponential, Epsilon: one.Epsilon},
+		Mechanism: budget.Event(privacy.Event{Kind: privacy.Exponential, Epsilon: one.Epsilon}),
 	}}, nil
 }

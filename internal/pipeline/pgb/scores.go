@@ -55,7 +55,7 @@ func scoreShape(n int, bound int64, together bool) question.Shape {
 	return question.Shape{Sum: v}
 }
 
-// togetherBound is the fixed-point unit of so many scores whose sums get noise: the finest that is taken.
+// togetherBound is the fixed-point unit for n scores whose sums get noise: the finest that is allowed.
 func togetherBound(n int) uint64 {
 	bound := uint64(maxBound)
 	for bound > minBound && float64(bound)*math.Sqrt(float64(n)) > maxBound {

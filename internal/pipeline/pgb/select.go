@@ -71,7 +71,7 @@ func (a *selecting) noisyScores(ctx context.Context, complements bool) ([]float6
 	}
 	sums := release.GetSum().GetValues()
 	if len(sums) != n {
-		return nil, fmt.Errorf("the release of round %d is no sum of %d scores", release.GetRound(), n)
+		return nil, fmt.Errorf("the release of round %d is not a sum of %d scores", release.GetRound(), n)
 	}
 	a.s.Learned.Took(pipeline.PaidBy(release))
 	means := make([]float64, n, 2*n)
@@ -110,7 +110,7 @@ func (a *selecting) Select(ctx context.Context, t int, expected []float64) (int,
 	}
 	selected := release.GetSelected()
 	if selected == nil || int64(selected.Index) >= int64(len(expected)) {
-		return 0, fmt.Errorf("the release of round %d is no selection among %d discriminators", release.GetRound(),
+		return 0, fmt.Errorf("the release of round %d is not a selection among %d discriminators", release.GetRound(),
 			len(expected))
 	}
 	a.s.Learned.Took(pipeline.PaidBy(release))

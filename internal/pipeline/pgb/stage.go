@@ -35,31 +35,30 @@ func says(selections int, entries int64) string {
 		"synthetic from real rows better being more likely.", text.Several(selections, "selection"), were)
 }
 
-// StageOptions are the `pgb:` part of a run. The zero value of a field is not its default; start
-// from [DefaultStage].
+// StageOptions are the section `pgb:` of a run.yaml. This section configures `post: [pgb]`; see docs/boosting.md. The
+// cost comes from the run's epsilon. `share` buys the selections by themselves; joint accounting leaves the training a
+// little more than the rest. The number of discriminators is `pategan.student.keep` or `dpgan.student.keep`.
 type StageOptions struct {
 	Options `yaml:",inline"`
-	// Share is the part of the run's epsilon that all selections may cost by themselves;
-	// the rest of the run has what they leave by the joint account, which is more than the
-	// rest of epsilon. Default: 0.2, as in the experiments of the paper's authors.
+	// Share is the part of epsilon that all selections may cost by themselves. More selects better and leaves less for
+	// the training. The default is that of the paper's authors.
 	Share float64 `yaml:"share"`
-	// Candidates is the number of generated records that are weighted, drawn alike from all
-	// kept generators. Default: 0, chosen: five times release.rows, 10000 at least.
+	// Candidates is the number of generated records that are weighted, drawn from all stored generators and the last
+	// average. More give a better choice and take memory, a number for each candidate and discriminator. 0 takes five
+	// times `release.rows`, at least 10000.
 	Candidates int `yaml:"candidates"`
-	// Records is the public number of privacy units. Default: 0, that of the class counts,
-	// which were paid for.
+	// Records is the **public** number of privacy units at all sites; do not count it in the data. 0 takes the sum of
+	// the class counts, which were paid for.
 	Records int `yaml:"records"`
-	// Complements adds the opposite of every discriminator, for nothing: the records then
-	// come to score as real ones do, and not higher. Without them, as in the paper, records
-	// that all discriminators call real end up with all the weight. Default: true.
+	// Complements adds the opposite of each discriminator, at no cost. Records then come to score as real ones do,
+	// and not higher. `false` follows the paper.
 	Complements bool `yaml:"complements"`
-	// Private: without it the best discriminator is always taken, by the real rows of
-	// evaluate.train. That is NOT PRIVATE, for comparison, and wants release.private:
-	// false. Default: true.
+	// Private is whether selections are random. `false` takes the best discriminator by the rows of `evaluate.train`,
+	// for comparison. The result is NOT PRIVATE and needs `release.private: false`.
 	Private bool `yaml:"private"`
 }
 
-// DefaultStage returns the defaults named at each field.
+// DefaultStage returns the options of a run without this section. Zero values are not defaults: start from these.
 func DefaultStage() StageOptions {
 	return StageOptions{Options: DefaultOptions(), Share: 0.2, Complements: true, Private: true}
 }

@@ -78,7 +78,7 @@ type Priced struct {
 // open, or when the class shares are paid for already: noise that cannot be
 // drawn, and a price that not even one round can have.
 func (p *Plan) CheckFeasible(o Priced, budget privacy.Budget) error {
-	if p.ClassShareEpsilon > 0 {
+	if p.ClassShares.Kind == privacy.Laplace {
 		if err := o.checkFirst(p, budget); err != nil {
 			return err
 		}
@@ -106,11 +106,8 @@ func (p *Plan) CheckFeasible(o Priced, budget privacy.Budget) error {
 
 // checkFirst refuses a price of the class shares that is too small to be drawn for.
 func (o Priced) checkFirst(p *Plan, budget privacy.Budget) error {
-	if p.ClassShareSigma > 0 {
-		return nil
-	}
 	// A draw that is thrown away says whether noise of this size can be drawn.
-	if _, err := gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, CountScale, p.ClassShareEpsilon); err != nil {
+	if _, err := gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, CountScale, p.ClassShares.Epsilon); err != nil {
 		return fmt.Errorf("%s of privacy.epsilon %v is too little to pay for the class shares (%w); raise either",
 			fmt.Sprintf("%s: %v", o.First.Field, o.First.Value), budget.Epsilon, err)
 	}

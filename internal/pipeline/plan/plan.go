@@ -20,12 +20,8 @@ type Plan struct {
 	Queries, Rounds, PerRound int
 	// Training pays for them: the kind of question and the mechanism that answers.
 	Training privacy.Planned
-	// ClassShareEpsilon is the price of the class shares that a run begins with; 0 where it
-	// begins with a start.
-	ClassShareEpsilon float64
-	// ClassShareSigma is the noise multiplier of the class shares of a masked run, which Gaussian noise is on;
-	// 0 elsewhere.
-	ClassShareSigma float64
+	// ClassShares pays for the class shares that a run begins with; it has no kind where the run begins with a start.
+	ClassShares privacy.Event
 	// Start is what the run begins with in place of the class shares; nil for none.
 	Start *Start
 	// Classes is the number of classes of the label, 1 without one.
@@ -38,21 +34,27 @@ type Plan struct {
 	Surplus float64
 }
 
-// BeginWithShares has the run begin with the class shares, at a price.
+// BeginWithShares has the run begin with the class shares, at a price: with Gaussian noise where sites draw it in
+// shares, else with Laplace noise.
 func (p *Plan) BeginWithShares(epsilon float64, budget privacy.Budget) (err error) {
-	p.ClassShareEpsilon = epsilon
-	if p.Surplus > 0 && epsilon > 0 {
-		p.ClassShareSigma, err = privacy.GaussianSigma(privacy.Budget{Epsilon: epsilon, Delta: budget.Delta}, 1, nil)
+	switch {
+	case epsilon == 0:
+	case p.Surplus > 0:
+		p.ClassShares = budget.Event(privacy.Event{Kind: privacy.Gaussian})
+		p.ClassShares.Sigma, err = privacy.GaussianSigma(
+			privacy.Budget{Epsilon: epsilon, Delta: budget.Delta, Overlap: budget.Overlap}, 1, nil)
+	default:
+		p.ClassShares = budget.Event(privacy.Event{Kind: privacy.Laplace, Epsilon: epsilon / float64(budget.Sites())})
 	}
 	return err
 }
 
 // CountScale is the standard deviation, or the scale, of the noise on a class count, in privacy units.
 func (p *Plan) CountScale() float64 {
-	if p.ClassShareSigma > 0 {
-		return p.ClassShareSigma * p.Surplus
+	if p.ClassShares.Kind == privacy.Gaussian {
+		return p.ClassShares.Sigma * p.Surplus
 	}
-	return 1 / p.ClassShareEpsilon
+	return 1 / p.ClassShares.Epsilon
 }
 
 // Start is a sum that a run begins with.
@@ -125,16 +127,8 @@ func (p *Plan) First() privacy.Plan {
 	switch {
 	case p.Start != nil:
 		return privacy.Plan{p.Start.Planned}
-	case p.ClassShareSigma > 0:
-		return privacy.Plan{{
-			Kind: runspec.ClassCounts, Count: 1,
-			Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: p.ClassShareSigma, Sensitivity: 1},
-		}}
-	case p.ClassShareEpsilon > 0:
-		return privacy.Plan{{
-			Kind: runspec.ClassCounts, Count: 1,
-			Mechanism: privacy.Event{Kind: privacy.Laplace, Epsilon: p.ClassShareEpsilon},
-		}}
+	case p.ClassShares.Kind != "":
+		return privacy.Plan{{Kind: runspec.ClassCounts, Count: 1, Mechanism: p.ClassShares}}
 	}
 	return nil
 }

@@ -24,15 +24,15 @@ func (p Stages) Of(stage string) (planned privacy.Planned, ok bool) {
 // Cost is all that the stages may cost.
 func (p Stages) Cost() []privacy.Event { return privacy.Plan(p).Events() }
 
-// Fixed is whether the whole plan of the run is to be priced beforehand, for its stages: sums
-// over samples need that, and pure DP composes badly with Gaussian noise by other rules.
+// Fixed tells whether the whole plan of the run is priced in advance because of its stages: sums over samples need
+// that, and pure DP composes badly with Gaussian noise by other rules.
 func (p Stages) Fixed() bool {
 	return slices.ContainsFunc(p, func(planned privacy.Planned) bool {
 		return planned.Mechanism.Kind == privacy.SubsampledGaussian || planned.Mechanism.Kind == privacy.Laplace
 	})
 }
 
-// Share is an option that says how much of a run's epsilon something costs by itself.
+// Share is an option for the share of a run's epsilon that something costs by itself.
 type Share struct {
 	Field string
 	Value float64
@@ -48,9 +48,9 @@ func (s Share) Of(budget privacy.Budget) string {
 	return fmt.Sprintf("%s: %v of privacy.epsilon %v", s.Field, s.Value, budget.Epsilon)
 }
 
-// Alone is the budget that the share is by itself.
+// Alone is the share as a budget.
 func (s Share) Alone(budget privacy.Budget) privacy.Budget {
-	return privacy.Budget{Epsilon: s.Value * budget.Epsilon, Delta: budget.Delta}
+	return privacy.Budget{Epsilon: s.Value * budget.Epsilon, Delta: budget.Delta, Overlap: budget.Overlap}
 }
 
 // NoRoom says that what comes before a run's own questions, which are what, and after them

@@ -20,7 +20,7 @@ func (e estimate) weight() float64 {
 	return 1 / (e.deviation * e.deviation)
 }
 
-// interval is an estimate of a distance, and what it lies between.
+// interval is an estimate of a distance with its confidence bounds.
 type interval struct{ middle, low, high float64 }
 
 // errHidden says that nothing can be said.
@@ -29,14 +29,14 @@ var errHidden = errors.New("the noise hides how many records there are")
 const (
 	// draws of a distance, fewer of many cells, whose sum spreads less.
 	mostDraws, leastDraws, drawnCells = 1000, 200, 5_000_000
-	// tail is what is left out at each end. Half of 5% would be enough if differences were spread as one of the
-	// truths says; other spreads are covered so, by the package's tests.
+	// tail is the probability left out at each end. Half of 5% would be enough if one of the truths held exactly;
+	// a smaller tail covers other distributions, as the package's tests show.
 	tail = 0.01
-	// Numbers of units that are tried on each side of the likeliest, and how many make a deviation.
+	// How many numbers of units are tried on each side of the likeliest, and how many make a deviation:
 	sides, steps = 5, 2
 )
 
-// posterior is how plausible truths are, for some numbers of units.
+// posterior is the plausibility of truths, for some numbers of units.
 type posterior struct {
 	tables  []marginals.Table
 	scales  []float64
@@ -46,7 +46,7 @@ type posterior struct {
 	rng     *rand.Rand
 }
 
-// newPosterior weighs truths by the release. Known is what else is known of the number of units.
+// newPosterior weighs truths by the release. known is other information about the number of units.
 func newPosterior(tables []marginals.Table, known estimate, rng *rand.Rand) (*posterior, error) {
 	sum, weights, noise := known.mean*known.weight(), known.weight(), math.Inf(1)
 	for _, t := range tables {

@@ -17,7 +17,7 @@ func measure(ctx context.Context, _ pipeline.Options, rows *pipeline.Weighed, s 
 	error) {
 	planned, ok := s.Plan.Of(name)
 	if !ok {
-		return nil, errors.New("quality: the run's plan does not pay for the figure; begin the run anew")
+		return nil, errors.New("quality: the run's plan does not pay for the figure; start a new run")
 	}
 	if s.Ask.Baseline() {
 		s.Note("No figure of quality was asked for: the answers of a baseline hold nothing of records.")
@@ -50,7 +50,7 @@ func measure(ctx context.Context, _ pipeline.Options, rows *pipeline.Weighed, s 
 		name   string
 		tables []marginals.Table
 	}{{"Share of rows in the wrong cell, per column", columns},
-		{"Share of rows in the wrong cell, per column beside the label", pairs}} {
+		{"Share of rows in the wrong cell, per column with the label", pairs}} {
 		if len(of.tables) == 0 {
 			continue
 		}
@@ -67,8 +67,8 @@ func measure(ctx context.Context, _ pipeline.Options, rows *pipeline.Weighed, s 
 	return figures, nil
 }
 
-// unitsOf is what class counts say of the number of units. Their noise is Laplace or Gaussian: its deviation is at most
-// the root of 2 times the scale, for each class.
+// unitsOf estimates the number of units from class counts. Their noise is Laplace or Gaussian: its deviation is at
+// most the root of 2 times the scale, for each class.
 func unitsOf(l *pipeline.Learned) estimate {
 	if l.CountScale == 0 {
 		return estimate{}

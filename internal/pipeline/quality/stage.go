@@ -14,16 +14,19 @@ import (
 
 const name = "quality"
 
-// Stage is what runs know of the figure.
+// Stage registers the figure.
 var Stage = pipeline.Stage{
 	Name: name, Options: pipeline.Defaults(func() Options { return Options{} }),
 	Asks:  []pipeline.StageQuestion{{Stage: name, Kind: marginals.CountingKind, Says: says}},
 	Check: check, Share: share, Price: price, Messages: messages, Measure: measure,
 }
 
-// Options are the section `quality:` of a run.yaml.
+// Options are the section `quality:` of a run.yaml. The stage adds a figure of how far the rows are from the real
+// ones, which may be given away; see docs/quality.md. It works for tables, after any pipeline, `post` and `weights`.
 type Options struct {
-	// Budget is the part of the run's epsilon that the figure may cost by itself. Default: 0, there is none.
+	// Budget is the part of epsilon that the figure may cost by itself. More makes it truer and leaves less for the
+	// training: at epsilon 1 the training has 0.2% more noise with 0.05, and 2.7% with 0.2. For a few thousand records
+	// 0.05 says little. With 0 there is no figure, and nothing is asked.
 	Budget float64 `yaml:"budget"`
 }
 
@@ -40,7 +43,7 @@ func says(_ int, numbers int64) string {
 		"for the figure of how far the rows are from the real ones.", text.Several(numbers, "count"))
 }
 
-// parts is how many equal parts the public range of a number has.
+// parts is the number of equal parts of a number's public range.
 const parts = 20
 
 func budgetOf(o pipeline.Options) float64 { return o.(*Options).Budget }
@@ -73,11 +76,11 @@ func price(o pipeline.Options, f pipeline.Followed, budget privacy.Budget) (plan
 	}
 	return plan.Stages{{
 		Kind: marginals.CountingKind, Stage: name, Count: 1,
-		Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: sigma, Sensitivity: 1},
+		Mechanism: budget.Event(privacy.Event{Kind: privacy.Gaussian, Sigma: sigma}),
 	}}, nil
 }
 
-// messages are those of the sum.
+// messages are the messages of the sum.
 func messages(_ pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline.StageMessages {
 	planned, ok := p.Of(name)
 	if !ok {

@@ -96,8 +96,8 @@ func session(t *testing.T, real *partition.Table) (*pipeline.Session, *asker) {
 		Learned: &pipeline.Learned{Counts: counts, CountScale: 10, Receipts: []string{"one", "two"}}}, a
 }
 
-// Of rows of the same kind the figure is near none, of others it is larger; what was asked follows from the schema
-// alone, and the release is noted.
+// For rows of the same distribution the figure is near 0, for others it is larger. The questions depend on the
+// schema alone, and the release is noted.
 func TestTheFigureTellsRowsApart(t *testing.T) {
 	schema := partitiontest.Schema(t, schemaText)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -109,7 +109,7 @@ func TestTheFigureTellsRowsApart(t *testing.T) {
 		figures, err := Stage.Measure(t.Context(), &Options{Budget: 0.5}, &pipeline.Weighed{
 			Table: rows(schema, 10_000, tilt, rng)}, s)
 		testkit.Must(t, err)
-		if len(figures) != 2 || !strings.Contains(figures[1].Name, "beside the label") {
+		if len(figures) != 2 || !strings.Contains(figures[1].Name, "with the label") {
 			t.Fatalf("figures %+v", figures)
 		}
 		if len(s.Learned.Receipts) != 3 || s.Learned.Spent != 0.9 || len(a.asked) != 1 || a.asked[0].Number != 2 {

@@ -19,8 +19,8 @@ var tilts = []float64{0.15, 0.4, 1, 2.5}
 // finest is the smallest scale, in units of the noise: what is smaller looks as this does.
 const finest = 1. / 32
 
-// scalesFor are the deviations that differences may have, the largest that of shares which have nothing in common.
-// Noise is that of a share.
+// scalesFor are the deviations that differences may have; the largest is that of shares that have nothing in
+// common. noise is the noise of a share.
 func scalesFor(noise float64) (scales []float64) {
 	for scale := 0.5; len(scales) < 2 || scale > finest*noise/2; scale /= 2 {
 		scales = append(scales, scale)
@@ -29,7 +29,7 @@ func scalesFor(noise float64) (scales []float64) {
 	return scales
 }
 
-// truthsOf lists all that there may be, in an order that [likelihoods.add] knows.
+// truthsOf lists all truths, in the order of [likelihoods.add].
 func truthsOf(scales []float64) (all []truth) {
 	for _, tilt := range tilts {
 		for least := range scales {
@@ -50,13 +50,13 @@ func (t truth) scale(scales []float64) float64 {
 	return math.Sqrt(sum / all)
 }
 
-// seen is a table as it was released, if there are so many units.
+// seen is a released table, given a number of units.
 type seen struct {
-	// differences are those of its cells from the synthetic shares, with noise, but they add up to 0 as those
-	// without noise do.
+	// differences are the noisy differences of its cells from the synthetic shares, adjusted to add up to 0 as
+	// those without noise do.
 	differences []float64
 	noise       float64
-	// density is that of each difference where its scale is one of scales, shape [cells, scales].
+	// density is the density of each difference for each of the scales, shape [cells, scales].
 	density [][]float64
 }
 
@@ -90,10 +90,10 @@ func see(t *marginals.Table, records float64, scales []float64) *seen {
 	return s
 }
 
-// likelihoods are the logarithms of those of all truths.
+// likelihoods are the log-likelihoods of all truths.
 type likelihoods []float64
 
-// add adds those of a table.
+// add adds the log-likelihoods of a table.
 func (l likelihoods) add(s *seen, scales []float64) {
 	if len(s.differences) == 0 {
 		return

@@ -41,7 +41,7 @@ type scratch struct {
 // maxColumns is the largest number of columns of a feature.
 const maxColumns = 3
 
-// tap is a column of a feature, with cosine and sine of its weight.
+// tap is a column of a feature, with the cosine and sine of its weight.
 type tap struct {
 	column               int
 	weight, cosine, sine float32
@@ -53,7 +53,7 @@ type touch struct {
 	taps    []tap
 }
 
-// tap is what a column adds to the feature's angle, which may be nothing.
+// tap is the contribution of a column to the feature's angle, which may be zero.
 func (t touch) tap(column int) tap {
 	for _, tap := range t.taps {
 		if tap.column == column {
@@ -63,7 +63,7 @@ func (t touch) tap(column int) tap {
 	return noTap
 }
 
-// noTap adds nothing to an angle, wherever it stands.
+// noTap adds nothing to an angle.
 var noTap = tap{cosine: 1}
 
 // turned is the cosine of an angle plus a tap's weight, of the angle's cosine and sine.
@@ -151,7 +151,7 @@ func (f *features) mean(out, x []float32, classes []int, weights []float32) {
 		f.transpose(columns, x[lo*f.width:hi*f.width], m)
 		f.projectColumns(values, columns, m)
 		vector.Cosine(values, values)
-		// A record's weight stands in the column of its class.
+		// A record's weight is in the column of its class.
 		clear(by)
 		for i := range m {
 			by[i*classCount+classes[lo+i]] = weights[lo+i]
@@ -196,7 +196,7 @@ func (f *features) projectColumns(arg, columns []float32, m int) {
 	}
 }
 
-// room returns a slice of n numbers, x where it is large enough.
+// room returns a slice of n numbers; it reuses x if that is large enough.
 func room(x []float32, n int) []float32 {
 	if cap(x) < n {
 		return make([]float32, n)
@@ -259,11 +259,11 @@ func (f *features) pull(grad, x, numbers []float32, classes []int, target []floa
 	})
 }
 
-// chunk is how many records a processor takes at a time.
+// chunk is the number of records that a processor takes at a time.
 const chunk = 64
 
-// eachChunk runs do on all processors for ranges that cover n records, each from a multiple of chunk.
-// What do computes of a record must not depend on who computes it.
+// eachChunk runs do on all processors for ranges that cover n records, each starting at a multiple of chunk. The
+// result for a record must not depend on the processor.
 func eachChunk(n int, do func(lo, hi int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup

@@ -10,10 +10,11 @@ import (
 // passes two in one of twenty cases.
 const HiddenSigmas = 2
 
-// Deviation is the standard deviation of one release's noise, as a multiple of the most that one unit adds to what
-// is released; 0 of mechanisms that select, which add none. Noise that is drawn as a vector has at least this one in
-// each direction.
+// Deviation is the standard deviation of one release's noise, as a multiple of the most that one unit adds, at all of
+// its sites, to what is released; 0 of mechanisms that select, which add none. Noise that is drawn as a vector has at
+// least this one in each direction.
 func Deviation(e privacy.Event) float64 {
+	e = e.PerUnit()
 	switch e.Kind {
 	case privacy.Gaussian:
 		return e.Sigma / e.Sensitivity

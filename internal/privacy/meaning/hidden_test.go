@@ -43,3 +43,19 @@ func TestHiddenIsTwoDeviations(t *testing.T) {
 		}
 	}
 }
+
+// A unit at two sites adds twice as much, so that half as many do not stand out.
+func TestFewerUnitsAreHiddenWhereTheyAreAtSeveralSites(t *testing.T) {
+	for _, e := range []privacy.Event{
+		{Kind: privacy.Gaussian, Sigma: 20, Sensitivity: 2}, {Kind: privacy.GNMax, Sigma: 20, Sensitivity: 2},
+		{Kind: privacy.SubsampledGaussian, Rate: 0.1, NoiseMultiplier: 20, Sensitivity: 2},
+		{Kind: privacy.Laplace, Epsilon: math.Sqrt2 / 20, Sensitivity: 2},
+	} {
+		if d := Deviation(e); math.Abs(d-10) > 1e-12 {
+			t.Errorf("%s: %v, want 10", e.Kind, d)
+		}
+	}
+	if At(0) != "" || At(2) != " at up to 2 sites" {
+		t.Errorf("%q and %q", At(0), At(2))
+	}
+}

@@ -112,3 +112,11 @@ func (t Telling) Assumption() string {
 	return fmt.Sprintf("It takes the releases that the ledger lists, and their noise, as given; ahead of time, "+
 		"from epsilon and delta alone, the bound is %s.", Percent(t.OfBudget))
 }
+
+// At is where a unit may be, as the rest of what names it; empty where it is at one site.
+func At(overlap int) string {
+	if overlap < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" at up to %d sites", overlap)
+}

@@ -30,6 +30,7 @@ func Run(t *testing.T, k question.Kind, c Cases) {
 	r := &runner{k, c}
 	t.Run("shape", r.shape)
 	t.Run("bound", r.bound)
+	t.Run("overlap", r.overlap)
 	t.Run("nodes", r.nodes)
 	t.Run("baseline", r.baseline)
 	t.Run("again", r.again)

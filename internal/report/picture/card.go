@@ -75,8 +75,7 @@ func (c *Card) full(b Bar) string {
 	return words
 }
 
-// drawHistogram stands bars on an axis and lays the real one over them as a
-// line.
+// drawHistogram draws bars on an axis, and the real histogram over them as a line.
 func (c *Card) drawHistogram(highest float64) {
 	const top = 6
 	c.Bottom = top + plotHeight

@@ -17,9 +17,8 @@ const (
 	trimmedPerTail = 0.005 // share of the values that may lie beyond each end of a histogram
 )
 
-// Column is what the page shows of one column: its distribution in the
-// synthetic rows and, when Real is true, in the real test rows beside it. The
-// real part is computed without noise: NOT PRIVATE.
+// Column is what the page shows of one column: its distribution in the synthetic rows and, if Real is true, in the
+// real test rows. The real part is computed without noise: NOT PRIVATE.
 type Column struct {
 	Name string
 	Kind partition.ColumnKind // in the schema
@@ -38,7 +37,7 @@ type Column struct {
 	limits
 }
 
-// limits are those of the histogram of numbers.
+// limits are the limits of a histogram of numbers.
 type limits struct {
 	of               *partition.Column // nil for plain numbers
 	lowest, beyond   float64
@@ -52,8 +51,8 @@ type Bar struct {
 	Rest            bool    // many categories added up
 }
 
-// Columns summarizes every column that holds data. real may be nil; what is
-// computed from it is marked. Weights of the synthetic rows count. A table without rows gives columns without bars.
+// Columns summarizes every column that holds data. real may be nil; results from it are marked. Weights of the
+// synthetic rows count. A table without rows gives columns without bars.
 func Columns(schema *partition.Schema, synthetic, real *partition.Table) ([]Column, error) {
 	if synthetic == nil {
 		return nil, fmt.Errorf("columns: there is no synthetic table")
@@ -173,9 +172,8 @@ func categoryBars(column *partition.Column, synthetic, real []cell) []Bar {
 	return append(bars[:shownCategory:shownCategory], rest)
 }
 
-// addHistogram fills Bars over the range where nearly all values lie. A column
-// with long tails would otherwise be one bar; what lies beyond an end is
-// counted in the bar at that end.
+// addHistogram fills Bars over the range that contains nearly all values, since a column with long tails would
+// otherwise be one bar. Values beyond an end count in the bar at that end.
 func (c *Column) addHistogram(synthetic, real []cell) {
 	if len(synthetic) == 0 {
 		return
@@ -220,7 +218,7 @@ func (c *Column) addHistogram(synthetic, real []cell) {
 	}
 }
 
-// trimmedRange is where all but the outermost values lie.
+// trimmedRange is the range of all but the outermost values.
 func trimmedRange(values []cell) (low, high float64) {
 	sorted := slices.Clone(values)
 	slices.SortFunc(sorted, func(a, b cell) int { return cmp.Compare(a.value, b.value) })
@@ -255,7 +253,7 @@ func (c Column) ends() (low, high string) {
 	return low, high
 }
 
-// MeanText is Mean as it is shown.
+// MeanText is the displayed Mean.
 func (c Column) MeanText() string { return figure(c.of, c.Mean) }
 
 // whole says whether values are whole numbers.
@@ -265,7 +263,7 @@ func isDate(c *partition.Column) bool {
 	return c != nil && (c.Declared() == partition.Date || c.Declared() == partition.Datetime)
 }
 
-// figure is a number of a column, which may be nil, or the date that it stands for.
+// figure formats a number of a column, which may be nil, or the date for which it stands.
 func figure(c *partition.Column, v float64) string {
 	if isDate(c) {
 		return c.CellText(math.Round(max(c.Lower, min(v, c.Upper))))

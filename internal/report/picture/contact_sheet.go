@@ -68,8 +68,8 @@ func ContactSheet(x *idx.Images, classes, perClass int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// FullSheet draws all images as a PNG, so many in a line: one class after the
-// other, each from a line of its own. It fails as ContactSheet does.
+// FullSheet draws all images as a PNG, perLine in a line: one class after the other, each starting a new line. It
+// fails like ContactSheet.
 func FullSheet(x *idx.Images, classes, perLine int) ([]byte, error) {
 	if x == nil || x.Len() == 0 || classes < 1 || perLine < 1 {
 		return ContactSheet(nil, classes, perLine)
@@ -86,7 +86,7 @@ func FullSheet(x *idx.Images, classes, perLine int) ([]byte, error) {
 		first[class] = lines
 		lines += (n + perLine - 1) / perLine
 	}
-	// A line is what ContactSheet takes for a class.
+	// ContactSheet treats each line as a class.
 	byLine := &idx.Images{Shape: x.Shape, Pixels: x.Pixels, Classes: make([]int, x.Len())}
 	clear(count)
 	for i, class := range x.Classes {

@@ -13,7 +13,7 @@ import (
 // Correlations are the correlation coefficients of a table's columns of numbers.
 type Correlations struct {
 	Columns []string
-	// Values[i][j] is that of columns i and j < i; NaN where there is none.
+	// Values[i][j] is the correlation of columns i and j < i; NaN if there is none.
 	Values [][]float64
 }
 
@@ -45,8 +45,8 @@ func NewCorrelations(synthetic *partition.Table) *Correlations {
 	return c
 }
 
-// pearson is the correlation of two columns, NaN where one of them is constant.
-// weights of nil are 1 each; there may be more of them than values.
+// pearson is the correlation of two columns, NaN if one of them is constant. Without weights each value counts 1;
+// there may be more weights than values.
 func pearson(a, b, weights []float64) float64 {
 	var n, meanA, meanB, squareA, squareB, product float64
 	for i, x := range a {

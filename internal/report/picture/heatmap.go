@@ -49,8 +49,8 @@ const (
 	deepest       = 0.75 // opacity of a correlation of 1, which text can be read on
 )
 
-// NewHeatMaps draws real, synthetic and difference where the evaluation has
-// correlations, else the synthetic table's alone; nil when there is no pair.
+// NewHeatMaps draws real, synthetic and difference if the evaluation has correlations, else only the synthetic
+// table's; nil without a pair of columns.
 func NewHeatMaps(alone *Correlations, e *evaluate.Evaluation) *HeatMaps {
 	real, synthetic := pairCorrelations(e)
 	by := alone

@@ -17,18 +17,18 @@ type Panel struct {
 	Real    bool      `json:"real,omitempty"`
 	// X and Y are the rows' numbers in the two columns.
 	X, Y []float64 `json:"-"`
-	// Weights are the rows', of any mean, none negative; nil where all weigh the same.
+	// Weights are the rows' weights, of any mean, none negative; nil if all rows count the same.
 	Weights []float64            `json:"-"`
 	of      [2]*partition.Column // nil for plain numbers
 }
 
-// MaxPoints is the most that a panel shows: more are a blot, and the page is to be small
-// enough to be sent by mail.
+// MaxPoints is the largest number of points in a panel. More points run together, and the page must stay small
+// enough for mail.
 const MaxPoints = 2000
 
-// NewPanel takes rows of a table, by the first two columns of its schema that are numbers:
-// all, or MaxPoints that a fixed seed chooses. Rows with an empty cell in one of the two are
-// left out. It gives nil where there are no two such columns or no such row, and of images.
+// NewPanel takes rows of a table, by the first two numeric columns of its schema: all rows, or MaxPoints that a
+// fixed seed chooses. It leaves out rows with an empty cell in one of the two. It returns nil without two such
+// columns or without such a row, and for images.
 func NewPanel(name string, t *partition.Table, real bool) *Panel {
 	columns := numbers(t.Schema())
 	if len(columns) < 2 || t.Schema().Image != nil {
@@ -41,7 +41,7 @@ func NewPanel(name string, t *partition.Table, real bool) *Panel {
 		p.Columns[i] = p.of[i].Name
 	}
 	weights := t.Weights()
-	// The rows of a file may be sorted, so that the first ones are not like the others.
+	// The rows of a file may be sorted, so the first ones may not be typical.
 	for _, i := range rand.New(rand.NewPCG(1, 0x907)).Perm(t.Len()) {
 		cells := t.Cells(i)
 		if math.IsNaN(cells[x]) || math.IsNaN(cells[y]) {
@@ -61,7 +61,7 @@ func NewPanel(name string, t *partition.Table, real bool) *Panel {
 	return p
 }
 
-// numbers are the places of the columns that are numbers and stand for nothing else.
+// numbers are the positions of the columns that are numbers and have no other role.
 func numbers(s *partition.Schema) (places []int) {
 	for j, c := range s.Columns {
 		if c.Role == partition.RoleNone && (c.Kind == partition.Continuous || c.Kind == partition.Integer) {
@@ -71,7 +71,7 @@ func numbers(s *partition.Schema) (places []int) {
 	return places
 }
 
-// CheckPanels refuses panels that cannot be drawn beside each other.
+// CheckPanels refuses panels that cannot be drawn next to each other.
 func CheckPanels(panels []Panel) error {
 	for _, panel := range panels {
 		n := len(panel.X)

@@ -65,7 +65,7 @@ func NewScatter(panels []Panel) *Scatter {
 	return s
 }
 
-// axis is the range of a column where nearly all values lie; others stand at its ends.
+// axis is the range of a column that contains nearly all values; others are drawn at its ends.
 type axis struct {
 	low, high      float64
 	name, from, to string
@@ -94,7 +94,7 @@ func (a axis) label(arrow string) string {
 	return text.Shorten(a.name, max(6, labelLetters-len([]rune(ends)))) + ends
 }
 
-// at is where a value stands, from 0 to 1.
+// at is the position of a value, from 0 to 1.
 func (a axis) at(v float64) float64 {
 	if a.high == a.low {
 		return 0.5

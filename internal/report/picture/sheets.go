@@ -25,8 +25,7 @@ type DrawnSheet struct {
 	Summary       string
 }
 
-// MaxSheetBytes is the largest sheet that a page takes, which is to be small
-// enough to be sent by mail.
+// MaxSheetBytes is the largest sheet on a page, which must stay small enough for mail.
 const MaxSheetBytes = 4 << 20
 
 // NewSheets makes contact sheets part of a page. It fails for one that is too large or no PNG.

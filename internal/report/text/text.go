@@ -1,4 +1,4 @@
-// Package text writes figures and names for people: short, and alike in all parts of a report.
+// Package text formats figures and names for people: briefly, and in the same way everywhere in a report.
 package text
 
 import (
@@ -31,8 +31,8 @@ func Percent(share float64) string {
 	}
 }
 
-// Shorten cuts a text to at most n characters, in its middle: names that begin
-// alike often differ at their end.
+// Shorten cuts a text in its middle to at most n characters: names that begin the same way often differ at the
+// end.
 func Shorten(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n {
@@ -72,5 +72,5 @@ func Correlation(v float64) string {
 	return strings.Replace(fmt.Sprintf("%+.2f", v), "-", "−", 1)
 }
 
-// Finite tells numbers from infinity and from what is none.
+// Finite tells whether v is neither infinite nor NaN.
 func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

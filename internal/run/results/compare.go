@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// notPrivateName is that of rows that are made or weighted by real ones, without its form. They are not named as a
-// release is, and have no certificate beside them.
+// notPrivateName is the file name, without extension, of rows that real rows shaped or weighted. They are not
+// named like a release, and have no certificate.
 const notPrivateName = "NOT-PRIVATE."
 
 // Compare writes what a run leaves that is not marked private: rows for comparison, and what
@@ -44,5 +44,5 @@ func (r *Release) Compare(ctx context.Context) (*Result, error) {
 	}, nil
 }
 
-// notPrivate is what is said of such rows.
+// notPrivate marks such rows.
 const notPrivate = "NOT PRIVATE"

@@ -16,8 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// realImages are what the report compares with; nil where none are named. Of
-// real images: NOT PRIVATE.
+// realImages are the images with which the report compares; nil if none are named. NOT PRIVATE.
 type realImages struct {
 	Test, Train, CoinFlips *idx.Images
 }
@@ -50,8 +49,7 @@ func loadRealImages(e Evaluate, schema *partition.Schema) (realImages, error) {
 	return r, nil
 }
 
-// writeImages writes synthetic images in the format that real ones come in, and
-// a picture of some.
+// writeImages writes synthetic images in the format of the real ones, and a picture of some.
 func writeImages(out map[string]string, synthetic *partition.Table) error {
 	x, err := idx.FromTable(synthetic)
 	if err != nil {
@@ -79,11 +77,11 @@ func writeImages(out map[string]string, synthetic *partition.Table) error {
 	return nil
 }
 
-// samplesPerClass is how many images of a class a contact sheet shows.
+// samplesPerClass is the number of images of a class on a contact sheet.
 const samplesPerClass = 10
 
-// samplesOf draws a contact sheet that a report can take, of fewer samples of a
-// class where images are large. Of one sample each it may be too large for that.
+// samplesOf draws a contact sheet that fits in a report, with fewer samples of a class if images are large. Even
+// one sample of each class may be too large.
 func samplesOf(x *idx.Images, schema *partition.Schema) ([]byte, error) {
 	for n := samplesPerClass; ; n /= 2 {
 		sheet, err := picture.ContactSheet(x, len(schema.Classes()), n)
@@ -131,7 +129,7 @@ func addSheet(page *report.Page, name string, x *idx.Images, schema *partition.S
 	return nil
 }
 
-// imageUtility is what a run of images prints at its end. NOT PRIVATE.
+// imageUtility is the result that a run of images prints at its end. NOT PRIVATE.
 func imageUtility(e *evaluate.Evaluation) UtilityResult {
 	r := UtilityResult{Classifier: "cnn", SyntheticAccuracy: &e.Images.AccuracySynthetic}
 	if e.Rows.Train > 0 {

@@ -80,7 +80,7 @@ func TestLargeImages(t *testing.T) {
 	}
 }
 
-// numbered lists n-1 more categories.
+// numbered lists n-1 further categories.
 func numbered(n int) string {
 	var b strings.Builder
 	for i := 1; i < n; i++ {

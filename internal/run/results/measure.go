@@ -37,8 +37,8 @@ func utilityOf(e *evaluate.Evaluation) []UtilityResult {
 	return list
 }
 
-// fillPage adds what a report shows of the synthetic table and, where there are
-// real rows, how it compares with them. NOT PRIVATE in that case.
+// fillPage adds what a report shows about the synthetic table and, if there are real rows, the comparison with
+// them. NOT PRIVATE in that case.
 func fillPage(ctx context.Context, page *report.Page, synthetic *partition.Table, real Real) error {
 	page.Weights = evaluate.SummarizeWeights(synthetic.Weights())
 	if synthetic.Schema().Image != nil {
@@ -66,7 +66,8 @@ func fillPage(ctx context.Context, page *report.Page, synthetic *partition.Table
 	return nil
 }
 
-// pairsOf is how two columns of synthetic rows go together. A table of many columns has too many pairs for a file.
+// pairsOf measures how two columns of synthetic rows are related. A table of many columns has too many pairs for a
+// file.
 func pairsOf(synthetic *partition.Table) ([]evaluate.PairTrend, error) {
 	const most = 45 // columns: a thousand pairs
 	if len(synthetic.Schema().Columns) > most {
@@ -74,7 +75,7 @@ func pairsOf(synthetic *partition.Table) ([]evaluate.PairTrend, error) {
 	}
 	pairs, _, err := evaluate.ComparePairs(synthetic, synthetic, synthetic.Weights(), 1)
 	for i := range pairs {
-		// What is compared with itself has no score, and the side of real rows, which has no weights, says nothing.
+		// A comparison with itself has no score, and the real side, which has no weights, means nothing.
 		pairs[i].Score, pairs[i].Real = nil, pairs[i].Synthetic
 		if a := pairs[i].Association; a != nil {
 			a.Real = a.Synthetic
@@ -83,8 +84,8 @@ func pairsOf(synthetic *partition.Table) ([]evaluate.PairTrend, error) {
 	return pairs, err
 }
 
-// compareHeldOut compares with rows that a run held out by itself: a small or odd sample of them fails no run, and
-// that it was too small is told where real rows are alone.
+// compareHeldOut compares with rows that the run itself held out. A small or unusual sample of them does not fail
+// the run; a note says that it was too small.
 func compareHeldOut(ctx context.Context, synthetic *partition.Table, real Real) *evaluate.Evaluation {
 	e, err := compare(ctx, synthetic, real)
 	if err != nil {
@@ -99,7 +100,7 @@ func compareHeldOut(ctx context.Context, synthetic *partition.Table, real Real) 
 	return e
 }
 
-// compare measures synthetic rows beside real ones and baselines.
+// compare measures synthetic rows against real ones and baselines.
 func compare(ctx context.Context, synthetic *partition.Table, real Real) (*evaluate.Evaluation, error) {
 	in := evaluate.Input{
 		Synthetic: synthetic, Test: real.Test, Train: real.Train, CoinFlips: real.CoinFlips, Models: real.Models,

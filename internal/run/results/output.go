@@ -54,7 +54,7 @@ func StateDir(out string) string { return filepath.Join(out, "state") }
 
 func CheckpointPath(out string) string { return filepath.Join(StateDir(out), "student.safetensors") }
 
-// part is where a file is written before it takes its name.
+// part is the path under which a file is written before it gets its name.
 func part(path string) string { return path + ".part" }
 
 // MakeOutput makes the output folder and finds what would keep the results from
@@ -128,7 +128,7 @@ func writeText(path string, text []byte) error {
 	return WriteFile(path, func(b *bytes.Buffer) error { _, err := b.Write(text); return err })
 }
 
-// Whom a file is for: others on the machine do not read what compares with real rows.
+// File modes. Files that compare with real rows are for their owner only.
 const (
 	forAll  fs.FileMode = 0o644
 	private fs.FileMode = 0o600

@@ -16,14 +16,14 @@ const (
 	realTest      = "real test rows"
 )
 
-// Snapshot is what rows were at a point of the run.
+// Snapshot holds the rows at a point of the run.
 type Snapshot struct {
 	Name string
 	Rows *partition.Table
 }
 
-// panels are the report's pictures of rows: real test rows where there are any, which are
-// NOT PRIVATE, the rows before, and the release. Without stages there is none.
+// panels are the report's pictures of rows: real test rows if there are any, which are NOT PRIVATE, the rows
+// before, and the release. Without stages there are no rows before.
 func panels(before []Snapshot, released Snapshot, test *partition.Table) []picture.Panel {
 	if len(before) == 0 {
 		return nil
@@ -42,8 +42,8 @@ func panels(before []Snapshot, released Snapshot, test *partition.Table) []pictu
 	return list
 }
 
-// panels are the pictures of rows of the earlier report, where it had any, as far as they can
-// be had again: rows between two stages are kept nowhere.
+// panels are the pictures of rows of the earlier report, if it had any, as far as they can be restored: rows
+// between two stages are not stored.
 func (f *Finished) panels(dir string, test *partition.Table) ([]picture.Panel, error) {
 	earlier := f.Earlier.Points
 	if len(earlier) == 0 {

@@ -34,11 +34,11 @@ type Made struct {
 	Weights []float64
 	// Notes say what the stages did, for the report.
 	Notes []string
-	// Figures are those of the rows that were paid for.
+	// Figures are figures about the rows that the budget paid for.
 	Figures []pipeline.Figure
 }
 
-// Release is what a run leaves.
+// Release is everything that a run publishes.
 type Release struct {
 	// Run is the one whose releases paid for it, Of what was run.
 	Run string
@@ -51,8 +51,7 @@ type Release struct {
 	Config, SharedConfig string
 	// Sealing ends the run.
 	Sealing Sealing
-	// Learned are the student's notes of releases, Shares how the answers of the rounds are
-	// spread, where that is known.
+	// Learned are the student's notes of releases. Shares are the released answers of the rounds, if known.
 	Learned *pipeline.Learned
 	Shares  map[uint64]*report.Shares
 	Schema  *partition.Schema
@@ -61,13 +60,13 @@ type Release struct {
 	Made *Made
 	Name string
 	Real Real
-	// About is what is known of the run besides.
+	// About is further information about the run.
 	About report.About
 	// Out is the output folder, Form what the rows are written in: tabular.CSV or tabular.Parquet.
 	Out, Form string
 }
 
-// Of is what was run, for results that have no certificate.
+// Of describes the run, for results without a certificate.
 type Of struct {
 	Pipeline, Guarantee string
 	Teachers            int
@@ -149,7 +148,7 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 	if err := r.Sealing.sign(out["signatures"], sealed, certificate, reports); err != nil {
 		return nil, err
 	}
-	// A folder with a certificate counts as finished, so it comes last.
+	// A folder with a certificate counts as finished, so the certificate comes last.
 	if err := certificate.WriteFile(out["certificate"]); err != nil {
 		return nil, err
 	}
@@ -168,7 +167,7 @@ func (r *Release) writeRows(out map[string]string, synthetic *partition.Table) e
 	if err := WriteFile(out["synthetic"], write); err != nil {
 		return err
 	}
-	// Of an earlier start, before the run's form was changed.
+	// The file is from an earlier start, before the run's format was changed.
 	if err := os.Remove(rowsPath(r.Out, otherForm(r.Form))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write results: %w", err)
 	}
@@ -178,7 +177,7 @@ func (r *Release) writeRows(out map[string]string, synthetic *partition.Table) e
 	return nil
 }
 
-// datasetTotal says what all runs on the records may spend, and have spent, beside the run's own figures.
+// datasetTotal says what all runs on the records may spend and have spent, besides the run's own figures.
 func datasetTotal(v ledger.Verification) string {
 	return fmt.Sprintf("All runs on this dataset share a budget of epsilon %g at delta %g. So far %s spent epsilon "+
 		"%.4g of it together (%s). Costs of other ledgers on the same records come on top.", v.Budget.Epsilon,

@@ -10,23 +10,27 @@ import (
 
 // Evaluate names real rows to measure against. NOT PRIVATE.
 type Evaluate struct {
+	// Test is real rows or images that the report compares with. They stay on the student's machine, and what is
+	// computed from them is **NOT PRIVATE**.
 	Test string `yaml:"test"`
-	// Train is the real table of the training, for the ceiling (the same models
-	// trained on it) and for closeness. Default: none.
+	// Train is the real rows of the training. The same classifiers trained on them are the ceiling, and closeness is
+	// measured to them; images have the ceiling only. It needs `test`.
 	Train string `yaml:"train"`
-	// CoinFlips is the synthetic table, or the synthetic images, of the same run
-	// with --votes coin, the baseline. Default: none.
+	// CoinFlips is the `synthetic.csv`, or the synthetic images, of the same run with `--votes coin`, the baseline. It
+	// needs `test`.
 	CoinFlips string `yaml:"coin_flips"`
-	// Models are the classifiers: names, or all for the twelve, which take some
-	// seconds on 6,000 rows and a minute on 30,000. Default: logistic regression and
-	// gradient boosting.
+	// Models are classifiers by name, or `[all]` for all twelve, which take some seconds on 6,000 rows and a minute on
+	// 30,000. Images have a classifier of their own, a small convolutional network; leave this out. Default: logistic
+	// regression and gradient boosting.
 	Models []string `yaml:"models"`
-	// HoldOut is the share of the privacy units that conclave local keeps out of the training to compare with,
-	// where Test names no rows; of tables. 0 holds out none. Default: 0.1.
+	// HoldOut is the share of the privacy units on which no site trains, and with which the report compares. It applies
+	// to `conclave local` with a table, if `test` names no rows; the comparison is **NOT PRIVATE**. The hash that
+	// divides files among sites chooses the units by a public key: all rows of a unit are held out, or none. A folder
+	// keeps the hold-out that its run began with. 0 holds out none. In a cluster nothing is held out.
 	HoldOut float64 `yaml:"hold_out"`
 }
 
-// ModelNames are those of the classifiers, nil for all.
+// ModelNames are the names of the classifiers, nil for all.
 func (e Evaluate) ModelNames() []string {
 	switch {
 	case len(e.Models) == 1 && e.Models[0] == "all":
@@ -41,21 +45,21 @@ func (e Evaluate) ModelNames() []string {
 	return names
 }
 
-// Real are what the report compares with, and by which classifiers. Tables
-// that the spec does not name are nil. Of real rows: NOT PRIVATE.
+// Real is what the report compares with, and the classifiers to use. Tables that the spec does not name are nil.
+// NOT PRIVATE.
 type Real struct {
 	Test, Train *partition.Table
 	CoinFlips   *partition.Table
 	Models      []string // nil for all
-	// HeldOut is the share of the units that Test is made of, 0 where a file was named.
+	// HeldOut is the share of the units in Test; 0 if a file was named.
 	HeldOut float64
 	// Warnings say what is odd about the files and no error.
 	Warnings []string
-	// Images are what the report of images compares with, in place of tables.
+	// Images are the images with which a report of images compares, instead of tables.
 	Images realImages
 }
 
-// HeldOut are real rows that a run kept out of its training, and those of the training. NOT PRIVATE.
+// HeldOut are real rows that a run held out of its training, and those on which it trained. NOT PRIVATE.
 type HeldOut struct {
 	Share       float64
 	Test, Train *partition.Table

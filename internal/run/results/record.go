@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 )
 
-// Record is what a run's state folder says of it, for stages that follow.
+// Record is what a run's state folder stores about it, for later stages.
 type Record struct {
 	Run     string `json:"run"` // path of the run.yaml
 	Dataset string `json:"dataset"`
-	// Name is that of the run, or of the stages.
+	// Name is the name of the run, or of the stages.
 	Name string `json:"name"`
 }
 
@@ -27,7 +27,7 @@ func ReadRecord(out string) (r Record, err error) {
 	return r, json.Unmarshal(raw, &r)
 }
 
-// CheckRecord refuses a folder where something else was begun.
+// CheckRecord refuses a folder in which another run was started.
 func CheckRecord(out, name string) error {
 	r, err := ReadRecord(out)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,7 +43,7 @@ func CheckRecord(out, name string) error {
 	return nil
 }
 
-// WriteRecord notes where a run came from.
+// WriteRecord stores which run a folder belongs to.
 func WriteRecord(out string, r Record) error {
 	if path, err := filepath.Abs(r.Run); err == nil {
 		r.Run = path

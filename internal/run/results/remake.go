@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// ReportOptions say what a report is made from, and where it is put.
+// ReportOptions say from what a report is made and where it is written.
 type ReportOptions struct {
 	// From is the output folder of a finished run, Out the folder of the report;
 	// the same where Out is empty.
@@ -26,7 +26,7 @@ type ReportOptions struct {
 	Test, Train string
 	// CoinFlips is the synthetic table, or images, of the same run with coin flips for votes.
 	CoinFlips string
-	// Warn is told what is odd about the files and no error; nil tells nobody.
+	// Warn is called with oddities of the files that are not errors; may be nil.
 	Warn func(sentence string)
 }
 
@@ -46,7 +46,7 @@ type ReportResult struct {
 	Utility []UtilityResult `json:"utility_not_private,omitempty"`
 }
 
-// Finished is what a finished run left in its folder, verified as far as it can be.
+// Finished is the content of a finished run's folder, verified as far as possible.
 type Finished struct {
 	Certificate certificate.Certificate
 	rounds      []report.Round
@@ -54,9 +54,8 @@ type Finished struct {
 	Earlier     report.File // the report of the run, empty where there is none
 }
 
-// MakeReport makes the reports of a finished run anew. It verifies the certificate
-// against the ledger, and the schema and the number of rows against the
-// certificate, before anything is written.
+// MakeReport makes the reports of a finished run again. Before it writes anything, it verifies the certificate
+// against the ledger, and the schema and the number of rows against the certificate.
 func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 	if o.Out == "" {
 		o.Out = o.From
@@ -125,7 +124,7 @@ func ReadFinished(dir string) (*Finished, error) {
 	}
 	text, err := os.ReadFile(files["ledger"])
 	if err != nil {
-		return nil, fmt.Errorf("read the ledger: %w; put ledger.jsonl beside certificate.json", err)
+		return nil, fmt.Errorf("read the ledger: %w; put ledger.jsonl next to certificate.json", err)
 	}
 	total, err := certificate.Proven(text)
 	if err != nil {
@@ -171,8 +170,8 @@ func ReadFinished(dir string) (*Finished, error) {
 	return f, nil
 }
 
-// checkSealed refuses files that are not those which the run was closed with, but for those of stages at no cost,
-// which the folder's state names.
+// checkSealed refuses files other than those with which the run was closed, except those of free stages, which the
+// folder's state names.
 func checkSealed(dir, closedWith string, c certificate.Certificate) error {
 	if closedWith == "" || closedWith == c.ManifestSHA256 {
 		return nil
@@ -185,10 +184,10 @@ func checkSealed(dir, closedWith string, c certificate.Certificate) error {
 		"copy the folder again", dir, proof.ManifestFile, c.Run)
 }
 
-// about is what the earlier report said of the run, but for what certificate and ledger say.
+// about is what the earlier report said about the run, without what certificate and ledger say.
 func (f *Finished) about() report.About {
 	a := f.Earlier.About
-	a.Purpose, a.Sites = f.Certificate.Purpose, nil
+	a.Purpose, a.Study, a.Sites = f.Certificate.Purpose, f.Certificate.Study, nil
 	for _, s := range f.Certificate.Roster {
 		a.Sites = append(a.Sites, s.Site)
 	}

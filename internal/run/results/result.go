@@ -2,7 +2,7 @@ package results
 
 import "github.com/conclave-dp/conclave/internal/pipeline"
 
-// Result is what a run reports at its end, and the object of --format json.
+// Result is what a run prints at its end, and the object of --format json.
 type Result struct {
 	Name     string `json:"name"`
 	Pipeline string `json:"pipeline"`
@@ -12,21 +12,21 @@ type Result struct {
 	Outputs map[string]string `json:"outputs"`
 	// Utility holds what was measured on real test rows. NOT PRIVATE.
 	Utility []UtilityResult `json:"utility_not_private,omitempty"`
-	// HeldOut is the share of the units that the run kept out of its training, for these figures.
+	// HeldOut is the share of the units that the run held out of its training for these figures.
 	HeldOut float64 `json:"held_out,omitempty"`
 	// NotPrivate says that the rows are for comparison: they were made or weighted by real
 	// ones, and have no certificate.
 	NotPrivate bool `json:"not_private,omitempty"`
-	// Earlier are the runs that stages went on from; EpsilonSpent is that of all together,
-	// and Rounds, Queries and Answered are the stages' own.
+	// Earlier are the runs that the stages followed. EpsilonSpent covers all of them together; Rounds, Queries and
+	// Answered are the stages' own.
 	Earlier []string `json:"earlier,omitempty"`
 	// Notes say what the stages after training did.
 	Notes []string `json:"notes,omitempty"`
-	// Figures say how far the rows are from the real ones. They were paid for, and may be given away.
+	// Figures say how far the rows are from the real ones. The budget paid for them, so they may be shared.
 	Figures []pipeline.Figure `json:"figures,omitempty"`
 }
 
-// Protection is what a run guarantees, and what it spent.
+// Protection is a run's guarantee and its spending.
 type Protection struct {
 	Epsilon      float64 `json:"epsilon"`
 	Delta        float64 `json:"delta"`
@@ -34,14 +34,14 @@ type Protection struct {
 	EpsilonSpent float64 `json:"epsilon_spent"`
 }
 
-// Asked is what a run asked, and of how many teachers.
+// Asked is what a run asked, and how many teachers answered.
 type Asked struct {
 	Rounds   int   `json:"rounds"`
 	Queries  int64 `json:"queries"`
 	Answered int64 `json:"answered"`
 	Teachers int   `json:"teachers"`
-	// TeachersLeast is how many took part in the round with the fewest, if that
-	// was not all of them.
+	// TeachersLeast is the number of teachers in the round with the fewest; it is absent if all of them took part
+	// in every round.
 	TeachersLeast int `json:"teachers_least,omitempty"`
 }
 

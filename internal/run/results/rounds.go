@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/report"
 )
 
-// ReleasesOf picks a run's releases from the lines of its ledger.
+// ReleasesOf returns a run's releases from the lines of its ledger.
 func ReleasesOf(lines [][]byte, run string) []ledger.Entry {
 	var releases []ledger.Entry
 	for _, line := range lines {
@@ -23,9 +23,8 @@ func ReleasesOf(lines [][]byte, run string) []ledger.Entry {
 	return releases
 }
 
-// roundsOf tells the report the budget after each of a run's releases, which follow the
-// run's plan in a verified ledger, and how
-// the answers of those rounds are spread of which that is known.
+// roundsOf gives the report the budget after each of a run's releases, which follow the run's plan in a verified
+// ledger, and the released answers of the rounds for which they are known.
 func roundsOf(releases []ledger.Entry, plan privacy.Plan, shares map[uint64]*report.Shares) []report.Round {
 	var rounds []report.Round
 	for _, e := range releases {
@@ -52,7 +51,7 @@ func CheckReceipts(receipts []string, releases []ledger.Entry) error {
 	for i, r := range receipts {
 		if !paid[r] {
 			return fmt.Errorf("%w: release %d of %d, %q, is not among its %d of this run; connect to the cluster "+
-				"that the run began with, or begin anew under another name in another folder",
+				"with which the run began, or start a run with another name in another folder",
 				ErrOtherLedger, i, len(receipts), r, len(releases))
 		}
 	}

@@ -18,20 +18,21 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Sealing is how a run ends, and who stands for what it gives out.
+// Sealing closes a run and signs its files.
 type Sealing struct {
-	// Closed is the SHA-256 of the list of files that the run was closed with before, nil where it was not.
+	// Closed is the SHA-256 of the list of files with which the run was closed before; nil if it was not.
 	Closed []byte
-	// Close closes the run with the SHA-256 of the list of its files, and returns that of the first time that it was
-	// closed, its ledger, and signatures of the last entry.
+	// Close closes the run with the SHA-256 of the list of its files. It returns the hash with which the run was
+	// first closed, its ledger, and signatures of the last entry.
 	Close func(ctx context.Context, manifest []byte) (Ended, error)
-	// Sign signs as the student; nil where the results are made without a cluster.
+	// Sign signs as the student; nil if the results are made without a cluster.
 	Sign func(attest.Statement) (attest.Signature, error)
 }
 
-// Ended is what is known of a run that was closed.
+// Ended is what is known about a closed run.
 type Ended struct {
-	// Manifest is that it was closed with: nothing where somebody else ended it. It is not looked at where Free.
+	// Manifest is the hash with which the run was closed; nil if somebody else ended it. It is ignored if Free is
+	// set.
 	Manifest   []byte
 	Ledger     [][]byte
 	Signatures []attest.Signature
@@ -39,7 +40,7 @@ type Ended struct {
 	Free bool
 }
 
-// sealed is a run that was closed with the list of files that lies in its folder.
+// sealed is a run that was closed with the list of files in its folder.
 type sealed struct {
 	Ended
 	manifest []byte // the list
@@ -81,8 +82,8 @@ func (r *Release) seal(ctx context.Context, out map[string]string, synthetic *pa
 	return sealed{ended, manifest, sum[:]}, synthetic, err
 }
 
-// kept are the rows in the folder, with the list of its files, if that is the one that the run was closed with and all
-// files are as it says; nil otherwise.
+// kept returns the rows in the folder and the list of its files, if the run was closed with that list and all
+// files match it; otherwise nil.
 func (r *Release) kept(out map[string]string) (*partition.Table, []byte) {
 	raw, err := os.ReadFile(out["manifest"])
 	if sum := sha256.Sum256(raw); err != nil || !bytes.Equal(sum[:], r.Sealing.Closed) {
@@ -114,7 +115,7 @@ func givenOut(folder string, out map[string]string) (names []string) {
 	return names
 }
 
-// sign writes who stands for the ledger's end, and for manifest, certificate and reports.
+// sign writes the signatures of the ledger's end and of manifest, certificate and reports.
 func (s Sealing) sign(path string, of sealed, c certificate.Certificate, reports []proof.File) error {
 	signatures := proof.Signatures{Ledger: of.Signatures, Reports: reports}
 	if s.Sign != nil {
@@ -135,7 +136,7 @@ func (s Sealing) sign(path string, of sealed, c certificate.Certificate, reports
 	return writeText(path, text)
 }
 
-// EndedIn is the end of the run whose results lie in a folder.
+// EndedIn is the end of the run whose results are in a folder.
 func EndedIn(folder string) (Ended, error) {
 	files := Files(folder, nil, tabular.CSV) // whatever the rows are in
 	raw, err := os.ReadFile(files["ledger"])

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// shareFolder has, in a run's output folder, the report that may be passed on.
+// shareFolder is the subfolder of a run's output with the report that may be passed on.
 const shareFolder = "shared"
 
 // share writes the report for others: what the page says without real rows, and without the names of a site's

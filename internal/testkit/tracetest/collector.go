@@ -48,7 +48,7 @@ func (c *Collector) Export(ctx context.Context,
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-// Spans are those that came, in their order.
+// Spans returns the spans received so far, in order.
 func (c *Collector) Spans() []*otlp.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -126,7 +126,9 @@ type RunStatus struct {
 	Opened bool `protobuf:"varint,23,opt,name=opened,proto3" json:"opened,omitempty"`
 	Closed bool `protobuf:"varint,24,opt,name=closed,proto3" json:"closed,omitempty"`
 	// purpose is what its student says that it is for.
-	Purpose       string `protobuf:"bytes,25,opt,name=purpose,proto3" json:"purpose,omitempty"`
+	Purpose string `protobuf:"bytes,25,opt,name=purpose,proto3" json:"purpose,omitempty"`
+	// study is the study that it is of; unset for none.
+	Study         *Study `protobuf:"bytes,26,opt,name=study,proto3" json:"study,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,6 +338,13 @@ func (x *RunStatus) GetPurpose() string {
 	return ""
 }
 
+func (x *RunStatus) GetStudy() *Study {
+	if x != nil {
+		return x.Study
+	}
+	return nil
+}
+
 // RunResult is a file on the disk of the worker.
 type RunResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -521,7 +530,9 @@ type DatasetBudget struct {
 	Open    uint32 `protobuf:"varint,8,opt,name=open,proto3" json:"open,omitempty"`
 	Waiting uint32 `protobuf:"varint,9,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// workers is the number of workers connected.
-	Workers       uint32 `protobuf:"varint,10,opt,name=workers,proto3" json:"workers,omitempty"`
+	Workers uint32 `protobuf:"varint,10,opt,name=workers,proto3" json:"workers,omitempty"`
+	// study is the one that all its runs must be of; unset where any may be, and none.
+	Study         *Study `protobuf:"bytes,11,opt,name=study,proto3" json:"study,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -626,6 +637,13 @@ func (x *DatasetBudget) GetWorkers() uint32 {
 	return 0
 }
 
+func (x *DatasetBudget) GetStudy() *Study {
+	if x != nil {
+		return x.Study
+	}
+	return nil
+}
+
 type SubmitRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// spec is what the run will be opened with.
@@ -634,7 +652,9 @@ type SubmitRunRequest struct {
 	RunYaml    []byte `protobuf:"bytes,2,opt,name=run_yaml,json=runYaml,proto3" json:"run_yaml,omitempty"`
 	SchemaYaml []byte `protobuf:"bytes,3,opt,name=schema_yaml,json=schemaYaml,proto3" json:"schema_yaml,omitempty"`
 	// overcommit queues a run that would not fit if all runs before it spend what they may.
-	Overcommit    bool `protobuf:"varint,4,opt,name=overcommit,proto3" json:"overcommit,omitempty"`
+	Overcommit bool `protobuf:"varint,4,opt,name=overcommit,proto3" json:"overcommit,omitempty"`
+	// study_yaml is the document of the study that the run is of, whose SHA-256 is in its spec; empty for none.
+	StudyYaml     []byte `protobuf:"bytes,5,opt,name=study_yaml,json=studyYaml,proto3" json:"study_yaml,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -695,6 +715,13 @@ func (x *SubmitRunRequest) GetOvercommit() bool {
 		return x.Overcommit
 	}
 	return false
+}
+
+func (x *SubmitRunRequest) GetStudyYaml() []byte {
+	if x != nil {
+		return x.StudyYaml
+	}
+	return nil
 }
 
 type SubmitRunResponse struct {
@@ -1594,6 +1621,7 @@ type ClaimedRun struct {
 	Spec          *RunSpec               `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
 	RunYaml       []byte                 `protobuf:"bytes,4,opt,name=run_yaml,json=runYaml,proto3" json:"run_yaml,omitempty"`
 	SchemaYaml    []byte                 `protobuf:"bytes,5,opt,name=schema_yaml,json=schemaYaml,proto3" json:"schema_yaml,omitempty"`
+	StudyYaml     []byte                 `protobuf:"bytes,6,opt,name=study_yaml,json=studyYaml,proto3" json:"study_yaml,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1659,6 +1687,13 @@ func (x *ClaimedRun) GetRunYaml() []byte {
 func (x *ClaimedRun) GetSchemaYaml() []byte {
 	if x != nil {
 		return x.SchemaYaml
+	}
+	return nil
+}
+
+func (x *ClaimedRun) GetStudyYaml() []byte {
+	if x != nil {
+		return x.StudyYaml
 	}
 	return nil
 }
@@ -2309,7 +2344,7 @@ var File_conclave_v1_runs_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\n" +
-	"\x16conclave/v1/runs.proto\x12\vconclave.v1\x1a\x19conclave/v1/student.proto\"\xb2\x05\n" +
+	"\x16conclave/v1/runs.proto\x12\vconclave.v1\x1a\x19conclave/v1/student.proto\"\xdc\x05\n" +
 	"\tRunStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12+\n" +
@@ -2337,7 +2372,8 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"ledgerHead\x12\x16\n" +
 	"\x06opened\x18\x17 \x01(\bR\x06opened\x12\x16\n" +
 	"\x06closed\x18\x18 \x01(\bR\x06closed\x12\x18\n" +
-	"\apurpose\x18\x19 \x01(\tR\apurpose\"K\n" +
+	"\apurpose\x18\x19 \x01(\tR\apurpose\x12(\n" +
+	"\x05study\x18\x1a \x01(\v2\x12.conclave.v1.StudyR\x05study\"K\n" +
 	"\tRunResult\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
@@ -2350,7 +2386,7 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\aepsilon\x18\x05 \x01(\x01R\aepsilon\x12\x18\n" +
 	"\awaiting\x18\x06 \x01(\tR\awaiting\x12\x12\n" +
 	"\x04part\x18\a \x01(\tR\x04part\x12\x16\n" +
-	"\x06halted\x18\b \x01(\bR\x06halted\"\xac\x02\n" +
+	"\x06halted\x18\b \x01(\bR\x06halted\"\xd6\x02\n" +
 	"\rDatasetBudget\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x18\n" +
 	"\aepsilon\x18\x02 \x01(\x01R\aepsilon\x12\x14\n" +
@@ -2362,7 +2398,8 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\x04open\x18\b \x01(\rR\x04open\x12\x18\n" +
 	"\awaiting\x18\t \x01(\rR\awaiting\x12\x18\n" +
 	"\aworkers\x18\n" +
-	" \x01(\rR\aworkers\"\x98\x01\n" +
+	" \x01(\rR\aworkers\x12(\n" +
+	"\x05study\x18\v \x01(\v2\x12.conclave.v1.StudyR\x05study\"\xb7\x01\n" +
 	"\x10SubmitRunRequest\x12(\n" +
 	"\x04spec\x18\x01 \x01(\v2\x14.conclave.v1.RunSpecR\x04spec\x12\x19\n" +
 	"\brun_yaml\x18\x02 \x01(\fR\arunYaml\x12\x1f\n" +
@@ -2370,7 +2407,9 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"schemaYaml\x12\x1e\n" +
 	"\n" +
 	"overcommit\x18\x04 \x01(\bR\n" +
-	"overcommit\"\xf1\x01\n" +
+	"overcommit\x12\x1d\n" +
+	"\n" +
+	"study_yaml\x18\x05 \x01(\fR\tstudyYaml\"\xf1\x01\n" +
 	"\x11SubmitRunResponse\x12(\n" +
 	"\x03run\x18\x01 \x01(\v2\x16.conclave.v1.RunStatusR\x03run\x12\x1a\n" +
 	"\bexisting\x18\x02 \x01(\bR\bexisting\x122\n" +
@@ -2422,7 +2461,7 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\x10ClaimRunResponse\x123\n" +
 	"\aclaimed\x18\x01 \x01(\v2\x17.conclave.v1.ClaimedRunH\x00R\aclaimed\x12-\n" +
 	"\x05ended\x18\x02 \x01(\v2\x15.conclave.v1.EndedRunH\x00R\x05endedB\t\n" +
-	"\amessage\"\x9c\x01\n" +
+	"\amessage\"\xbb\x01\n" +
 	"\n" +
 	"ClaimedRun\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -2430,7 +2469,9 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\x04spec\x18\x03 \x01(\v2\x14.conclave.v1.RunSpecR\x04spec\x12\x19\n" +
 	"\brun_yaml\x18\x04 \x01(\fR\arunYaml\x12\x1f\n" +
 	"\vschema_yaml\x18\x05 \x01(\fR\n" +
-	"schemaYaml\"O\n" +
+	"schemaYaml\x12\x1d\n" +
+	"\n" +
+	"study_yaml\x18\x06 \x01(\fR\tstudyYaml\"O\n" +
 	"\bEndedRun\x12+\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x15.conclave.v1.RunStateR\x05state\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xb1\x01\n" +
@@ -2536,61 +2577,64 @@ var file_conclave_v1_runs_proto_goTypes = []any{
 	(*WantedRun)(nil),         // 30: conclave.v1.WantedRun
 	(*SendRunRequest)(nil),    // 31: conclave.v1.SendRunRequest
 	(*SendRunResponse)(nil),   // 32: conclave.v1.SendRunResponse
-	(*RunSpec)(nil),           // 33: conclave.v1.RunSpec
+	(*Study)(nil),             // 33: conclave.v1.Study
+	(*RunSpec)(nil),           // 34: conclave.v1.RunSpec
 }
 var file_conclave_v1_runs_proto_depIdxs = []int32{
 	0,  // 0: conclave.v1.RunStatus.state:type_name -> conclave.v1.RunState
 	2,  // 1: conclave.v1.RunStatus.results:type_name -> conclave.v1.RunResult
-	33, // 2: conclave.v1.SubmitRunRequest.spec:type_name -> conclave.v1.RunSpec
-	1,  // 3: conclave.v1.SubmitRunResponse.run:type_name -> conclave.v1.RunStatus
-	4,  // 4: conclave.v1.SubmitRunResponse.budget:type_name -> conclave.v1.DatasetBudget
-	7,  // 5: conclave.v1.SubmitRunResponse.quorum:type_name -> conclave.v1.Quorum
-	1,  // 6: conclave.v1.ListRunsResponse.runs:type_name -> conclave.v1.RunStatus
-	4,  // 7: conclave.v1.ListRunsResponse.budgets:type_name -> conclave.v1.DatasetBudget
-	1,  // 8: conclave.v1.ShowRunResponse.run:type_name -> conclave.v1.RunStatus
-	3,  // 9: conclave.v1.ShowRunResponse.progress:type_name -> conclave.v1.RunProgress
-	1,  // 10: conclave.v1.CancelRunResponse.run:type_name -> conclave.v1.RunStatus
-	1,  // 11: conclave.v1.WatchRunResponse.run:type_name -> conclave.v1.RunStatus
-	3,  // 12: conclave.v1.WatchRunResponse.progress:type_name -> conclave.v1.RunProgress
-	19, // 13: conclave.v1.ClaimRunRequest.worker:type_name -> conclave.v1.Worker
-	3,  // 14: conclave.v1.ClaimRunRequest.progress:type_name -> conclave.v1.RunProgress
-	21, // 15: conclave.v1.ClaimRunResponse.claimed:type_name -> conclave.v1.ClaimedRun
-	22, // 16: conclave.v1.ClaimRunResponse.ended:type_name -> conclave.v1.EndedRun
-	33, // 17: conclave.v1.ClaimedRun.spec:type_name -> conclave.v1.RunSpec
-	0,  // 18: conclave.v1.EndedRun.state:type_name -> conclave.v1.RunState
-	0,  // 19: conclave.v1.FinishRunRequest.state:type_name -> conclave.v1.RunState
-	2,  // 20: conclave.v1.FinishRunRequest.results:type_name -> conclave.v1.RunResult
-	1,  // 21: conclave.v1.FinishRunResponse.run:type_name -> conclave.v1.RunStatus
-	27, // 22: conclave.v1.FetchRunResponse.size:type_name -> conclave.v1.BundleSize
-	30, // 23: conclave.v1.OfferRunsResponse.wanted:type_name -> conclave.v1.WantedRun
-	27, // 24: conclave.v1.SendRunRequest.size:type_name -> conclave.v1.BundleSize
-	5,  // 25: conclave.v1.RunService.SubmitRun:input_type -> conclave.v1.SubmitRunRequest
-	8,  // 26: conclave.v1.RunService.ListRuns:input_type -> conclave.v1.ListRunsRequest
-	10, // 27: conclave.v1.RunService.ShowRun:input_type -> conclave.v1.ShowRunRequest
-	12, // 28: conclave.v1.RunService.CancelRun:input_type -> conclave.v1.CancelRunRequest
-	14, // 29: conclave.v1.RunService.RemoveRun:input_type -> conclave.v1.RemoveRunRequest
-	16, // 30: conclave.v1.RunService.WatchRun:input_type -> conclave.v1.WatchRunRequest
-	18, // 31: conclave.v1.RunService.ClaimRun:input_type -> conclave.v1.ClaimRunRequest
-	23, // 32: conclave.v1.RunService.FinishRun:input_type -> conclave.v1.FinishRunRequest
-	25, // 33: conclave.v1.RunService.FetchRun:input_type -> conclave.v1.FetchRunRequest
-	28, // 34: conclave.v1.RunService.OfferRuns:input_type -> conclave.v1.OfferRunsRequest
-	31, // 35: conclave.v1.RunService.SendRun:input_type -> conclave.v1.SendRunRequest
-	6,  // 36: conclave.v1.RunService.SubmitRun:output_type -> conclave.v1.SubmitRunResponse
-	9,  // 37: conclave.v1.RunService.ListRuns:output_type -> conclave.v1.ListRunsResponse
-	11, // 38: conclave.v1.RunService.ShowRun:output_type -> conclave.v1.ShowRunResponse
-	13, // 39: conclave.v1.RunService.CancelRun:output_type -> conclave.v1.CancelRunResponse
-	15, // 40: conclave.v1.RunService.RemoveRun:output_type -> conclave.v1.RemoveRunResponse
-	17, // 41: conclave.v1.RunService.WatchRun:output_type -> conclave.v1.WatchRunResponse
-	20, // 42: conclave.v1.RunService.ClaimRun:output_type -> conclave.v1.ClaimRunResponse
-	24, // 43: conclave.v1.RunService.FinishRun:output_type -> conclave.v1.FinishRunResponse
-	26, // 44: conclave.v1.RunService.FetchRun:output_type -> conclave.v1.FetchRunResponse
-	29, // 45: conclave.v1.RunService.OfferRuns:output_type -> conclave.v1.OfferRunsResponse
-	32, // 46: conclave.v1.RunService.SendRun:output_type -> conclave.v1.SendRunResponse
-	36, // [36:47] is the sub-list for method output_type
-	25, // [25:36] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	33, // 2: conclave.v1.RunStatus.study:type_name -> conclave.v1.Study
+	33, // 3: conclave.v1.DatasetBudget.study:type_name -> conclave.v1.Study
+	34, // 4: conclave.v1.SubmitRunRequest.spec:type_name -> conclave.v1.RunSpec
+	1,  // 5: conclave.v1.SubmitRunResponse.run:type_name -> conclave.v1.RunStatus
+	4,  // 6: conclave.v1.SubmitRunResponse.budget:type_name -> conclave.v1.DatasetBudget
+	7,  // 7: conclave.v1.SubmitRunResponse.quorum:type_name -> conclave.v1.Quorum
+	1,  // 8: conclave.v1.ListRunsResponse.runs:type_name -> conclave.v1.RunStatus
+	4,  // 9: conclave.v1.ListRunsResponse.budgets:type_name -> conclave.v1.DatasetBudget
+	1,  // 10: conclave.v1.ShowRunResponse.run:type_name -> conclave.v1.RunStatus
+	3,  // 11: conclave.v1.ShowRunResponse.progress:type_name -> conclave.v1.RunProgress
+	1,  // 12: conclave.v1.CancelRunResponse.run:type_name -> conclave.v1.RunStatus
+	1,  // 13: conclave.v1.WatchRunResponse.run:type_name -> conclave.v1.RunStatus
+	3,  // 14: conclave.v1.WatchRunResponse.progress:type_name -> conclave.v1.RunProgress
+	19, // 15: conclave.v1.ClaimRunRequest.worker:type_name -> conclave.v1.Worker
+	3,  // 16: conclave.v1.ClaimRunRequest.progress:type_name -> conclave.v1.RunProgress
+	21, // 17: conclave.v1.ClaimRunResponse.claimed:type_name -> conclave.v1.ClaimedRun
+	22, // 18: conclave.v1.ClaimRunResponse.ended:type_name -> conclave.v1.EndedRun
+	34, // 19: conclave.v1.ClaimedRun.spec:type_name -> conclave.v1.RunSpec
+	0,  // 20: conclave.v1.EndedRun.state:type_name -> conclave.v1.RunState
+	0,  // 21: conclave.v1.FinishRunRequest.state:type_name -> conclave.v1.RunState
+	2,  // 22: conclave.v1.FinishRunRequest.results:type_name -> conclave.v1.RunResult
+	1,  // 23: conclave.v1.FinishRunResponse.run:type_name -> conclave.v1.RunStatus
+	27, // 24: conclave.v1.FetchRunResponse.size:type_name -> conclave.v1.BundleSize
+	30, // 25: conclave.v1.OfferRunsResponse.wanted:type_name -> conclave.v1.WantedRun
+	27, // 26: conclave.v1.SendRunRequest.size:type_name -> conclave.v1.BundleSize
+	5,  // 27: conclave.v1.RunService.SubmitRun:input_type -> conclave.v1.SubmitRunRequest
+	8,  // 28: conclave.v1.RunService.ListRuns:input_type -> conclave.v1.ListRunsRequest
+	10, // 29: conclave.v1.RunService.ShowRun:input_type -> conclave.v1.ShowRunRequest
+	12, // 30: conclave.v1.RunService.CancelRun:input_type -> conclave.v1.CancelRunRequest
+	14, // 31: conclave.v1.RunService.RemoveRun:input_type -> conclave.v1.RemoveRunRequest
+	16, // 32: conclave.v1.RunService.WatchRun:input_type -> conclave.v1.WatchRunRequest
+	18, // 33: conclave.v1.RunService.ClaimRun:input_type -> conclave.v1.ClaimRunRequest
+	23, // 34: conclave.v1.RunService.FinishRun:input_type -> conclave.v1.FinishRunRequest
+	25, // 35: conclave.v1.RunService.FetchRun:input_type -> conclave.v1.FetchRunRequest
+	28, // 36: conclave.v1.RunService.OfferRuns:input_type -> conclave.v1.OfferRunsRequest
+	31, // 37: conclave.v1.RunService.SendRun:input_type -> conclave.v1.SendRunRequest
+	6,  // 38: conclave.v1.RunService.SubmitRun:output_type -> conclave.v1.SubmitRunResponse
+	9,  // 39: conclave.v1.RunService.ListRuns:output_type -> conclave.v1.ListRunsResponse
+	11, // 40: conclave.v1.RunService.ShowRun:output_type -> conclave.v1.ShowRunResponse
+	13, // 41: conclave.v1.RunService.CancelRun:output_type -> conclave.v1.CancelRunResponse
+	15, // 42: conclave.v1.RunService.RemoveRun:output_type -> conclave.v1.RemoveRunResponse
+	17, // 43: conclave.v1.RunService.WatchRun:output_type -> conclave.v1.WatchRunResponse
+	20, // 44: conclave.v1.RunService.ClaimRun:output_type -> conclave.v1.ClaimRunResponse
+	24, // 45: conclave.v1.RunService.FinishRun:output_type -> conclave.v1.FinishRunResponse
+	26, // 46: conclave.v1.RunService.FetchRun:output_type -> conclave.v1.FetchRunResponse
+	29, // 47: conclave.v1.RunService.OfferRuns:output_type -> conclave.v1.OfferRunsResponse
+	32, // 48: conclave.v1.RunService.SendRun:output_type -> conclave.v1.SendRunResponse
+	38, // [38:49] is the sub-list for method output_type
+	27, // [27:38] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_runs_proto_init() }

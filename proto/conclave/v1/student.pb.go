@@ -55,7 +55,12 @@ type RunSpec struct {
 	// masked is set where the aggregator sees sums with noise alone, which the sites draw.
 	Masked *Masked `protobuf:"bytes,23,opt,name=masked,proto3" json:"masked,omitempty"`
 	// earlier are closed runs of the same student and dataset, of whose releases this one's rows are made too.
-	Earlier       []string `protobuf:"bytes,24,rep,name=earlier,proto3" json:"earlier,omitempty"`
+	Earlier []string `protobuf:"bytes,24,rep,name=earlier,proto3" json:"earlier,omitempty"`
+	// overlap is at how many sites one privacy unit may be, from 2 on; 0 where it is at one. It is the dataset's, and
+	// every mechanism of the plan has it as its sensitivity.
+	Overlap uint32 `protobuf:"varint,26,opt,name=overlap,proto3" json:"overlap,omitempty"`
+	// study is the study that the run is of; unset where its run.yaml names none.
+	Study         *Study `protobuf:"bytes,25,opt,name=study,proto3" json:"study,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -209,6 +214,119 @@ func (x *RunSpec) GetEarlier() []string {
 	return nil
 }
 
+func (x *RunSpec) GetOverlap() uint32 {
+	if x != nil {
+		return x.Overlap
+	}
+	return 0
+}
+
+func (x *RunSpec) GetStudy() *Study {
+	if x != nil {
+		return x.Study
+	}
+	return nil
+}
+
+// Study is what a run says of the study that it is of, as the document says it that institutions agreed on. Each
+// text is one line of at most 200 printable characters.
+type Study struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name is one as of a dataset.
+	Name  string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	// purpose is what the study is for; a run may have a purpose of its own.
+	Purpose string `protobuf:"bytes,3,opt,name=purpose,proto3" json:"purpose,omitempty"`
+	// permit is the number of the data permit, or of the ethics committee's vote.
+	Permit  string `protobuf:"bytes,4,opt,name=permit,proto3" json:"permit,omitempty"`
+	Contact string `protobuf:"bytes,5,opt,name=contact,proto3" json:"contact,omitempty"`
+	// expires is the last day of the study in UTC, such as 2027-06-30.
+	Expires string `protobuf:"bytes,6,opt,name=expires,proto3" json:"expires,omitempty"`
+	// sha256 is that of the document's text, in hex.
+	Sha256        string `protobuf:"bytes,7,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Study) Reset() {
+	*x = Study{}
+	mi := &file_conclave_v1_student_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Study) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Study) ProtoMessage() {}
+
+func (x *Study) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_student_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Study.ProtoReflect.Descriptor instead.
+func (*Study) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Study) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Study) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *Study) GetPurpose() string {
+	if x != nil {
+		return x.Purpose
+	}
+	return ""
+}
+
+func (x *Study) GetPermit() string {
+	if x != nil {
+		return x.Permit
+	}
+	return ""
+}
+
+func (x *Study) GetContact() string {
+	if x != nil {
+		return x.Contact
+	}
+	return ""
+}
+
+func (x *Study) GetExpires() string {
+	if x != nil {
+		return x.Expires
+	}
+	return ""
+}
+
+func (x *Study) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
 // Masked says among whom the sums of a run are masked; see docs/masked.md.
 type Masked struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -225,7 +343,7 @@ type Masked struct {
 
 func (x *Masked) Reset() {
 	*x = Masked{}
-	mi := &file_conclave_v1_student_proto_msgTypes[1]
+	mi := &file_conclave_v1_student_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -237,7 +355,7 @@ func (x *Masked) String() string {
 func (*Masked) ProtoMessage() {}
 
 func (x *Masked) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[1]
+	mi := &file_conclave_v1_student_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -250,7 +368,7 @@ func (x *Masked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Masked.ProtoReflect.Descriptor instead.
 func (*Masked) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{1}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Masked) GetMembers() []*Member {
@@ -286,7 +404,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_conclave_v1_student_proto_msgTypes[2]
+	mi := &file_conclave_v1_student_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -298,7 +416,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[2]
+	mi := &file_conclave_v1_student_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -311,7 +429,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{2}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Member) GetSite() string {
@@ -350,7 +468,7 @@ type Planned struct {
 
 func (x *Planned) Reset() {
 	*x = Planned{}
-	mi := &file_conclave_v1_student_proto_msgTypes[3]
+	mi := &file_conclave_v1_student_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -362,7 +480,7 @@ func (x *Planned) String() string {
 func (*Planned) ProtoMessage() {}
 
 func (x *Planned) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[3]
+	mi := &file_conclave_v1_student_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -375,7 +493,7 @@ func (x *Planned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Planned.ProtoReflect.Descriptor instead.
 func (*Planned) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{3}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Planned) GetKind() string {
@@ -422,7 +540,7 @@ type OpenRunRequest struct {
 
 func (x *OpenRunRequest) Reset() {
 	*x = OpenRunRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[4]
+	mi := &file_conclave_v1_student_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -434,7 +552,7 @@ func (x *OpenRunRequest) String() string {
 func (*OpenRunRequest) ProtoMessage() {}
 
 func (x *OpenRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[4]
+	mi := &file_conclave_v1_student_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -447,7 +565,7 @@ func (x *OpenRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRunRequest.ProtoReflect.Descriptor instead.
 func (*OpenRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{4}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *OpenRunRequest) GetSpec() *RunSpec {
@@ -476,7 +594,7 @@ type OpenRunResponse struct {
 
 func (x *OpenRunResponse) Reset() {
 	*x = OpenRunResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[5]
+	mi := &file_conclave_v1_student_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -488,7 +606,7 @@ func (x *OpenRunResponse) String() string {
 func (*OpenRunResponse) ProtoMessage() {}
 
 func (x *OpenRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[5]
+	mi := &file_conclave_v1_student_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -501,7 +619,7 @@ func (x *OpenRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRunResponse.ProtoReflect.Descriptor instead.
 func (*OpenRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{5}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *OpenRunResponse) GetAggregator() string {
@@ -561,7 +679,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[6]
+	mi := &file_conclave_v1_student_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +691,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[6]
+	mi := &file_conclave_v1_student_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +704,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{6}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AskRequest) GetPart() *RoundPart {
@@ -624,7 +742,7 @@ type AskResponse struct {
 
 func (x *AskResponse) Reset() {
 	*x = AskResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[7]
+	mi := &file_conclave_v1_student_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -636,7 +754,7 @@ func (x *AskResponse) String() string {
 func (*AskResponse) ProtoMessage() {}
 
 func (x *AskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[7]
+	mi := &file_conclave_v1_student_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -649,7 +767,7 @@ func (x *AskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskResponse.ProtoReflect.Descriptor instead.
 func (*AskResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{7}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AskResponse) GetMessage() isAskResponse_Message {
@@ -721,7 +839,7 @@ type ReleasePart struct {
 
 func (x *ReleasePart) Reset() {
 	*x = ReleasePart{}
-	mi := &file_conclave_v1_student_proto_msgTypes[8]
+	mi := &file_conclave_v1_student_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -733,7 +851,7 @@ func (x *ReleasePart) String() string {
 func (*ReleasePart) ProtoMessage() {}
 
 func (x *ReleasePart) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[8]
+	mi := &file_conclave_v1_student_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -746,7 +864,7 @@ func (x *ReleasePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePart.ProtoReflect.Descriptor instead.
 func (*ReleasePart) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReleasePart) GetPart() uint32 {
@@ -788,7 +906,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_conclave_v1_student_proto_msgTypes[9]
+	mi := &file_conclave_v1_student_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +918,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[9]
+	mi := &file_conclave_v1_student_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +931,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Progress) GetTeachersNeeded() uint32 {
@@ -855,7 +973,7 @@ type CloseRunRequest struct {
 
 func (x *CloseRunRequest) Reset() {
 	*x = CloseRunRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[10]
+	mi := &file_conclave_v1_student_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -867,7 +985,7 @@ func (x *CloseRunRequest) String() string {
 func (*CloseRunRequest) ProtoMessage() {}
 
 func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[10]
+	mi := &file_conclave_v1_student_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -880,7 +998,7 @@ func (x *CloseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunRequest.ProtoReflect.Descriptor instead.
 func (*CloseRunRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CloseRunRequest) GetRun() string {
@@ -908,7 +1026,7 @@ type CloseRunResponse struct {
 
 func (x *CloseRunResponse) Reset() {
 	*x = CloseRunResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[11]
+	mi := &file_conclave_v1_student_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1038,7 @@ func (x *CloseRunResponse) String() string {
 func (*CloseRunResponse) ProtoMessage() {}
 
 func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[11]
+	mi := &file_conclave_v1_student_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1051,7 @@ func (x *CloseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRunResponse.ProtoReflect.Descriptor instead.
 func (*CloseRunResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{11}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CloseRunResponse) GetLedgerHead() string {
@@ -963,7 +1081,7 @@ type ReadLedgerRequest struct {
 
 func (x *ReadLedgerRequest) Reset() {
 	*x = ReadLedgerRequest{}
-	mi := &file_conclave_v1_student_proto_msgTypes[12]
+	mi := &file_conclave_v1_student_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1093,7 @@ func (x *ReadLedgerRequest) String() string {
 func (*ReadLedgerRequest) ProtoMessage() {}
 
 func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[12]
+	mi := &file_conclave_v1_student_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1106,7 @@ func (x *ReadLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerRequest.ProtoReflect.Descriptor instead.
 func (*ReadLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{12}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReadLedgerRequest) GetRun() string {
@@ -1017,7 +1135,7 @@ type ReadLedgerResponse struct {
 
 func (x *ReadLedgerResponse) Reset() {
 	*x = ReadLedgerResponse{}
-	mi := &file_conclave_v1_student_proto_msgTypes[13]
+	mi := &file_conclave_v1_student_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1147,7 @@ func (x *ReadLedgerResponse) String() string {
 func (*ReadLedgerResponse) ProtoMessage() {}
 
 func (x *ReadLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_student_proto_msgTypes[13]
+	mi := &file_conclave_v1_student_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1160,7 @@ func (x *ReadLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLedgerResponse.ProtoReflect.Descriptor instead.
 func (*ReadLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_student_proto_rawDescGZIP(), []int{13}
+	return file_conclave_v1_student_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReadLedgerResponse) GetEntry() []byte {
@@ -1063,7 +1181,7 @@ var File_conclave_v1_student_proto protoreflect.FileDescriptor
 
 const file_conclave_v1_student_proto_rawDesc = "" +
 	"\n" +
-	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xfb\x03\n" +
+	"\x19conclave/v1/student.proto\x12\vconclave.v1\x1a\x17conclave/v1/round.proto\x1a\x19conclave/v1/teacher.proto\"\xbf\x04\n" +
 	"\aRunSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x1a\n" +
@@ -1082,7 +1200,17 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\x04plan\x18\x15 \x03(\v2\x14.conclave.v1.PlannedR\x04plan\x12\x18\n" +
 	"\apurpose\x18\x16 \x01(\tR\apurpose\x12+\n" +
 	"\x06masked\x18\x17 \x01(\v2\x13.conclave.v1.MaskedR\x06masked\x12\x18\n" +
-	"\aearlier\x18\x18 \x03(\tR\aearlier\"m\n" +
+	"\aearlier\x18\x18 \x03(\tR\aearlier\x12\x18\n" +
+	"\aoverlap\x18\x1a \x01(\rR\aoverlap\x12(\n" +
+	"\x05study\x18\x19 \x01(\v2\x12.conclave.v1.StudyR\x05study\"\xaf\x01\n" +
+	"\x05Study\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05title\x18\x02 \x01(\tR\x05title\x12\x18\n" +
+	"\apurpose\x18\x03 \x01(\tR\apurpose\x12\x16\n" +
+	"\x06permit\x18\x04 \x01(\tR\x06permit\x12\x18\n" +
+	"\acontact\x18\x05 \x01(\tR\acontact\x12\x18\n" +
+	"\aexpires\x18\x06 \x01(\tR\aexpires\x12\x16\n" +
+	"\x06sha256\x18\a \x01(\tR\x06sha256\"m\n" +
 	"\x06Masked\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.conclave.v1.MemberR\amembers\x12\x16\n" +
 	"\x06quorum\x18\x02 \x01(\rR\x06quorum\x12\x1c\n" +
@@ -1159,51 +1287,53 @@ func file_conclave_v1_student_proto_rawDescGZIP() []byte {
 	return file_conclave_v1_student_proto_rawDescData
 }
 
-var file_conclave_v1_student_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_conclave_v1_student_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_conclave_v1_student_proto_goTypes = []any{
 	(*RunSpec)(nil),            // 0: conclave.v1.RunSpec
-	(*Masked)(nil),             // 1: conclave.v1.Masked
-	(*Member)(nil),             // 2: conclave.v1.Member
-	(*Planned)(nil),            // 3: conclave.v1.Planned
-	(*OpenRunRequest)(nil),     // 4: conclave.v1.OpenRunRequest
-	(*OpenRunResponse)(nil),    // 5: conclave.v1.OpenRunResponse
-	(*AskRequest)(nil),         // 6: conclave.v1.AskRequest
-	(*AskResponse)(nil),        // 7: conclave.v1.AskResponse
-	(*ReleasePart)(nil),        // 8: conclave.v1.ReleasePart
-	(*Progress)(nil),           // 9: conclave.v1.Progress
-	(*CloseRunRequest)(nil),    // 10: conclave.v1.CloseRunRequest
-	(*CloseRunResponse)(nil),   // 11: conclave.v1.CloseRunResponse
-	(*ReadLedgerRequest)(nil),  // 12: conclave.v1.ReadLedgerRequest
-	(*ReadLedgerResponse)(nil), // 13: conclave.v1.ReadLedgerResponse
-	(*PrivacyEvent)(nil),       // 14: conclave.v1.PrivacyEvent
-	(*RoundPart)(nil),          // 15: conclave.v1.RoundPart
-	(*Release)(nil),            // 16: conclave.v1.Release
-	(*Signature)(nil),          // 17: conclave.v1.Signature
+	(*Study)(nil),              // 1: conclave.v1.Study
+	(*Masked)(nil),             // 2: conclave.v1.Masked
+	(*Member)(nil),             // 3: conclave.v1.Member
+	(*Planned)(nil),            // 4: conclave.v1.Planned
+	(*OpenRunRequest)(nil),     // 5: conclave.v1.OpenRunRequest
+	(*OpenRunResponse)(nil),    // 6: conclave.v1.OpenRunResponse
+	(*AskRequest)(nil),         // 7: conclave.v1.AskRequest
+	(*AskResponse)(nil),        // 8: conclave.v1.AskResponse
+	(*ReleasePart)(nil),        // 9: conclave.v1.ReleasePart
+	(*Progress)(nil),           // 10: conclave.v1.Progress
+	(*CloseRunRequest)(nil),    // 11: conclave.v1.CloseRunRequest
+	(*CloseRunResponse)(nil),   // 12: conclave.v1.CloseRunResponse
+	(*ReadLedgerRequest)(nil),  // 13: conclave.v1.ReadLedgerRequest
+	(*ReadLedgerResponse)(nil), // 14: conclave.v1.ReadLedgerResponse
+	(*PrivacyEvent)(nil),       // 15: conclave.v1.PrivacyEvent
+	(*RoundPart)(nil),          // 16: conclave.v1.RoundPart
+	(*Release)(nil),            // 17: conclave.v1.Release
+	(*Signature)(nil),          // 18: conclave.v1.Signature
 }
 var file_conclave_v1_student_proto_depIdxs = []int32{
-	3,  // 0: conclave.v1.RunSpec.plan:type_name -> conclave.v1.Planned
-	1,  // 1: conclave.v1.RunSpec.masked:type_name -> conclave.v1.Masked
-	2,  // 2: conclave.v1.Masked.members:type_name -> conclave.v1.Member
-	14, // 3: conclave.v1.Planned.mechanism:type_name -> conclave.v1.PrivacyEvent
-	0,  // 4: conclave.v1.OpenRunRequest.spec:type_name -> conclave.v1.RunSpec
-	15, // 5: conclave.v1.AskRequest.part:type_name -> conclave.v1.RoundPart
-	9,  // 6: conclave.v1.AskResponse.progress:type_name -> conclave.v1.Progress
-	16, // 7: conclave.v1.AskResponse.release:type_name -> conclave.v1.Release
-	8,  // 8: conclave.v1.AskResponse.part:type_name -> conclave.v1.ReleasePart
-	17, // 9: conclave.v1.ReadLedgerResponse.signature:type_name -> conclave.v1.Signature
-	4,  // 10: conclave.v1.StudentService.OpenRun:input_type -> conclave.v1.OpenRunRequest
-	6,  // 11: conclave.v1.StudentService.Ask:input_type -> conclave.v1.AskRequest
-	10, // 12: conclave.v1.StudentService.CloseRun:input_type -> conclave.v1.CloseRunRequest
-	12, // 13: conclave.v1.StudentService.ReadLedger:input_type -> conclave.v1.ReadLedgerRequest
-	5,  // 14: conclave.v1.StudentService.OpenRun:output_type -> conclave.v1.OpenRunResponse
-	7,  // 15: conclave.v1.StudentService.Ask:output_type -> conclave.v1.AskResponse
-	11, // 16: conclave.v1.StudentService.CloseRun:output_type -> conclave.v1.CloseRunResponse
-	13, // 17: conclave.v1.StudentService.ReadLedger:output_type -> conclave.v1.ReadLedgerResponse
-	14, // [14:18] is the sub-list for method output_type
-	10, // [10:14] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	4,  // 0: conclave.v1.RunSpec.plan:type_name -> conclave.v1.Planned
+	2,  // 1: conclave.v1.RunSpec.masked:type_name -> conclave.v1.Masked
+	1,  // 2: conclave.v1.RunSpec.study:type_name -> conclave.v1.Study
+	3,  // 3: conclave.v1.Masked.members:type_name -> conclave.v1.Member
+	15, // 4: conclave.v1.Planned.mechanism:type_name -> conclave.v1.PrivacyEvent
+	0,  // 5: conclave.v1.OpenRunRequest.spec:type_name -> conclave.v1.RunSpec
+	16, // 6: conclave.v1.AskRequest.part:type_name -> conclave.v1.RoundPart
+	10, // 7: conclave.v1.AskResponse.progress:type_name -> conclave.v1.Progress
+	17, // 8: conclave.v1.AskResponse.release:type_name -> conclave.v1.Release
+	9,  // 9: conclave.v1.AskResponse.part:type_name -> conclave.v1.ReleasePart
+	18, // 10: conclave.v1.ReadLedgerResponse.signature:type_name -> conclave.v1.Signature
+	5,  // 11: conclave.v1.StudentService.OpenRun:input_type -> conclave.v1.OpenRunRequest
+	7,  // 12: conclave.v1.StudentService.Ask:input_type -> conclave.v1.AskRequest
+	11, // 13: conclave.v1.StudentService.CloseRun:input_type -> conclave.v1.CloseRunRequest
+	13, // 14: conclave.v1.StudentService.ReadLedger:input_type -> conclave.v1.ReadLedgerRequest
+	6,  // 15: conclave.v1.StudentService.OpenRun:output_type -> conclave.v1.OpenRunResponse
+	8,  // 16: conclave.v1.StudentService.Ask:output_type -> conclave.v1.AskResponse
+	12, // 17: conclave.v1.StudentService.CloseRun:output_type -> conclave.v1.CloseRunResponse
+	14, // 18: conclave.v1.StudentService.ReadLedger:output_type -> conclave.v1.ReadLedgerResponse
+	15, // [15:19] is the sub-list for method output_type
+	11, // [11:15] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_conclave_v1_student_proto_init() }
@@ -1213,7 +1343,7 @@ func file_conclave_v1_student_proto_init() {
 	}
 	file_conclave_v1_round_proto_init()
 	file_conclave_v1_teacher_proto_init()
-	file_conclave_v1_student_proto_msgTypes[7].OneofWrappers = []any{
+	file_conclave_v1_student_proto_msgTypes[8].OneofWrappers = []any{
 		(*AskResponse_Progress)(nil),
 		(*AskResponse_Release)(nil),
 		(*AskResponse_Part)(nil),
@@ -1224,7 +1354,7 @@ func file_conclave_v1_student_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_student_proto_rawDesc), len(file_conclave_v1_student_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

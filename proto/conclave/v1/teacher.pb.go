@@ -602,7 +602,10 @@ type Hello struct {
 	Manifest string `protobuf:"bytes,8,opt,name=manifest,proto3" json:"manifest,omitempty"`
 	// ledger is the newest entry of the dataset's ledger that the node was told of, and
 	// remembers. A ledger without it is not the one that the node answered under.
-	Ledger        *LedgerHead `protobuf:"bytes,9,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	Ledger *LedgerHead `protobuf:"bytes,9,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	// overlap is at how many sites a unit of this one may be, from 2 on; 0 where it is here alone. A dataset that
+	// counts on fewer sites does not take the node.
+	Overlap       uint32 `protobuf:"varint,10,opt,name=overlap,proto3" json:"overlap,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -698,6 +701,13 @@ func (x *Hello) GetLedger() *LedgerHead {
 		return x.Ledger
 	}
 	return nil
+}
+
+func (x *Hello) GetOverlap() uint32 {
+	if x != nil {
+		return x.Overlap
+	}
+	return 0
 }
 
 type Welcome struct {
@@ -2174,7 +2184,7 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\x05terms\x18\x05 \x01(\v2\x17.conclave.v1.RoundTermsR\x05terms\x120\n" +
 	"\x06masked\x18\n" +
 	" \x01(\v2\x18.conclave.v1.MaskedRoundR\x06maskedB\t\n" +
-	"\amessage\"\x87\x02\n" +
+	"\amessage\"\xa1\x02\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x12\n" +
@@ -2184,7 +2194,9 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\rschema_sha256\x18\x06 \x01(\tR\fschemaSha256\x12\x12\n" +
 	"\x04unit\x18\a \x01(\tR\x04unit\x12\x1a\n" +
 	"\bmanifest\x18\b \x01(\tR\bmanifest\x12/\n" +
-	"\x06ledger\x18\t \x01(\v2\x17.conclave.v1.LedgerHeadR\x06ledger\"Z\n" +
+	"\x06ledger\x18\t \x01(\v2\x17.conclave.v1.LedgerHeadR\x06ledger\x12\x18\n" +
+	"\aoverlap\x18\n" +
+	" \x01(\rR\aoverlap\"Z\n" +
 	"\aWelcome\x12\x1e\n" +
 	"\n" +
 	"aggregator\x18\x01 \x01(\tR\n" +

@@ -2,8 +2,8 @@ package trees
 
 import "slices"
 
-// How many bins a column has: Usual are quick and enough for nearly everything; Most, which is
-// what a cell can tell apart, hold each value of most columns by itself.
+// The number of bins of a column: Usual is quick and enough for nearly everything; Most, the limit of a cell,
+// gives each value of most columns its own bin.
 const (
 	Usual = 256
 	Most  = 1 << 16
@@ -19,8 +19,8 @@ type Bins struct {
 	low, high [][]float64
 }
 
-// Bin sorts each column of cells, row after row, into at most limit bins: one per distinct value
-// where that is enough, otherwise bins of about equal weight. A nil weight is 1 for each row.
+// Bin sorts each column of cells, row by row, into at most limit bins: one per distinct value if that is enough,
+// otherwise bins of about equal weight. A nil weight is 1 for each row.
 func Bin(cells []float64, columns int, weight []float64, limit int) Bins {
 	n := len(cells) / columns
 	b := Bins{
@@ -82,7 +82,7 @@ func binEnds(values, mass []float64, limit int) []int {
 		}
 		return ends
 	}
-	// For each of the evenly spaced ranks, the value that goes beyond it.
+	// For each of the evenly spaced ranks, find the value that exceeds it.
 	at := 0
 	for k := 1; k < limit; k++ {
 		for at < last && mass[at]*float64(limit) <= float64(k)*mass[last] {

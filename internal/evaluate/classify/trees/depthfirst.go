@@ -13,9 +13,9 @@ type DepthFirst struct {
 	data   Bins
 	target []float64 // per row
 	weight []float64
-	// Depth is how deep a tree is at most; no limit when 0.
+	// Depth is the largest depth of a tree; 0 means no limit.
 	Depth int
-	// LeafRows is how many rows a leaf has at least; 1 unless set.
+	// LeafRows is the least number of rows in a leaf; 1 unless set.
 	LeafRows float64
 	// With Random, Tried columns are tried at a node, more only while all tried are constant
 	// there.
@@ -112,7 +112,7 @@ func (g *DepthFirst) best(rows []int32, total sums) split {
 	whole := total.gain(0)
 	r := rules{
 		minRows: g.LeafRows,
-		// What rounding leaves of one side is no side.
+		// A side that has only what rounding left does not count.
 		minCurve: 1e-12 * total.curve,
 		// Splits that gain the same but for rounding: the first is taken.
 		margin: 1e-11 * whole,
@@ -130,7 +130,7 @@ func (g *DepthFirst) best(rows []int32, total sums) split {
 		if k >= g.Tried && useful {
 			break
 		}
-		// Fisher and Yates's shuffle, as far as it is needed.
+		// Fisher and Yates's shuffle, as far as needed.
 		swap := k + g.Random.IntN(len(g.columns)-k)
 		g.columns[k], g.columns[swap] = g.columns[swap], g.columns[k]
 		useful = g.try(g.columns[k], rows, total, r, &best) || useful
@@ -138,7 +138,7 @@ func (g *DepthFirst) best(rows []int32, total sums) split {
 	return best
 }
 
-// try looks for a better split of column j; false where it is constant.
+// try looks for a better split of column j; false if it is constant.
 func (g *DepthFirst) try(j int, rows []int32, total sums, r rules, best *split) bool {
 	column := g.data.cells[j]
 	first, last := g.data.ends(j, rows)
@@ -163,7 +163,7 @@ func (g *DepthFirst) try(j int, rows []int32, total sums, r rules, best *split) 
 	return true
 }
 
-// cut lies halfway between the values on both sides of the split.
+// cut is halfway between the values on both sides of the split.
 func (g *DepthFirst) cut(s split, column []uint16, above []int32) float64 {
 	next := math.MaxInt
 	for _, i := range above {

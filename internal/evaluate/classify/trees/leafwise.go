@@ -13,7 +13,7 @@ type LeafWiseOptions struct {
 	L2           float64 // added to the sum of second derivatives of a leaf
 }
 
-// openLeaf is a leaf that may still be divided; gain 0 means that it cannot be.
+// openLeaf is a leaf that may still be split; gain 0 means that no split helps.
 type openLeaf struct {
 	node      int
 	rows      []int32

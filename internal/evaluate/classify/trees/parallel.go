@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Parallel does pieces 0 to n-1 on as many processors as there are. Each
-// processor gets its own worker, so that workers may keep memory; a piece must
-// not depend on which worker does it.
+// Parallel runs pieces 0 to n-1 on all processors. Each processor gets its own worker, so that workers can reuse
+// memory; the result of a piece must not depend on the worker.
 func Parallel(n int, worker func() func(piece int)) {
 	workers := min(n, runtime.GOMAXPROCS(0))
 	if workers <= 1 {

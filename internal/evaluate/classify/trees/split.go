@@ -12,7 +12,7 @@ type sums struct {
 func (s sums) plus(o sums) sums  { return sums{s.slope + o.slope, s.curve + o.curve, s.rows + o.rows} }
 func (s sums) minus(o sums) sums { return sums{s.slope - o.slope, s.curve - o.curve, s.rows - o.rows} }
 
-// gain is what a leaf of these rows takes off the loss, twice.
+// gain is twice the amount by which a leaf of these rows reduces the loss.
 func (s sums) gain(l2 float64) float64 { return s.slope * s.slope / (s.curve + l2) }
 
 // split is a way to divide a leaf.

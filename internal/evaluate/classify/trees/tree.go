@@ -11,7 +11,7 @@ type Node struct {
 	Leaf        float64 // the value of a leaf
 }
 
-// Value is that of the leaf where a row ends.
+// Value is the value of the leaf that a row reaches.
 func (t Tree) Value(row []float64) float64 {
 	k := 0
 	for t[k].Left != 0 {

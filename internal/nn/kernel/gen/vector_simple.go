@@ -7,8 +7,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// leakyKernel: where x is below 0, slope*x and keep's bits, which are none for a
-// slope of 0: 0 times infinity must become 0.
+// leakyKernel keeps x if it is not below 0. Otherwise it computes slope*x and masks it with the bits of keep,
+// which are 0 for a slope of 0: 0 times infinity must become 0.
 func (g *vectorGen) leakyKernel() {
 	slope, keep, zero := g.spread("slope"), g.spread("keep"), g.inReg(0)
 	g.unary(func(x reg.VecVirtual) reg.VecVirtual {

@@ -12,18 +12,18 @@ type Tree struct {
 	order   []int // of the cliques, parents first
 }
 
-// clique is a set of columns with a table of its own.
+// clique is a set of columns with a joint table.
 type clique struct {
 	columns []int // rising
 	// log holds the potentials and p the probabilities, the last column's cell running fastest.
 	log, p []float64
 	parent int // -1 of a root
-	// separator are the columns that it shares with its parent. down and up tell of each cell of
-	// its own table, and of its parent's, which cell of the separator it is in.
+	// separator are the columns shared with the parent. down and up map each cell of this clique's table, and of
+	// its parent's, to a cell of the separator.
 	separator []int
 	cells     int // of the separator
 	down, up  []int32
-	// scaled, by cell, and top and sums, by the separator's, are what [Tree.propagate] goes by.
+	// scaled, by cell, and top and sums, by the separator's cells, are working memory of [Tree.propagate].
 	scaled, top, sums []float64
 }
 
@@ -43,7 +43,7 @@ func Build(sizes []int, sets [][]int) *Tree {
 	return t
 }
 
-// Cells is how many cells the tables of the tree of some sets have together.
+// Cells is the total number of cells in the tables of the tree for these sets.
 func Cells(sizes []int, sets [][]int) int {
 	sum := 0
 	for _, columns := range cliquesOf(sizes, sets) {
@@ -191,7 +191,7 @@ func (t *Tree) join() {
 	}
 }
 
-// index tells of each cell of a table of columns which cell of a table of some of them it is in.
+// index maps each cell of a table of columns to a cell of a table of some of them.
 func (t *Tree) index(columns, part []int) []int32 {
 	stride := make([]int, len(columns))
 	step := 1

@@ -9,7 +9,7 @@ type Clique struct {
 	Table   []float64
 }
 
-// Cliques are those of the tree, parents first.
+// Cliques are the cliques of the tree, parents first.
 func (t *Tree) Cliques() []Clique {
 	place := make([]int, len(t.cliques))
 	out := make([]Clique, 0, len(t.cliques))
@@ -25,8 +25,8 @@ func (t *Tree) Cliques() []Clique {
 	return out
 }
 
-// Of makes a tree of cliques as [Tree.Cliques] returns them. A clique's table counts given what it
-// shares with its parent.
+// Of makes a tree of cliques as [Tree.Cliques] returns them. A clique's table is conditional on the columns shared
+// with its parent.
 func Of(sizes []int, cliques []Clique) *Tree {
 	t := &Tree{sizes: sizes}
 	for i, given := range cliques {

@@ -12,7 +12,7 @@ type Factor struct {
 	By      []float64
 }
 
-// Given is the distribution under conditions. It returns false where nothing is possible then.
+// Given is the distribution under conditions. It returns false if nothing is possible under them.
 func (t *Tree) Given(factors []Factor) (*Tree, bool) {
 	given := *t
 	given.cliques = slices.Clone(t.cliques)
@@ -80,8 +80,8 @@ func (t *Tree) drawClique(c *clique, rows int, cells [][]int32, rng *rand.Rand) 
 	}
 }
 
-// share gives n places to choices by their weights: whole parts are kept, and systematic sampling
-// rounds the fractions, so that each choice is expected to get its share.
+// share divides n places among choices in proportion to their weights. Whole parts are kept, and systematic
+// sampling rounds the fractions, so that each choice gets its share in expectation.
 func share(n int, choices []int32, weights []float64, rng *rand.Rand) []int32 {
 	if n == 0 {
 		return nil
@@ -97,7 +97,7 @@ func share(n int, choices []int32, weights []float64, rng *rand.Rand) []int32 {
 		}
 		return out
 	}
-	// In any order: those with fractions in neighbouring places are never rounded up together.
+	// The order is random, since neighbours in a fixed order would never be rounded up together.
 	order := rng.Perm(len(choices))
 	out := make([]int32, 0, n)
 	at, given := rng.Float64(), 0

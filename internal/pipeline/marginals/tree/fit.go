@@ -10,7 +10,7 @@ type Measured struct {
 	Columns  []int
 	Counts   []float64
 	Variance float64
-	// Of tells of each cell of the columns which of the counts it is in; nil where each has its own.
+	// Of maps each cell of the columns to one of the counts; nil if each cell has its own.
 	Of []int32
 }
 
@@ -51,7 +51,7 @@ func (t *Tree) place(measured []Measured) (all []placed) {
 	return all
 }
 
-// slope is what the cells of the columns add to the loss, each per record.
+// slope is the contribution of the columns' cells to the loss, per record.
 func (h *placed) slope(records float64) {
 	clear(h.g)
 	for _, m := range h.measured {
@@ -66,9 +66,9 @@ func (h *placed) slope(records float64) {
 	}
 }
 
-// Fit moves the distribution of so many records towards measured tables, which cliques of the tree
-// hold: it lowers the sum of their squared errors over their variances, in at most so many steps.
-// It goes on where it was. It returns the loss.
+// Fit moves the distribution towards measured tables that cliques of the tree hold. It lowers the sum of their
+// squared errors over their variances, in at most the given number of steps. A repeated call continues. It returns
+// the loss.
 func (t *Tree) Fit(records float64, measured []Measured, steps int) float64 {
 	all := t.place(measured)
 	t.propagate()
@@ -164,8 +164,7 @@ func (t *Tree) Lower(columns []int, cells []bool, by float64) {
 	}
 }
 
-// Forbid makes cells of columns that a clique holds impossible. It returns false where nothing is
-// possible then.
+// Forbid makes cells of columns that a clique holds impossible. It returns false if nothing is possible then.
 func (t *Tree) Forbid(columns []int, cells []bool) bool {
 	t.Lower(columns, cells, math.Inf(1))
 	return t.propagate()

@@ -2,14 +2,14 @@ package tree
 
 import "math"
 
-// propagate makes the probabilities of the potentials: messages go from the leaves to the roots,
-// and back. It returns false, and leaves the probabilities as they were, where all is impossible.
+// propagate computes the probabilities from the potentials: messages go from the leaves to the roots, and back. If
+// nothing is possible, it returns false and leaves the probabilities unchanged.
 func (t *Tree) propagate() bool {
 	defer t.clear()
 	for i := len(t.order) - 1; i >= 0; i-- {
 		c := &t.cliques[t.order[i]]
-		// scaled has the messages of all children by now. Each cell of the separator has a scale
-		// of its own: next to the whole table's largest potential some would underflow.
+		// scaled now has the messages of all children. Each cell of the separator has a scale of its own: relative
+		// to the largest potential of the whole table some would underflow.
 		for s := range c.top {
 			c.top[s] = math.Inf(-1)
 		}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/node/preflight"
+	"github.com/conclave-dp/conclave/internal/study/enroll"
+	"github.com/conclave-dp/conclave/internal/study/kit"
+	"github.com/conclave-dp/conclave/internal/study/roster"
+)
+
+// joinCommand leads a site from its start kit to a node that can start.
+func joinCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "join KIT.zip --data FILE [--dir DIR] [--confirm-roster FINGERPRINT]",
+		Short: "join a study by the site's start kit: key, request, roster, policy, preflight",
+		Long: `Joins a study by the site's start kit. It shows the study, makes the site's key on this machine, and
+sends a request to the aggregator. It prints the key's fingerprint, to be read out to the operator by telephone.
+It waits until the operator has admitted the sites. Then it shows who takes part, and has a person confirm that the
+other sites see the same fingerprint. It writes certificate, policy and the node's file, and checks all that the node
+needs.
+
+Stopped in between, the same command goes on.`,
+		Args: cli.OneArgument("the path of the site's kit"),
+	}
+	var j joining
+	f := c.Flags()
+	f.StringVar(&j.data, "data", "", "the site's `file` of records, as data: of a node's file")
+	f.StringVar(&j.dir, "dir", "", "`folder` for key, certificate and files; by default the site's name")
+	f.StringVar(&j.told, "confirm-roster", "", "the roster's `fingerprint`, as the other sites and the operator see it")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if j.data == "" {
+			return cli.Misuse("--data: name the file of the site's records")
+		}
+		err := j.run(c.Context(), args[0])
+		return cli.Interrupted(c.Context(), err, "interrupted; the same command goes on")
+	}
+	return c
+}
+
+// joining is how a site joins.
+type joining struct {
+	data, dir, told string
+}
+
+func (j *joining) run(ctx context.Context, path string) error {
+	data, err := foundData(j.data)
+	if err != nil {
+		return err
+	}
+	k, hash, err := kit.Read(path)
+	if err != nil {
+		return err
+	}
+	if end, err := k.Study.End(); err != nil || !time.Now().Before(end) {
+		return fmt.Errorf("%s: the study is over since %s; ask the operator", path, k.Study.Expires)
+	}
+	if j.dir == "" {
+		j.dir = k.Site
+	}
+	fmt.Printf("start kit of %s, SHA-256 %s\n\n%s\n", k.Site, certs.SpellFingerprint(hash), k.Study.Words())
+	s, err := enroll.Begin(k, j.dir, func(reason string) {
+		fmt.Fprintf(os.Stderr, "waiting for the aggregator (%s)\n", reason)
+	})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := j.ask(ctx, s); err != nil {
+		return err
+	}
+	r, err := s.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	before := s.Joined()
+	if err := j.confirm(ctx, s, r); err != nil {
+		return err
+	}
+	if err := s.Install(r, data); err != nil {
+		return err
+	}
+	return finish(ctx, s, r, before)
+}
+
+// foundData is the path of data, made absolute, for a node that is started elsewhere. What a pattern or a sheet names
+// the check of the node finds.
+func foundData(data string) (string, error) {
+	file, _, _ := strings.Cut(data, "#")
+	if found, err := filepath.Glob(file); err != nil || len(found) == 0 {
+		return "", fmt.Errorf("--data: there is no %s", file)
+	}
+	return filepath.Abs(data)
+}
+
+// ask sends the request and shows what to read out.
+func (j *joining) ask(ctx context.Context, s *enroll.Site) error {
+	if s.Joined() {
+		return nil
+	}
+	replaced, err := s.Ask(ctx)
+	if err != nil {
+		return err
+	}
+	if replaced != "" {
+		fmt.Printf("a request with the key %s was there before; if nobody here made it, tell the operator\n",
+			replaced)
+	}
+	fmt.Printf("compare the kit's SHA-256 with the operator by telephone (%s), and read out the fingerprint of this "+
+		"site's key:\n  %s\n", s.Study.Contact, certs.SpellFingerprint(s.Fingerprint))
+	fmt.Fprintln(os.Stderr, "waiting for the roster; stopped now, the same command goes on")
+	return nil
+}
+
+// confirm has a person, or the flag, say that all see the same roster.
+func (j *joining) confirm(ctx context.Context, s *enroll.Site, r *enroll.Standing) error {
+	if s.Confirmed(r) {
+		return nil
+	}
+	fmt.Printf("\nthe roster of generation %d stands, with %d of %d sites:\n", r.Generation, len(r.Sites),
+		len(s.Study.Sites))
+	w := cli.Columns()
+	for _, other := range r.Sites {
+		name := other.Name
+		if name == s.Site {
+			name += " (here)"
+		}
+		fmt.Fprintf(w, "  %s\t%s\n", name, certs.SpellFingerprint(other.Key))
+	}
+	_ = w.Flush()
+	fmt.Printf("its fingerprint, which the operator and all other sites have to see too:\n  %s\n",
+		certs.SpellFingerprint(r.Fingerprint()))
+	if j.told != "" {
+		if err := certs.CheckFingerprint(j.told, r.Fingerprint(), roster.FingerprintDigits); err != nil {
+			return fmt.Errorf("--confirm-roster: %w", err)
+		}
+		return nil
+	}
+	if !cli.Confirm(ctx, "do they see the same?") {
+		return errors.New("not joined; run the command again and answer yes, or give --confirm-roster FINGERPRINT")
+	}
+	return nil
+}
+
+// finish checks what the node needs, and says how to start it.
+func finish(ctx context.Context, s *enroll.Site, r *enroll.Standing, before bool) error {
+	if before && s.Study.Masked {
+		fmt.Printf("%s has joined before; %s is the site's to change, its peers are by this roster:\n%s", s.Site,
+			s.PolicyFile(), enroll.Peers(s.Site, r.Roster))
+	}
+	report := preflight.Run(ctx, preflight.Options{Config: s.NodeFile()})
+	fmt.Println()
+	showReport(report)
+	if !report.OK {
+		return &cli.ExitError{Code: 1, Err: fmt.Errorf("%s has joined, and its node cannot start yet: fix what is "+
+			"named above, and check again with teacher preflight --config %s", s.Site, s.NodeFile())}
+	}
+	fmt.Printf("\n%s has joined study %s; its rules are in %s\nnext:\n  teacher --config %s\n", s.Site, s.Study.Name,
+		s.PolicyFile(), s.NodeFile())
+	fmt.Println("when a run waits (teacher runs):\n  teacher approve --config " + s.NodeFile() + " RUN")
+	return nil
+}

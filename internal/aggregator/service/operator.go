@@ -1,0 +1,175 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/conclave-dp/conclave/coordinator"
+	"github.com/conclave-dp/conclave/internal/aggregator/fault"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
+	"github.com/conclave-dp/conclave/internal/aggregator/round"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+const (
+	// mostListed bounds the nodes of one answer, and mostRuns the runs that are named of one of them.
+	mostListed = 500
+	mostRuns   = 20
+	// stalledAfter is how long a node may take for an answer before it is called stalled. A state tells the time no
+	// more finely, as what a node computes takes longer with some records than with others.
+	stalledAfter = time.Minute
+)
+
+// operators serves the OperatorService.
+type operators struct {
+	conclavev1.UnimplementedOperatorServiceServer
+	Options
+	bans *peer.Bans
+}
+
+// ListNodes tells how the nodes of one dataset, or of all, stand.
+func (s *operators) ListNodes(ctx context.Context, q *conclavev1.ListNodesRequest) (r *conclavev1.ListNodesResponse,
+	err error) {
+	if q.GetLimit() > mostListed {
+		return nil, fault.Invalidf("limit is %d; a page has %d nodes at most", q.GetLimit(), mostListed)
+	}
+	if q.GetDataset() != "" {
+		if _, err := s.Rounds.Dataset(q.GetDataset()); err != nil {
+			return nil, err
+		}
+	}
+	err = s.listing.one(ctx, peer.SessionOf(ctx).Identity.String(), func() error {
+		r, err = s.list(ctx, q, cmp.Or(int(q.GetLimit()), mostListed))
+		return err
+	})
+	return r, err
+}
+
+func (s *operators) list(ctx context.Context, q *conclavev1.ListNodesRequest, limit int) (
+	*conclavev1.ListNodesResponse, error) {
+	var names []string
+	for name := range s.Rounds.Datasets {
+		if (q.GetDataset() == "" || q.GetDataset() == name) && name >= q.GetAfter().GetDataset() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	r := &conclavev1.ListNodesResponse{}
+	for _, name := range names {
+		d := s.Rounds.Datasets[name]
+		admitted, err := s.Store.Nodes(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		// etcd orders them by keys, in which names stand escaped.
+		slices.SortFunc(admitted, func(a, b coordinator.Node) int {
+			return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Name, b.Name))
+		})
+		if after := q.GetAfter(); after.GetDataset() == name {
+			admitted = slices.DeleteFunc(admitted, func(n coordinator.Node) bool {
+				return cmp.Or(strings.Compare(n.Site, after.GetSite()), strings.Compare(n.Name, after.GetNode())) <= 0
+			})
+		}
+		left := limit - len(r.Nodes)
+		r.More = len(admitted) > left
+		admitted = admitted[:min(len(admitted), left)]
+		live, unanswered := map[peer.ID]*peer.Node{}, d.Unanswered()
+		for _, n := range d.Live() {
+			live[n.ID] = n
+		}
+		for _, n := range admitted {
+			id := peer.ID{Site: n.Site, Name: n.Name}
+			r.Nodes = append(r.Nodes, s.status(d, n, live[id], unanswered[id]))
+		}
+		if r.More {
+			break
+		}
+	}
+	return r, nil
+}
+
+// status is how a node stands; live is nil of one that is not connected.
+func (s *operators) status(d *round.Dataset, n coordinator.Node, live *peer.Node, owes peer.Unanswered) (
+	st *conclavev1.NodeStatus) {
+	id := peer.ID{Site: n.Site, Name: n.Name}
+	st = &conclavev1.NodeStatus{
+		Name:     &conclavev1.NodeName{Dataset: n.Dataset, Site: n.Site, Node: n.Name},
+		Teachers: n.Teachers, State: conclavev1.NodeState_NODE_STATE_READY,
+	}
+	if live != nil {
+		st.Software = live.Software
+		st.CertificateEnds = minute(live.Session.Expires())
+	}
+	for _, o := range []peer.Offender{{Site: n.Site}, {Site: n.Site, Dataset: n.Dataset, Node: n.Name}} {
+		if err := s.bans.Check(o); err != nil {
+			st.State, st.Reason = conclavev1.NodeState_NODE_STATE_BANNED, err.Error()
+			return st
+		}
+	}
+	if live == nil {
+		st.State = conclavev1.NodeState_NODE_STATE_NOT_CONNECTED
+		st.Reason = "it has not come since this aggregator leads; its site starts it, and its log says why it cannot"
+		if gone, seen := d.Departed(id); seen {
+			st.Reason, st.Since = fault.Clean(gone.Why), minute(gone.At)
+		}
+		return st
+	}
+	judge(st, live.Unpermitted(), owes, time.Now())
+	return st
+}
+
+// judge says how a node that is connected stands.
+func judge(st *conclavev1.NodeStatus, runs []peer.Unpermitted, owes peer.Unanswered, now time.Time) {
+	worse := func(state conclavev1.NodeState, since time.Time, format string, args ...any) {
+		if state < st.State {
+			st.State, st.Reason, st.Since = state, fault.Clean(fmt.Sprintf(format, args...)), minute(since)
+		}
+	}
+	asked := func(what, run string, since time.Time) {
+		if now.Sub(since) >= stalledAfter {
+			worse(conclavev1.NodeState_NODE_STATE_STALLED, since, "it was asked %s run %s and has not answered; its "+
+				"site looks at its log, and starts it again where it hangs", what, run)
+			return
+		}
+		worse(conclavev1.NodeState_NODE_STATE_ANSWERING, since, "it was asked %s run %s", what, run)
+	}
+	if !owes.Since.IsZero() {
+		asked("a round of", owes.Run, owes.Since)
+	}
+	for _, r := range runs {
+		switch r.Is {
+		case peer.Asked:
+			asked("whether it permits", r.Run, r.Since)
+			continue
+		case peer.Undecided:
+			worse(conclavev1.NodeState_NODE_STATE_WAITS_FOR_APPROVAL, r.Since, "run %s %s", r.Run, r.Why)
+		case peer.Denied:
+			worse(conclavev1.NodeState_NODE_STATE_REFUSES, r.Since, "run %s: %s", r.Run, r.Why)
+		}
+		if len(st.Runs) < mostRuns {
+			st.Runs = append(st.Runs, &conclavev1.NodeRun{
+				Run: r.Run, Refused: r.Is == peer.Denied, Reason: fault.Clean(r.Why),
+			})
+		}
+	}
+}
+
+// minute is a time of a state. Nothing that is shared tells it more finely.
+func minute(t time.Time) string { return t.UTC().Truncate(time.Minute).Format(time.RFC3339) }
+
+// softwareOf is what the other side of a call says that it runs, as Go's gRPC sends it: a name, a slash and a version,
+// before gRPC's own.
+func softwareOf(ctx context.Context) string {
+	agent := strings.Join(metadata.ValueFromIncomingContext(ctx, "user-agent"), " ")
+	own, _, ok := strings.Cut(agent, " grpc-go/")
+	if !ok {
+		return ""
+	}
+	return fault.Word(strings.ReplaceAll(own, "/", " "))
+}

@@ -1,0 +1,81 @@
+package aggregator
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/study"
+)
+
+// studies reads the studies of all datasets, by the datasets' names, and reports everything in which a dataset does not
+// fit its study.
+func (c Config) studies() (map[string]*study.Block, error) {
+	blocks := map[string]*study.Block{}
+	var problems config.Problems
+	for i, d := range c.Datasets {
+		if d.Study == "" {
+			continue
+		}
+		of, text, err := study.Read(d.Study)
+		if err != nil {
+			problems.Need(false, "datasets[%d].study: %w", i, err)
+			continue
+		}
+		problems = append(problems, d.fits(of, fmt.Sprintf("datasets[%d]", i))...)
+		if blocks[d.Name], err = of.Block(text); err != nil {
+			problems.Need(false, "datasets[%d].study: %w", i, err)
+		}
+	}
+	return blocks, errors.Join(problems...)
+}
+
+// fits reports in what the dataset is another one than the study's; at names it.
+func (d DatasetConfig) fits(of *study.Study, at string) (errs config.Problems) {
+	need := func(ok bool, field, format string, args ...any) {
+		errs.Need(ok, "%s.%s: %s; correct it, or name another study.yaml", at, field, fmt.Sprintf(format, args...))
+	}
+	need(d.Name == of.Dataset, "name", "study %s is on dataset %q, and this is %q", of.Name, of.Dataset, d.Name)
+	need(d.Unit == of.Unit, "unit", "study %s protects %q, and the dataset %q", of.Name, of.Unit, d.Unit)
+	need(max(1, d.Overlap) == of.Overlap, "overlap", "study %s has %d, and the dataset %d", of.Name,
+		of.Overlap, max(1, d.Overlap))
+	need(d.Budget.Epsilon <= of.Budget.Epsilon && d.Budget.Delta <= of.Budget.Delta, "budget",
+		"(%v, %v) is more than that of study %s, (%v, %v)", d.Budget.Epsilon, d.Budget.Delta, of.Name,
+		of.Budget.Epsilon, of.Budget.Delta)
+	others := slices.DeleteFunc(slices.Clone(d.Students), func(name string) bool {
+		return slices.Contains(of.Students, name)
+	})
+	need(len(d.Students) > 0 && len(others) == 0, "students", "%q may submit runs, and study %s names %s",
+		strings.Join(d.Students, ", "), of.Name, strings.Join(of.Students, ", "))
+	if err := d.fitsSchema(config.Resolve(d.Study, of.Schema)); err != nil {
+		need(false, "schema", "%v", err)
+	}
+	return errs
+}
+
+// fitsSchema compares the dataset's schema with the one that lies beside the study. An aggregator that has the hash
+// alone has no file to compare.
+func (d DatasetConfig) fitsSchema(path string) error {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && d.SchemaSHA256 != "" {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the study's cannot be read: %w", err)
+	}
+	record, err := d.record()
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(raw)
+	if hash := hex.EncodeToString(sum[:]); hash != record.SchemaSHA256 {
+		return fmt.Errorf("the dataset's has SHA-256 %s, and %s, the study's, has %s", record.SchemaSHA256, path, hash)
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package authority
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+)
+
+// ErrStatement: a statement was not signed by the authority.
+var ErrStatement = errors.New("not signed by the authority")
+
+// Sign signs a statement by the key of the authority in dir. A statement begins with words that say what it is, so
+// that none is ever a certificate or a list, which begin with a byte of ASN.1.
+func Sign(dir string, statement []byte) ([]byte, error) {
+	_, signer, err := load(dir, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	digest := sha256.Sum256(statement)
+	signature, err := signer.Sign(rand.Reader, digest[:], crypto.SHA256)
+	if err != nil {
+		return nil, fmt.Errorf("sign by the authority in %s: %w", dir, err)
+	}
+	return signature, nil
+}
+
+// CheckStatement says with ErrStatement that a statement does not have a signature of [Sign] by an authority.
+func CheckStatement(ca *x509.Certificate, statement, signature []byte) error {
+	if !ca.IsCA {
+		return fmt.Errorf("%w: the certificate of %s is none of an authority", ErrStatement, ca.Subject.CommonName)
+	}
+	if err := ca.CheckSignature(x509.ECDSAWithSHA256, statement, signature); err != nil {
+		return fmt.Errorf("%w: %w", ErrStatement, err)
+	}
+	return nil
+}
+
+// Own is the certificate of the authority in dir, and the fingerprint of its key.
+func Own(dir string) (*x509.Certificate, string, error) {
+	ca, _, err := load(dir, time.Now())
+	if err != nil {
+		return nil, "", err
+	}
+	fingerprint, err := certs.Fingerprint(ca.PublicKey)
+	return ca, fingerprint, err
+}

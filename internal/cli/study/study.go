@@ -1,0 +1,101 @@
+// Package study has the commands of a study: its document, the folder that is made of it, and the admission of its
+// sites.
+package study
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/study"
+	"github.com/conclave-dp/conclave/internal/study/provision"
+)
+
+// Command sets up a study of several institutions.
+func Command() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "study COMMAND",
+		Short: "set up a study of several sites: its folder, their start kits, their admission",
+		Long: `Sets up a study of several sites, from one file that says what they agree on. docs/tutorial-study.md does
+all of it. Sites join by their kits: teacher join KIT.zip --data FILE.`,
+	}
+	c.AddCommand(initCommand(), makeCommand(), admitCommand())
+	return c
+}
+
+func initCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "init [--out study.yaml]",
+		Short: "write a study.yaml to be filled in",
+	}
+	out := c.Flags().String("out", "study.yaml", "`file` to write, which must not be there")
+	c.RunE = func(*cobra.Command, []string) error {
+		f, err := os.OpenFile(*out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("--out: %s exists; name another file", *out)
+		}
+		if err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+		_, err = f.WriteString(provision.Template)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("write %s: %w", *out, err)
+		}
+		fmt.Printf("%s is written; fill it in, then: conclave study make %s --out DIR\n", *out, *out)
+		return nil
+	}
+	return c
+}
+
+func makeCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "make study.yaml --out DIR",
+		Short: "make the authority, the operator's and the students' folders, and a start kit for each site",
+		Long: `Makes the folder of a study: the authority, what aggregator, worker and operator need, a folder for each
+student and a start kit for each site. Nothing that is there is overwritten; a command that was stopped goes on.`,
+		Args: cli.OneArgument("the path of a study.yaml"),
+	}
+	out := c.Flags().String("out", "", "`folder` to make; it holds the authority's key")
+	format := cli.Format(c)
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		if *out == "" {
+			return cli.Misuse("--out: name a folder")
+		}
+		s, kits, err := provision.Make(args[0], *out)
+		if err != nil {
+			return err
+		}
+		if *format == "json" {
+			return cli.PrintJSON(map[string]any{"study": s.Name, "out": *out, "kits": kits})
+		}
+		showMade(s, *out, kits)
+		return nil
+	}
+	return c
+}
+
+func showMade(s *study.Study, dir string, kits []provision.Kit) {
+	at := func(path ...string) string { return filepath.Join(append([]string{dir}, path...)...) }
+	fmt.Printf("study %s is made in %s; %s stays on this machine\n\n", s.Name, dir,
+		filepath.Join(provision.Authority(dir), "ca.key"))
+	fmt.Println("hand each site its kit, and read the SHA-256 of it out by telephone:")
+	w := cli.Columns()
+	for _, k := range kits {
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", k.Site, k.Path, certs.SpellFingerprint(k.SHA256))
+	}
+	_ = w.Flush()
+	fmt.Printf("\nnext:\n  aggregator --config %s\n  student --config %s\n", at("aggregator", "aggregator.yaml"),
+		at("worker", "worker.yaml"))
+	fmt.Printf("  conclave study admit --config %s\n", at("operator", "operator.yaml"))
+	when := ""
+	if s.Masked {
+		when = " when the sites are admitted: their runs name the sites' keys"
+	}
+	fmt.Printf("hand each student a folder below %s%s\n", at("students"), when)
+}

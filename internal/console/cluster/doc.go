@@ -1,0 +1,2 @@
+// Package cluster has the pages of operators and students: what the aggregator tells the certificate of the person.
+package cluster

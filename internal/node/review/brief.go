@@ -1,0 +1,190 @@
+package review
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
+	"github.com/conclave-dp/conclave/internal/report/text"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/study"
+)
+
+// WriteBrief writes what a person should know who decides about a run.
+func WriteBrief(w io.Writer, b *sitepolicy.Brief) {
+	if b.Spec == nil {
+		WriteAdvance(w, b.Run)
+		return
+	}
+	s := b.Spec
+	fmt.Fprintf(w, "run %s (spec %s) on dataset %s at node %s/%s is %s\n", b.Run.Run, b.SpecSHA256[:12], b.Dataset,
+		b.Site, b.Node, StateText(b.Run))
+	if b.Reason != "" {
+		fmt.Fprintln(w, "the policy refuses it, even with approval:", b.Reason)
+	}
+	showDecisions(w, b.Run)
+	fmt.Fprintf(w, "who asks: %s, according to the aggregator\n", cli.Dash(b.Requester))
+	fmt.Fprintf(w, "what for: %s\n", purposeText(s.Purpose))
+	showStudy(w, s.Study)
+	fmt.Fprintf(w, "pipeline %s, budget epsilon %g at delta %g, by %s of all sites\n", s.Pipeline, s.Epsilon,
+		s.Delta, text.Several(int(s.Teachers), "teacher"))
+	fmt.Fprintf(w, "what is protected: one %s%s\n", s.Unit, cmp.Or(meaning.At(s.Overlap), " at one site"))
+	fmt.Fprintln(w, "\nwhat leaves this node:")
+	for _, l := range b.Leaves {
+		showLeaving(w, l, s.Unit)
+	}
+	fmt.Fprintln(w, "  compare these counts with the smallest cell that you publish (nfilter.tab of DataSHIELD, "+
+		"minCellCount of OHDSI)")
+	showCost(w, b)
+	fmt.Fprintf(w, "\nwhat it can tell about one person, if all of its plan is released:\n  %s %s %s\n",
+		meaning.Percent(b.Telling.Chance),
+		b.Telling.Says("one "+s.Unit+meaning.At(s.Overlap)), b.Telling.Basis())
+	fmt.Fprintf(w, "  %s protection: %s\n", b.Strength, b.Why)
+	if len(b.Rules) > 0 {
+		fmt.Fprintln(w, "\nrules of the policy:")
+	}
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, r := range b.Rules {
+		fmt.Fprintf(columns, "  %s\t%s\t%s\n", r.Rule, map[bool]string{true: "met", false: "NOT MET"}[r.Met], r.Says)
+	}
+	_ = columns.Flush()
+	showMasked(w, b.Run)
+}
+
+// showStudy shows what the run says of its study, for people to compare with the document that they have.
+func showStudy(w io.Writer, of *study.Block) {
+	if of == nil {
+		fmt.Fprintln(w, "study: none")
+		return
+	}
+	fmt.Fprintf(w, "study: %s (%s), to the end of %s (UTC)\n  its purpose: %s\n  data permit: %s\n  contact: %s\n",
+		of.Title, of.Name, of.Expires, of.Purpose, of.Permit, of.Contact)
+	fmt.Fprintf(w, "  SHA-256 of its protocol, study.yaml: %s\n  (the student's words, but for this hash where the "+
+		"policy wants it; compare: sha256sum study.yaml)\n", of.SHA256)
+}
+
+func purposeText(purpose string) string {
+	if purpose == "" {
+		return "the student does not say"
+	}
+	return fmt.Sprintf("%s (in the student's words; nothing checks them)", purpose)
+}
+
+// showLeaving shows what answers an entry of the plan.
+func showLeaving(w io.Writer, l sitepolicy.Leaving, unit string) {
+	stage := ""
+	if l.Stage != "" {
+		stage = ", by stage " + l.Stage
+	}
+	fmt.Fprintf(w, "  %s%s\n    each: %s\n    before noise is added it is seen by %s\n", l.Mechanism, stage, l.Answer,
+		l.SeenBy)
+	if l.Deviation == 0 {
+		fmt.Fprintln(w, "    what is released is a choice by chance; no count stands in it")
+		return
+	}
+	fmt.Fprintf(w, "    noise: standard deviation %.4g x the most that one %s adds; fewer than %d do not stand out of "+
+		"one release (%d x %.4g)", l.Deviation, unit, l.HiddenOnce, meaning.HiddenSigmas, l.Deviation)
+	if l.Times > 1 {
+		fmt.Fprintf(w, ",\n    and fewer than %d not out of all %d, if all asked the same (that / sqrt(%d))",
+			l.HiddenInAll, l.Times, l.Times)
+	}
+	fmt.Fprintln(w)
+}
+
+func showCost(w io.Writer, b *sitepolicy.Brief) {
+	fmt.Fprintln(w, "\nwhat it costs this node:")
+	if b.EpsilonMost == nil {
+		fmt.Fprintf(w, "  its plan bounds nothing, or it is over; its budget is epsilon %g at delta %g\n",
+			b.Spec.Epsilon, b.Spec.Delta)
+	} else if b.Limit != nil {
+		fmt.Fprintf(w, "  epsilon %s at delta %g at most, as filter %s counts", MostText(b.Run), b.Limit.Delta,
+			b.Limit.Filter)
+		if b.RevealsAtMost > 1 {
+			fmt.Fprintf(w, ", with each round opened %d times", b.RevealsAtMost)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "  %d answers were charged so far: epsilon %.4g\n", b.Charges, b.EpsilonCharged)
+	if b.Limit == nil {
+		return
+	}
+	fmt.Fprintf(w, "  the site's limit is epsilon %g: room for a run of %.4g now", b.Limit.Epsilon, b.LeftNow)
+	if b.LeftAfter != nil {
+		fmt.Fprintf(w, ", of %.4g after all of this one", *b.LeftAfter)
+	}
+	fmt.Fprintln(w)
+}
+
+// showDecisions shows who decided, where the policy counts persons or a decision does not count.
+func showDecisions(w io.Writer, r sitepolicy.Run) {
+	if r.ApprovalsNeeded > 0 {
+		fmt.Fprintf(w, "approvals: %d of %d\n", r.Approvals, r.ApprovalsNeeded)
+	}
+	for _, d := range r.Said {
+		text := fmt.Sprintf("  %s by %s at %s", d.Decision, d.By, d.Made)
+		if d.Until != "" {
+			text += " until " + d.Until
+		}
+		if !d.Counts {
+			text += ", which does not count: " + d.Why
+		}
+		fmt.Fprintln(w, text)
+	}
+}
+
+// WriteAdvance writes about an approval in advance, and what runs under it cost.
+func WriteAdvance(w io.Writer, r sitepolicy.Run) {
+	a := r.Advance
+	fmt.Fprintf(w, "in advance, %s (spec %s) is %s: runs of %s, pipelines %s, purpose %s, ", r.Run, r.SpecSHA256[:12],
+		StateText(r), a.Student, strings.Join(a.Pipelines, ","), cli.Dash(a.Purpose))
+	if a.Study != "" {
+		fmt.Fprintf(w, "of the study with SHA-256 %s, ", a.Study)
+	}
+	fmt.Fprintf(w, "all of them together epsilon %g at most; %d answers cost %.4g so far\n", a.Epsilon, r.Charges,
+		r.EpsilonCharged)
+	showDecisions(w, r)
+}
+
+// MostText is what the whole run may come to at this site, as the limit counts it.
+func MostText(r sitepolicy.Run) string {
+	if r.EpsilonMost == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.4g", *r.EpsilonMost)
+}
+
+// showMasked shows among whom a run is masked, for people to compare before they approve it.
+func showMasked(w io.Writer, r sitepolicy.Run) {
+	g := r.Spec.Masked
+	if g == nil {
+		return
+	}
+	fmt.Fprintf(w, "\n%s is masked: a sum of %d of %d sites or more is opened, and is private where %d of them, at "+
+		"most, hand the aggregator all they know\n", r.Run, g.Quorum, len(g.Members), g.Colluding)
+	fmt.Fprintf(w, "the answer to a round may be opened %d times, and each is charged: epsilon %s at most\n",
+		r.RevealsAtMost, MostText(r))
+	fmt.Fprintln(w, "compare each key with the people of its site, not with the aggregator's:")
+	for _, m := range g.Members {
+		fmt.Fprintf(w, "  %s  %s\n", m.Site, certs.SpellFingerprint(m.Key.Hex()))
+	}
+}
+
+// StateText is a state with whose it is, until when, and what is lacking.
+func StateText(r sitepolicy.Run) string {
+	text := r.State
+	switch {
+	case r.State == sitepolicy.StateWaiting && r.ApprovalsNeeded > 1:
+		text += fmt.Sprintf(" (%d of %d)", r.Approvals, r.ApprovalsNeeded)
+	case r.By != "" && r.State != sitepolicy.StateWaiting:
+		text += " by " + r.By
+	}
+	if r.Until != "" && r.State == sitepolicy.StateApproved {
+		text += " until " + r.Until
+	}
+	return text
+}

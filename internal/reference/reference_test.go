@@ -1,0 +1,91 @@
+package reference
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/testkit"
+)
+
+var root = filepath.Join("..", "..")
+
+// The pages of the repository have the tables that the code says.
+func TestPagesAreThoseOfTheCode(t *testing.T) {
+	pages, err := Update(root)
+	testkit.Must(t, err)
+	for path, text := range pages {
+		raw, err := os.ReadFile(filepath.Join(root, path))
+		testkit.Must(t, err)
+		if text != string(raw) {
+			t.Errorf("%s is out of date; run: go generate ./internal/reference", path)
+		}
+	}
+}
+
+// Each registered section has its heading and rows.
+func TestThePageOfARunHasEverySection(t *testing.T) {
+	text, err := runYAML(&comments{root: root, packages: map[string]map[string]string{}})
+	testkit.Must(t, err)
+	for name := range pipelines.Sections() {
+		if !strings.Contains(text, "\n## "+name+"\n") || !strings.Contains(text, "| `"+name+".") {
+			t.Errorf("the section %s is missing", name)
+		}
+	}
+	for _, row := range []string{
+		"| `privacy.dataset.epsilon` | number | required |",
+		"| `data[].share` | above 0 and at most 1 | `1` |",
+		"| `pipeline` | `pategan`, `gpate`, `dpgan`, `embed`, `marginals` | `marginals` for tables, " +
+			"`embed` for images |",
+		"| `gpate.rounds` | 0 to 1000000 | `0`: chosen, `20` for tables, `40` for images |",
+		"| `pategan.mechanism` | `gnmax`, `lnmax`, `confident-gnmax` | `gnmax` |",
+		"| `pgb.rounds` | 1 to 100000 | `400` |",
+		"| `weighting.mlp.hidden` | 0 to 1024 | `16` |",
+	} {
+		if !strings.Contains(text, row) {
+			t.Errorf("no row begins with %s", row)
+		}
+	}
+}
+
+func TestProse(t *testing.T) {
+	for _, c := range []struct{ comment, want string }{
+		{"Steps is the number\nof steps.", "The number of steps."},
+		{"Steps sets them; see docs/masked.md#fingerprints.", "Sets them; see [fingerprints](masked.md#fingerprints)."},
+		{"Stepsize differs.", "Stepsize differs."},
+	} {
+		if got := prose(c.comment, "Steps"); got != c.want {
+			t.Errorf("%q: %q, want %q", c.comment, got, c.want)
+		}
+	}
+	for _, c := range []struct{ text, rest, value string }{
+		{"A path. Required.", "A path.", "required"},
+		{"A path. Default: that of the file, a.yaml.", "A path.", "that of the file, a.yaml"},
+		{"A path. Default: one. More of it.", "A path. Default: one. More of it.", ""},
+	} {
+		if rest, value := statedDefault(c.text); rest != c.rest || value != c.value {
+			t.Errorf("%q: %q and %q", c.text, rest, value)
+		}
+	}
+}
+
+type unexplained struct {
+	Field int `yaml:"field"`
+}
+
+// A field without a comment and a page without a place are errors that say what to do.
+func TestWhatIsMissingIsAnError(t *testing.T) {
+	w := &writer{comments: &comments{root: root, packages: map[string]map[string]string{}},
+		defaults: func() reflect.Value { return reflect.New(reflect.TypeFor[unexplained]()).Elem() }}
+	_, err := w.fields(reflect.TypeFor[unexplained](), start(""), false)
+	if err == nil || !strings.Contains(err.Error(), "unexplained.Field has no comment") {
+		t.Errorf("error %v", err)
+	}
+	_, err = replace("a page", "x.yaml", "text")
+	if err == nil || !strings.Contains(err.Error(), "the page has no place for the fields of x.yaml") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,25 @@
+package requester
+
+import (
+	"testing"
+
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// A run that could begin has no line about its quorum, and neither has one of an aggregator that says nothing of it.
+func TestWordsAboutAQuorum(t *testing.T) {
+	for want, q := range map[string]*conclavev1.Quorum{
+		"of the 10 teachers that it needs 9 are connected now: it cannot begin before more are\n": {
+			TeachersNeeded: 10, TeachersLive: 9},
+		"of the 2 member sites that it needs 0 are connected now: it cannot begin before more are\n": {SitesNeeded: 2},
+	} {
+		if got := QuorumText(q); got != want {
+			t.Errorf("%v: %q", q, got)
+		}
+	}
+	for _, q := range []*conclavev1.Quorum{nil, {TeachersNeeded: 3, TeachersLive: 3}, {SitesNeeded: 2, SitesLive: 4}} {
+		if got := QuorumText(q); got != "" {
+			t.Errorf("%v: %q", q, got)
+		}
+	}
+}

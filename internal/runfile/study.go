@@ -1,0 +1,117 @@
+package runfile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/study"
+	"github.com/conclave-dp/conclave/partition"
+)
+
+// Agreed is the study that a run is of.
+type Agreed struct {
+	Study *study.Study
+	// Block is what the run says of it.
+	Block *study.Block
+	// Text is that of its study.yaml, byte for byte.
+	Text []byte
+}
+
+// TakeStudy has the run be of the study of a text. A run without a purpose has the study's then.
+func (s *Spec) TakeStudy(text []byte) error {
+	of, err := study.Parse(text)
+	if err != nil {
+		return fmt.Errorf("study: %w", err)
+	}
+	block, err := of.Block(text)
+	if err != nil {
+		return fmt.Errorf("study: %w", err)
+	}
+	s.Agreed = &Agreed{of, block, text}
+	if s.Purpose == "" {
+		s.Purpose = of.Purpose
+	}
+	return nil
+}
+
+// readStudy reads the study.yaml that the spec names, if it names one.
+func (s *Spec) readStudy() error {
+	if s.Study == "" {
+		return nil
+	}
+	_, text, err := study.Read(s.Study)
+	if err != nil {
+		return fmt.Errorf("study: %w; correct the path, or the document", err)
+	}
+	return s.TakeStudy(text)
+}
+
+// StudyBlock is what the run says of its study, nil where it is of none.
+func (s *Spec) StudyBlock() *study.Block {
+	if s.Agreed == nil {
+		return nil
+	}
+	return s.Agreed.Block
+}
+
+// validateStudy reports what the study does not allow, as far as the spec tells. Whether it has ended is for the
+// aggregator to say: a run that was open before has to come to its end in order.
+func (s *Spec) validateStudy() (errs config.Problems) {
+	if s.Agreed == nil {
+		return nil
+	}
+	need, of, named := errs.Need, s.Agreed.Study, s.Agreed.Block
+	need(slices.Contains(of.Pipelines, s.Pipeline), "pipeline: %s allows %s, and not %q", named, either(of.Pipelines),
+		s.Pipeline)
+	need(s.Privacy.Unit == of.Unit, "privacy.unit: %s protects %q, and the run %q", named, of.Unit, s.Privacy.Unit)
+	need(s.Privacy.Epsilon <= of.Budget.Epsilon && s.Privacy.Delta <= of.Budget.Delta,
+		"privacy: (%v, %v) is more than the budget of %s, which is (%v, %v) for all its runs", s.Privacy.Epsilon,
+		s.Privacy.Delta, named, of.Budget.Epsilon, of.Budget.Delta)
+	need(s.Aggregation.Masked || !of.Masked, "aggregation.masked: runs of %s are masked; set it to true", named)
+	for _, m := range s.Aggregation.Members {
+		need(slices.Contains(of.Sites, m.Site), "aggregation.members: %q is no site of %s, whose sites are %s", m.Site,
+			named, strings.Join(of.Sites, ", "))
+	}
+	return errs
+}
+
+// CheckStudy refuses what the study does not allow of the stages that a run's plan pays for, and of its schema where
+// that lies beside the study's document.
+func (s *Spec) CheckStudy(schema *partition.Schema, stages []string) error {
+	if s.Agreed == nil {
+		return nil
+	}
+	var errs config.Problems
+	for _, stage := range stages {
+		errs.Need(slices.Contains(s.Agreed.Study.Stages, stage), "%s: %s does not allow stage %q, which the run may "+
+			"ask for; leave it out", s.Path, s.Agreed.Block, stage)
+	}
+	path := config.Resolve(s.Study, s.Agreed.Study.Schema)
+	if of, err := partition.LoadSchema(path); err == nil { // else aggregator and sites compare hashes
+		errs.Need(of.SHA256 == schema.SHA256, "%s: schema: it is not that of %s, which is %s; use that one", s.Path,
+			s.Agreed.Block, path)
+	}
+	return errors.Join(errs...)
+}
+
+// CheckDataset refuses a run on another dataset than its study's. Those of local runs have names of their own.
+func (s *Spec) CheckDataset(dataset string) error {
+	if s.Agreed == nil || len(s.Data) > 0 || dataset == s.Agreed.Study.Dataset {
+		return nil
+	}
+	return fmt.Errorf("%s: %s is on dataset %q, and the run is asked on %q; use the configuration of that dataset",
+		s.Path, s.Agreed.Block, s.Agreed.Study.Dataset, dataset)
+}
+
+// CheckStudyGoesOn refuses a new run of a study that has ended by this machine's clock.
+func (s *Spec) CheckStudyGoesOn() error {
+	if s.Agreed == nil || !s.Agreed.Block.Ended(time.Now()) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: %s was the last day of %s; ask its people for a new study", s.Path, study.ErrEnded,
+		s.Agreed.Block.Expires, s.Agreed.Block)
+}

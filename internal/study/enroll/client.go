@@ -1,0 +1,94 @@
+// Package enroll is both sides of a site's way into a study: the site asks, by its start kit, and waits for the roster;
+// the operator, who has the authority, admits. The aggregator between them is believed nothing: what comes through it
+// is checked against the authority, and compared by people.
+package enroll
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/dial"
+	"github.com/conclave-dp/conclave/internal/study/roster"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+)
+
+// ErrRefused: the aggregator refused, for a lasting reason.
+var ErrRefused = errors.New("the aggregator refused")
+
+const (
+	// retry bounds the pause between attempts to reach an aggregator that is away, and lookEvery is how often the
+	// roster is looked at.
+	retry     = 2 * time.Second
+	lookEvery = time.Second
+)
+
+// client calls an aggregator, and waits for one that is away until the context ends.
+type client struct {
+	*dial.Conn
+	address string
+	away    func(reason string) // tells that it is; called once for each time
+}
+
+func connect(address, serverName string, files certs.Files, away func(string)) (*client, error) {
+	target, err := dial.Parse(address, serverName)
+	if err != nil {
+		return nil, fmt.Errorf("aggregator: %w", err)
+	}
+	conn, err := target.Connect(files, retry)
+	if err != nil {
+		return nil, err
+	}
+	return &client{conn, address, away}, nil
+}
+
+// again repeats a call through troubles that pass.
+func (c *client) again(ctx context.Context, what string, call func() error) error {
+	pauses, told := dial.Pauses(retry), false
+	for {
+		err := call()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", what, ctx.Err())
+		}
+		rest, message := dial.Again(err), status.Convert(err).Message()
+		switch status.Code(err) {
+		case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled:
+			if err := c.Probe(ctx); err != nil { // they do not trust each other, which does not pass
+				return fmt.Errorf("%s: aggregator %s: %w", what, c.address, err)
+			}
+			if !told {
+				c.away(message)
+				told = true
+			}
+		case codes.ResourceExhausted:
+			if rest == 0 {
+				return fmt.Errorf("%s: %w: %s", what, ErrRefused, message)
+			}
+		default:
+			return fmt.Errorf("%s: %w: %s", what, ErrRefused, message)
+		}
+		dial.Wait(ctx, max(rest, pauses.NextBackOff()))
+	}
+}
+
+// spelled writes a fingerprint that the aggregator told, which may be anything.
+func spelled(fingerprint string) string {
+	if raw, err := hex.DecodeString(fingerprint); err != nil || len(raw) != sha256.Size {
+		return "that the aggregator does not tell"
+	}
+	return certs.SpellFingerprint(fingerprint)
+}
+
+func fromWire(m *conclavev1.SignedRoster) roster.Signed {
+	return roster.Signed{Text: m.GetRoster(), Signature: m.GetSignature()}
+}

@@ -1,0 +1,236 @@
+// Package kit is a site's start kit: a zip file with the study, its schema, the authority's certificate, and a
+// certificate of role joiner with its key, by which the site asks for its admission. The site's own key is made at the
+// site.
+package kit
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/study"
+)
+
+// The files of a kit, in the order of their names.
+const (
+	readmeName = "README.txt"
+	caName     = "ca.crt"
+	certName   = "joiner.crt"
+	keyName    = "joiner.key"
+	schemaName = "schema.yaml"
+	studyName  = "study.yaml"
+)
+
+// maxFile bounds each file of a kit, and maxKit the zip file.
+const (
+	maxFile = 1 << 20
+	maxKit  = 4 << 20
+)
+
+// ErrKit is what errors.Is finds where a file is no kit.
+var ErrKit = errors.New("not a start kit")
+
+// Kit is what a site starts with.
+type Kit struct {
+	Site  string
+	Study *study.Study
+	// StudyText and Schema are the files as they are; Authority, Cert and Key are in PEM.
+	StudyText, Schema    []byte
+	Authority, Cert, Key []byte
+	ca                   *x509.Certificate
+}
+
+// CA is the certificate of the study's authority.
+func (k *Kit) CA() *x509.Certificate { return k.ca }
+
+// SchemaSHA256 is the hash of the schema, in hex.
+func (k *Kit) SchemaSHA256() string {
+	sum := sha256.Sum256(k.Schema)
+	return hex.EncodeToString(sum[:])
+}
+
+// Write packs a kit. The same one always makes the same bytes.
+func (k *Kit) Write(w io.Writer) error {
+	z := zip.NewWriter(w)
+	for _, f := range k.files() {
+		to, err := z.CreateHeader(&zip.FileHeader{Name: f.name, Method: zip.Store})
+		if err == nil {
+			_, err = to.Write(f.content)
+		}
+		if err != nil {
+			return fmt.Errorf("pack %s: %w", f.name, err)
+		}
+	}
+	return z.Close()
+}
+
+type file struct {
+	name    string
+	content []byte
+}
+
+func (k *Kit) files() []file {
+	return []file{{readmeName, []byte(k.readme())}, {caName, k.Authority}, {certName, k.Cert}, {keyName, k.Key},
+		{schemaName, k.Schema}, {studyName, k.StudyText}}
+}
+
+func (k *Kit) readme() string {
+	return fmt.Sprintf(`Start kit of %s
+
+%s
+1. Ask the operator by telephone for the SHA-256 of this zip file, and compare (sha256sum).
+2. teacher join %s.zip --data FILE
+   It makes the site's key on this machine, asks for admission, and prints the fingerprint to read out by telephone.
+   Stopped in between, the same command goes on.
+3. teacher --config %s/teacher.yaml
+4. teacher approve --config %s/teacher.yaml RUN
+
+The key in this kit authorizes nothing but the request. Throw the kit away when the site has joined.
+`, k.Site, k.Study.Words(), k.Site, k.Site, k.Site)
+}
+
+// Read reads the kit in a zip file, and returns the file's SHA-256 in hex. Errors match [ErrKit].
+func Read(path string) (*Kit, string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, "", fmt.Errorf("read the kit: %w", err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxKit+1))
+	if err != nil {
+		return nil, "", fmt.Errorf("read the kit: %w", err)
+	}
+	k, err := Parse(raw, time.Now())
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w; ask the operator for the kit again", path, err)
+	}
+	sum := sha256.Sum256(raw)
+	return k, hex.EncodeToString(sum[:]), nil
+}
+
+// Parse is [Read] of the bytes of a zip file, at a moment at which its certificates have to be valid.
+func Parse(raw []byte, now time.Time) (*Kit, error) {
+	k, err := parse(raw, now)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKit, err)
+	}
+	return k, nil
+}
+
+func parse(raw []byte, now time.Time) (*Kit, error) {
+	if len(raw) > maxKit {
+		return nil, fmt.Errorf("it has more than %d bytes", maxKit)
+	}
+	z, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		return nil, err
+	}
+	found := map[string][]byte{}
+	names := []string{readmeName, caName, certName, keyName, schemaName, studyName}
+	for _, f := range z.File {
+		if !slices.Contains(names, f.Name) || found[f.Name] != nil || f.Method != zip.Store {
+			return nil, fmt.Errorf("%.80q is none of its files, or there twice, or was packed by another program",
+				f.Name)
+		}
+		if found[f.Name], err = content(f); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	if len(found) != len(names) {
+		return nil, fmt.Errorf("it has %d of the %d files of one", len(found), len(names))
+	}
+	k := &Kit{StudyText: found[studyName], Schema: found[schemaName], Authority: found[caName], Cert: found[certName],
+		Key: found[keyName]}
+	if k.Study, err = study.Parse(k.StudyText); err != nil {
+		return nil, fmt.Errorf("%s: %w", studyName, err)
+	}
+	return k, k.check(now)
+}
+
+// content is what a file of a kit holds, which is not empty.
+func content(f *zip.File) ([]byte, error) {
+	r, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	raw, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) == 0 || len(raw) > maxFile {
+		return nil, fmt.Errorf("it has %d bytes or more; 1 to %d are possible", len(raw), maxFile)
+	}
+	return raw, nil
+}
+
+// check checks the certificates of a kit, and takes the site's name from them.
+func (k *Kit) check(now time.Time) error {
+	block, rest := pem.Decode(k.Authority)
+	if block == nil || block.Type != pemfile.Certificate || len(rest) > 0 {
+		return fmt.Errorf("%s: %w: want one certificate in PEM", caName, certs.ErrMalformed)
+	}
+	ca, err := x509.ParseCertificate(block.Bytes)
+	if err != nil || !ca.IsCA {
+		return fmt.Errorf("%s: %w: it is none of an authority", caName, certs.ErrMalformed)
+	}
+	k.ca = ca
+	pair, err := tls.X509KeyPair(k.Cert, k.Key)
+	if err != nil {
+		return fmt.Errorf("%s: %w: %w", certName, certs.ErrMalformed, err)
+	}
+	id, err := certs.IdentityOf(pair.Leaf)
+	if err != nil {
+		return fmt.Errorf("%s: %w", certName, err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(ca)
+	chain := []*x509.Certificate{pair.Leaf}
+	if err := certs.VerifyChain(chain, roots, x509.ExtKeyUsageClientAuth, now); err != nil {
+		return fmt.Errorf("%s: %w", certName, err)
+	}
+	if id.Role != certs.RoleJoiner || !slices.Contains(k.Study.Sites, id.Name) {
+		return fmt.Errorf("%s: %w: it is for %s, and not for a site of the study to join", certName,
+			certs.ErrWrongRole, id)
+	}
+	k.Site = id.Name
+	return nil
+}
+
+// Unpack writes the files of a kit into a site's folder, which is made where it is not there, and returns those of
+// the connection. Files that are there stay, and have to be the same.
+func (k *Kit) Unpack(dir string) (certs.Files, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return certs.Files{}, fmt.Errorf("make the site's folder: %w", err)
+	}
+	files := certs.IssuedFiles(dir, certs.RoleJoiner, k.Site)
+	for _, f := range []struct {
+		path    string
+		content []byte
+		mode    os.FileMode
+	}{
+		{filepath.Join(dir, studyName), k.StudyText, 0o644},
+		{filepath.Join(dir, schemaName), k.Schema, 0o644},
+		{files.CA, k.Authority, 0o644},
+		{files.Cert, k.Cert, 0o644},
+		{files.Key, k.Key, 0o600},
+	} {
+		if err := Place(f.path, f.content, f.mode); err != nil {
+			return certs.Files{}, err
+		}
+	}
+	return files, nil
+}

@@ -1,0 +1,32 @@
+package kit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/google/renameio/v2"
+)
+
+// ErrDiffers is what errors.Is finds where a file that is there is another one.
+var ErrDiffers = errors.New("is there and differs")
+
+// Place writes a file whole, or finds it as it would be written; another one is an error that matches [ErrDiffers]. So
+// a command that was stopped between files goes on.
+func Place(path string, content []byte, mode os.FileMode) error {
+	held, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := renameio.WriteFile(path, content, mode, renameio.WithStaticPermissions(mode)); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+	case err != nil:
+		return fmt.Errorf("read %s: %w", path, err)
+	case !bytes.Equal(held, content):
+		return fmt.Errorf("%s %w; keep it and go on by hand, or move it away and run the command again", path,
+			ErrDiffers)
+	}
+	return nil
+}

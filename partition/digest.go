@@ -162,6 +162,24 @@ func (s *DataSum) Merge(other *DataSum) {
 	s.rows += other.rows
 }
 
+// ForDatabase is a key that a database may see, by which it adds up its rows; the node's own stays where it is.
+func (k Key) ForDatabase() [32]byte {
+	h := newHasher(k)
+	h.start("rows in a database")
+	return h.sum()
+}
+
+// CountedSum is the sum of rows that a database added up under [Key.ForDatabase], by a rule of its own: the same rows
+// have another sum where they are read.
+func CountedSum(words [4]uint64, rows int) *DataSum {
+	s := &DataSum{rows: rows}
+	copy(s.words[:], words[:])
+	return s
+}
+
+// Same says whether two sums are of the same rows.
+func (s *DataSum) Same(other *DataSum) bool { return s.words == other.words && s.rows == other.rows }
+
 // Rows is how many rows were added.
 func (s *DataSum) Rows() int { return s.rows }
 

@@ -35,7 +35,11 @@ func main() {
 		}
 		return cli.PrintJSON(r)
 	}
-	root.AddCommand(generate, work)
+	count := &cobra.Command{Use: "database", Args: cobra.NoArgs,
+		Short: "measure a database that counts beside reading its rows; " + dsnVariable + " is its connection string"}
+	many := count.Flags().Int("rows", 1_000_000, "rows of the table that is made there")
+	count.RunE = func(c *cobra.Command, _ []string) error { return database(c.Context(), *many) }
+	root.AddCommand(generate, work, count)
 	cli.Main(root)
 }
 

@@ -89,21 +89,26 @@ func work(ctx context.Context, s *partition.Schema, path, what string) error {
 		return err
 	}
 	site := question.NewStreamedSite(question.NewPublic(s, 1, 1), stream, nil, 1, "")
-	spec, err := dryrun.Spec(config(path), what, 1, 1e-6)
+	_, err = largest(site, s, path, what)
+	return err
+}
+
+// largest is the answer to the last question of a pipeline, which is its largest.
+func largest(site *question.Site, s *partition.Schema, path, pipeline string) ([]int64, error) {
+	spec, err := dryrun.Spec(config(path), pipeline, 1, 1e-6)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	_, questions, err := run.Questions(spec, s, run.Node{Dataset: "d", Site: "s", Node: "0", Teachers: 1})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	round := questions[len(questions)-1].Round
 	asked, err := kinds.All().Read(site.Public, round.GetKind(), round.GetParams())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = asked.Sum(site, question.Round{})
-	return err
+	return asked.Sum(site, question.Round{})
 }
 
 func config(path string) node.Config {

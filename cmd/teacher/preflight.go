@@ -13,13 +13,16 @@ import (
 // where there is something.
 func preflightCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "preflight --config FILE [--offline] [--format json]",
+		Use:   "preflight --config FILE [--offline] [--structure] [--format json]",
 		Short: "check everything that a node needs and say what to fix",
 	}
 	format := cli.Format(c)
 	offline := c.Flags().Bool("offline", false, "skip the checks of the network")
+	structure := c.Flags().Bool("structure", false,
+		"look at no row, of tables that are not read into memory: seconds for any size")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		report := preflight.Run(c.Context(), preflight.Options{Config: *config, Offline: *offline})
+		report := preflight.Run(c.Context(), preflight.Options{Config: *config, Offline: *offline,
+			Structure: *structure})
 		if *format == "json" {
 			if err := cli.PrintJSON(report); err != nil {
 				return err

@@ -84,10 +84,11 @@ type Records struct {
 	// folder of such files, or a pattern of their names, which are one table; or of its idx
 	// file of images, with the file of their labels beside it.
 	Data string `yaml:"data"`
-	// SQL asks a PostgreSQL database for the site's rows, in place of Data. They are
-	// read once, when the node starts.
+	// SQL asks a PostgreSQL database for the site's rows, in place of Data. They are read once, when the node starts,
+	// or not at all with sql.pushdown.
 	SQL postgres.Config `yaml:"sql"`
-	// Stream reads the rows of Data from the disk for each question, in place of holding them in memory: a table of any
+	// Stream reads the rows of Data from the disk, or of SQL from the database, for each question, in place of holding
+	// them in memory: a table of any
 	// size is answered from. Only sums of all records are answered then, and nothing that trains. Data must be CSV or
 	// Parquet, and stay as it is while the node runs. Default: false.
 	Stream bool `yaml:"stream"`
@@ -203,8 +204,8 @@ func (c Config) checkSource() error {
 	switch {
 	case c.Data != "" && c.SQL.Set():
 		return errors.New("data: sql is given too; keep one of them")
-	case c.SQL.Set() && c.Stream:
-		return errors.New("stream: rows of a query are read into memory; remove stream, or write them to Parquet files")
+	case c.SQL.Pushdown && c.Stream:
+		return errors.New("stream: sql.pushdown is given too, with which no rows are read; keep one of them")
 	case c.SQL.Set():
 		return c.SQL.Validate()
 	case c.Data == "":

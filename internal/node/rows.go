@@ -17,7 +17,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Rows are a node's records, read once and checked: in memory, or on the disk where the node streams.
+// Rows are a node's records, read once and checked: in memory, on the disk where the node streams, or in a database
+// that counts.
 type Rows interface {
 	Schema() *partition.Schema
 	Len() int // private
@@ -30,15 +31,23 @@ type Rows interface {
 
 // division is how units are divided.
 type division struct {
-	units    []int // of each teacher; of a node that streams, whose teachers have none of their own, all at once
+	units    []int // of each teacher; where the node holds no records, of all at once
 	of       *partition.Assignment
 	manifest *partition.Manifest // nil for any key
+	// key and sum are those of rows in a database.
+	key partition.Key
+	sum postgres.Sum
 }
 
 // Read reads the node's rows and checks each cell. warn is told what is odd and no error; it may be nil.
 func (c Config) Read(schema *partition.Schema, warn func(string)) (Rows, error) {
 	o := tabular.Options{Site: c.Site, From: c.Share[0], To: c.Share[1], Warn: warn}
-	if c.Stream {
+	switch {
+	case c.SQL.Pushdown:
+		return c.push(schema, o)
+	case c.Stream && c.SQL.Set():
+		return c.cursor(schema, o)
+	case c.Stream:
 		return c.stream(schema, o)
 	}
 	var table *partition.Table
@@ -107,13 +116,8 @@ func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error
 		return nil, err
 	}
 	r := &onDisk{Stream: table, schema: schema}
-	// Where there is a key already, all that the start needs is one reading.
-	if _, err := os.Stat(keyPath(c.State)); err == nil {
-		if r.key, err = partition.LoadOrCreateKey(keyPath(c.State)); err != nil {
-			return nil, err
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("look for the partition key: %w; let this process read the state folder", err)
+	if r.key, err = c.keyIfAny(); err != nil {
+		return nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
@@ -134,6 +138,17 @@ func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error
 		r.places, err = groups.Places()
 	}
 	return r, err
+}
+
+// keyIfAny is the partition key, another one before the first start: where there is one, a start needs one reading.
+func (c Config) keyIfAny() (key partition.Key, err error) {
+	switch _, err := os.Stat(keyPath(c.State)); {
+	case err == nil:
+		return partition.LoadOrCreateKey(keyPath(c.State))
+	case !errors.Is(err, fs.ErrNotExist):
+		return key, fmt.Errorf("look for the partition key: %w; let this process read the state folder", err)
+	}
+	return key, nil
 }
 
 // add reads all rows and gives their sum under a key; do sees them as well.
@@ -171,10 +186,17 @@ func (r *onDisk) divide(c Config, key *partition.Key) (_ *division, err error) {
 		}
 		r.key = *key
 	}
-	d.manifest = &partition.Manifest{Dataset: c.Dataset, Site: c.Site, Node: c.Node, SchemaSHA256: r.schema.SHA256,
-		Unit: c.Unit, Partitions: c.Teachers, Units: units}
-	d.manifest.Seal(*key, r.sum)
+	d.manifest = c.manifest(r.schema, units, *key, r.sum)
 	return d, nil
+}
+
+// manifest is that of rows that are not in memory.
+func (c Config) manifest(s *partition.Schema, units int, key partition.Key,
+	sum *partition.DataSum) *partition.Manifest {
+	m := &partition.Manifest{Dataset: c.Dataset, Site: c.Site, Node: c.Node, SchemaSHA256: s.SHA256,
+		Unit: c.Unit, Partitions: c.Teachers, Units: units}
+	m.Seal(key, sum)
+	return m
 }
 
 func (r *onDisk) site(p *question.Public, d *division, c Config) *question.Site {
@@ -261,4 +283,191 @@ func (c Config) scratch() string {
 		return os.TempDir()
 	}
 	return c.State
+}
+
+// notRead are rows of which no more than columns and types was looked at. Their number is that of the first start.
+type notRead struct {
+	schema *partition.Schema
+	stored *partition.Manifest
+}
+
+// Structure asks where the rows are, and of a database what its columns are, and looks at no row: it takes seconds
+// for a table of any size. It is for tables that are not read into memory.
+func (c Config) Structure(schema *partition.Schema, warn func(string)) (_ Rows, err error) {
+	o := tabular.Options{Site: c.Site, From: c.Share[0], To: c.Share[1], Warn: warn}
+	if err := schema.CheckUnit(c.Unit); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	r, ctx, unit := notRead{schema: schema}, context.Background(), c.Unit != partition.UnitRecord
+	switch {
+	case c.SQL.Pushdown:
+		_, err = postgres.OpenPushed(ctx, schema, c.SQL, o, unit)
+	case c.Stream && c.SQL.Set():
+		_, err = postgres.OpenCursor(ctx, schema, c.SQL, o, unit)
+	case c.Stream:
+		_, err = tabular.OpenStream(schema, c.Data, o, c.scratch())
+	default:
+		err = errors.New("structure: the rows are read into memory; leave --structure out, or set stream or " +
+			"sql.pushdown")
+	}
+	if err == nil {
+		r.stored, err = loadManifest(manifestPath(c.State))
+	}
+	return r, err
+}
+
+func (r notRead) Schema() *partition.Schema { return r.schema }
+
+func (r notRead) Len() int {
+	if r.stored == nil {
+		return 0
+	}
+	return r.stored.Rows
+}
+
+// divide takes the numbers of the first start; before it there are as many as a node may have.
+func (r notRead) divide(Config, *partition.Key) (*division, error) {
+	if r.stored == nil {
+		return &division{units: []int{partition.MostStreamed}}, nil
+	}
+	return &division{units: []int{r.stored.Units}, manifest: r.stored}, nil
+}
+
+// site is not asked for: what is not read answers nothing.
+func (r notRead) site(*question.Public, *division, Config) *question.Site {
+	panic("rows that were not read")
+}
+
+// unitsBy needs the rows.
+func (r notRead) unitsBy(Config) func(string) (map[string]int, error) {
+	return func(string) (map[string]int, error) {
+		return nil, errors.New("no row was looked at, so that units of a category are not counted; " +
+			"leave --structure out")
+	}
+}
+
+// byCursor are rows of a database that are read for each question.
+type byCursor struct {
+	*postgres.Cursor
+	units int
+	key   partition.Key // of sum
+	sum   *partition.DataSum
+}
+
+func (r *byCursor) Len() int { return r.sum.Rows() }
+
+// cursor reads the rows once: each cell is checked, and the units are counted.
+func (c Config) cursor(schema *partition.Schema, o tabular.Options) (_ Rows, err error) {
+	if err := schema.CheckUnit(c.Unit); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	r := new(byCursor)
+	ctx := context.Background() // ends by sql.timeout
+	if r.Cursor, err = postgres.OpenCursor(ctx, schema, c.SQL, o, c.Unit != partition.UnitRecord); err != nil {
+		return nil, err
+	}
+	if r.key, err = c.keyIfAny(); err != nil {
+		return nil, err
+	}
+	if r.units, r.sum, err = r.CountUnits(ctx, r.key); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *byCursor) divide(c Config, key *partition.Key) (_ *division, err error) {
+	if err := partition.CheckUnits(r.units, c.Teachers, partition.MostStreamed); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	d := &division{units: []int{r.units}}
+	if key == nil {
+		return d, nil
+	}
+	if *key != r.key {
+		if _, r.sum, err = r.CountUnits(context.Background(), *key); err != nil {
+			return nil, err
+		}
+		r.key = *key
+	}
+	d.manifest = c.manifest(r.Schema(), r.units, *key, r.sum)
+	return d, nil
+}
+
+func (r *byCursor) site(p *question.Public, d *division, c Config) *question.Site {
+	return question.NewStreamedSite(p, r.Held(r.key, r.sum), nil, r.units, c.State)
+}
+
+// unitsBy reads all rows once for a column. A unit's rows are in one block.
+func (r *byCursor) unitsBy(c Config) func(string) (map[string]int, error) {
+	return func(name string) (map[string]int, error) {
+		s := r.Schema()
+		at := s.ColumnIndex(name)
+		if at < 0 || s.Columns[at].ClassCount() == 0 || at == s.UnitColumn() {
+			return nil, fmt.Errorf("column %q is no categorical column of the schema; name one, or leave the rule out",
+				name)
+		}
+		var mu sync.Mutex
+		by := map[string]int{}
+		err := r.Held(r.key, r.sum).Blocks(context.Background(), func(b *tabular.Block) error {
+			mu.Lock()
+			defer mu.Unlock()
+			seen := map[float64]bool{}
+			for row := range b.Len() {
+				if b.Nth == nil || b.Nth[row] == 0 {
+					clear(seen)
+				}
+				if cell := b.Cells(row)[at]; !math.IsNaN(cell) && !seen[cell] {
+					seen[cell] = true
+					by[s.Columns[at].CellText(cell)]++
+				}
+			}
+			return nil
+		})
+		return by, err
+	}
+}
+
+// inDatabase are rows that a database counts.
+type inDatabase struct{ *postgres.Pushed }
+
+func (r inDatabase) Len() int { return r.Rows() }
+
+// push has the database check each cell.
+func (c Config) push(schema *partition.Schema, o tabular.Options) (Rows, error) {
+	if err := schema.CheckUnit(c.Unit); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	ctx := context.Background() // ends by sql.timeout
+	rows, err := postgres.OpenPushed(ctx, schema, c.SQL, o, c.Unit != partition.UnitRecord)
+	if err == nil {
+		err = rows.Check(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return inDatabase{rows}, nil
+}
+
+func (r inDatabase) divide(c Config, key *partition.Key) (*division, error) {
+	if err := partition.CheckUnits(r.Units(), c.Teachers, partition.MostStreamed); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	d := &division{units: []int{r.Units()}}
+	if key == nil {
+		return d, nil
+	}
+	var err error
+	if d.sum, err = r.SumRows(context.Background(), key.ForDatabase()); err != nil {
+		return nil, err
+	}
+	d.key, d.manifest = *key, c.manifest(r.Schema(), r.Units(), *key, partition.CountedSum(d.sum, r.Rows()))
+	return d, nil
+}
+
+func (r inDatabase) site(p *question.Public, d *division, c Config) *question.Site {
+	return question.NewPushedSite(p, r.Pushed, d.key, d.sum, c.State)
+}
+
+func (r inDatabase) unitsBy(Config) func(string) (map[string]int, error) {
+	return func(name string) (map[string]int, error) { return r.UnitsBy(context.Background(), name) }
 }

@@ -101,11 +101,6 @@ func TestWhatANodeThatStreamsRefuses(t *testing.T) {
 	if _, err := ReadSite(c, kinds.All(), nil); err == nil || !strings.Contains(err.Error(), "use fewer teachers") {
 		t.Errorf("more teachers than units: %v", err)
 	}
-	c.SQL.Query, c.SQL.DSNEnv, c.Data = "select 1", "DSN", ""
-	if _, err := ReadSite(c, kinds.All(), nil); err == nil ||
-		!strings.Contains(err.Error(), "stream: rows of a query") {
-		t.Errorf("a query: %v", err)
-	}
 }
 
 // The units of each category are those that counting one unit after the other gives.

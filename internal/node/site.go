@@ -46,6 +46,22 @@ func ReadSite(cfg Config, kinds question.Registry, warn func(string)) (*Site, er
 	return NewSiteOf(cfg, rows, kinds)
 }
 
+// SiteStructure is [ReadSite] that looks at no row, see [Config.Structure]: the site answers nothing.
+func SiteStructure(cfg Config, kinds question.Registry, warn func(string)) (*Site, error) {
+	if err := cfg.validateSite(); err != nil {
+		return nil, err
+	}
+	schema, err := partition.LoadSchema(cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := cfg.Structure(schema, warn)
+	if err != nil {
+		return nil, err
+	}
+	return NewSiteOf(cfg, rows, kinds)
+}
+
 // NewSite is [NewSiteOf] of a table in memory.
 func NewSite(cfg Config, table *partition.Table, kinds question.Registry) (*Site, error) {
 	return NewSiteOf(cfg, inMemory{table}, kinds)
@@ -142,7 +158,7 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 // public is what questions are checked against.
 func (s *Site) public() *question.Public {
 	p := question.NewPublic(s.Schema(), s.cfg.Teachers, question.Seed(s.cfg.Site, s.cfg.Node))
-	p.MaxSteps, p.Streams = s.cfg.MaxSteps, s.cfg.Stream
+	p.MaxSteps, p.Streams, p.Pushes = s.cfg.MaxSteps, s.cfg.Stream, s.cfg.SQL.Pushdown
 	return p
 }
 

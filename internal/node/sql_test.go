@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,5 +76,97 @@ func TestANodeMovesToADatabase(t *testing.T) {
 	moved.State = filepath.Join(t.TempDir(), "state")
 	if _, err := ReadSite(moved, kinds.All(), nil); err == nil || !strings.HasPrefix(err.Error(), "sql: ") {
 		t.Errorf("fewer rows than teachers: error %v", err)
+	}
+}
+
+// A node has its database count: it answers as one that reads the rows, comes back with its manifest, refuses other
+// questions and tables that are not as the schema has them, and notices that rows changed.
+func TestANodeHasItsDatabaseCount(t *testing.T) {
+	server := pgserver.Start(t)
+	t.Setenv("TEACHER_TEST_DSN", server.DSN)
+	server.Exec(t, "create table records (who text, x double precision, b boolean, c text, y text)")
+	schema := strings.Replace(questiontest.SmallSchema, "columns:\n", "columns:\n  - {name: who, role: unit}\n", 1)
+	var csv bytes.Buffer
+	testkit.Must(t, tabular.WriteCSV(&csv, questiontest.SmallUnits(t, questiontest.UnitColumn, 60,
+		func(int) bool { return true })))
+	server.CopyCSV(t, "records", &csv)
+	c := smallConfig(t, 8)
+	c.Schema, c.Unit = filepath.Join(t.TempDir(), "schema.yaml"), "who"
+	testkit.Must(t, os.WriteFile(c.Schema, []byte(schema), 0o600))
+	c.Data, c.SQL.DSNEnv, c.SQL.Query = "", "TEACHER_TEST_DSN", "select * from records;"
+	reading := c
+	reading.State = filepath.Join(t.TempDir(), "state")
+	c.SQL.Pushdown = true
+	open := func(c Config) (*Site, *Node) {
+		site, err := ReadSite(c, kinds.All(), nil)
+		testkit.Must(t, err)
+		n, err := site.Node(c.Aggregator, zap.NewNop())
+		testkit.Must(t, err)
+		testkit.Must(t, n.manifest.store())
+		return site, n
+	}
+	pushed, n := open(c)
+	read, _ := open(reading)
+	want, _, err := read.Facts()
+	testkit.Must(t, err)
+	facts, certain, err := pushed.Facts()
+	if err != nil || !certain || facts.Units != want.Units {
+		t.Errorf("%+v (%v), want %d units", facts, err, want.Units)
+	}
+	streaming := reading
+	streaming.Stream = true
+	streamedSite, again := open(streaming)
+	if streamed := streamedSite; again.manifest.Fingerprint != read.division.manifest.Fingerprint {
+		t.Error("a node that streams a query has another manifest than one that reads it")
+	} else if facts, _, err := streamed.Facts(); err != nil || facts.Units != want.Units {
+		t.Errorf("a node that streams a query: %+v (%v), want %d units", facts, err, want.Units)
+	}
+	if _, again := open(c); again.manifest.Fingerprint != n.manifest.Fingerprint {
+		t.Error("another manifest after a restart")
+	}
+	// By the structure no row is looked at: the query could not give one.
+	blind, fresh := c, c
+	blind.SQL.Query = "select who, (x / 0)::float8 as x, b, c, y from records"
+	fresh.State = filepath.Join(t.TempDir(), "state")
+	for name, c := range map[string]Config{"pushdown": blind, "before the first start": fresh, "stream": streaming} {
+		site, err := SiteStructure(c, kinds.All(), nil)
+		testkit.Must(t, err)
+		facts, _, err := site.Facts()
+		if joined := c.State != fresh.State; err != nil || joined && facts.Units != want.Units {
+			t.Errorf("%s: %+v (%v)", name, facts, err)
+		}
+		if m := site.Hello().GetManifest(); (m == "") != (c.State == fresh.State) {
+			t.Errorf("%s: the manifest is %q", name, m)
+		}
+	}
+	inMemory := reading
+	_, err = SiteStructure(inMemory, kinds.All(), nil)
+	if err == nil || !strings.Contains(err.Error(), "structure: ") {
+		t.Errorf("the structure of rows in memory: error %v", err)
+	}
+	for name, site := range map[string]*Site{"reading": read, "pushdown": pushed, "streaming": streamedSite} {
+		by, err := site.rows.unitsBy(site.cfg)("c")
+		if all, _ := read.rows.unitsBy(read.cfg)("c"); err != nil || len(by) == 0 || !maps.Equal(by, all) {
+			t.Errorf("%s: units by category %v (%v), want %v", name, by, err, all)
+		}
+	}
+	server.Exec(t, "update records set x = 0.25 where x = (select max(x) from records)")
+	if _, err := ReadSite(c, kinds.All(), nil); err == nil || !strings.Contains(err.Error(), "its data differs") {
+		t.Errorf("changed rows: error %v", err)
+	}
+	server.Exec(t, "update records set y = 'secret' where x < 0.5; update records set x = 7 where x > 0.5")
+	c.State = filepath.Join(t.TempDir(), "state")
+	_, err = ReadSite(c, kinds.All(), nil)
+	if err == nil || !strings.Contains(err.Error(), `column "x": `) || !strings.Contains(err.Error(), `column "y": `) ||
+		strings.Contains(err.Error(), "secret") {
+		t.Errorf("rows that are not as the schema has them: error %v", err)
+	}
+	c.Share = [2]float64{0, 0.5}
+	if _, err = ReadSite(c, kinds.All(), nil); err == nil || !strings.Contains(err.Error(), "sql.pushdown: a share") {
+		t.Errorf("a share: error %v", err)
+	}
+	c.Stream = true
+	if err := c.validateSite(); err == nil || !strings.Contains(err.Error(), "stream: sql.pushdown is given too") {
+		t.Errorf("with stream: error %v", err)
 	}
 }

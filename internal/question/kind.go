@@ -22,6 +22,8 @@ type Kind struct {
 	Passes int
 	// Streams says that answers need [Site.Rows] alone, so that nodes that stream give them.
 	Streams bool
+	// Pushes says that where a database counts, answers need [Site.Counted] alone.
+	Pushes bool
 	// Draw puts records that chance makes in place of the generated ones that a question
 	// holds; nil where it holds none. It is for rehearsals.
 	Draw func(params []byte, rng *rand.Rand) []byte
@@ -72,6 +74,10 @@ var ErrUnknown = errors.New("the question is of a kind this node does not know; 
 // errStreams is what a node that streams says to a question that needs its records in memory.
 var errStreams = errors.New("this node reads its records from the disk for each question and answers sums of all of " +
 	"them alone, as of the pipelines marginals and embed; leave it out of the run, or have its site remove stream")
+
+// errPushes is what a node whose database counts says to other questions.
+var errPushes = errors.New("this node has its database count, and answers the questions of the pipeline marginals " +
+	"and of the figure of quality alone; leave it out of the run, or have its site remove sql.pushdown")
 
 // Typed makes the Read of a kind whose parameters are a message of type P.
 func Typed[P proto.Message](read func(*Public, P) (*Checked, error)) func(*Public, []byte) (*Checked, error) {
@@ -128,6 +134,9 @@ func (r Registry) Read(p *Public, name string, params []byte) (*Checked, error) 
 	}
 	if p.Streams && !k.Streams {
 		return nil, errStreams
+	}
+	if p.Pushes && !k.Pushes {
+		return nil, errPushes
 	}
 	return k.Read(p, params)
 }

@@ -57,15 +57,11 @@ func (s *Site) Add(entries int, begin func() Adder) ([]int64, error) {
 		add Adder
 		sum []int64
 	}
-	ctx := s.Asked
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	free := make(chan *worker, max(1, min(runtime.GOMAXPROCS(0), mostSums/(8*max(1, entries)))))
 	for range cap(free) {
 		free <- nil
 	}
-	err := s.Rows.Blocks(ctx, func(b *Block) error {
+	err := s.Rows.Blocks(s.context(), func(b *Block) error {
 		w := <-free
 		if w == nil {
 			w = &worker{begin(), make([]int64, entries)}

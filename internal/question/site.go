@@ -8,6 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/postgres"
 )
 
 // Site is what the answer to a question may see of a node. It is not safe for use by several
@@ -16,6 +17,8 @@ type Site struct {
 	*Public
 	// Rows are all records, which may lie on a disk.
 	Rows Rows
+	// Count has the database count, where that holds the records; nil elsewhere. Rows is nil then.
+	Count func(context.Context, *postgres.Tally) ([]int64, error)
 	// Examples has each teacher's encoded records by class, and Units the records of each privacy unit. Nodes that
 	// stream have neither.
 	Examples []ensemble.Examples
@@ -41,6 +44,14 @@ func (s *Site) Wanted() error {
 		return nil
 	}
 	return context.Cause(s.Asked)
+}
+
+// context ends when nobody waits for the answer.
+func (s *Site) context() context.Context {
+	if s.Asked == nil {
+		return context.Background()
+	}
+	return s.Asked
 }
 
 // Place says where a record is among the examples.

@@ -96,6 +96,10 @@ func TestRegistry(t *testing.T) {
 		!strings.Contains(err.Error(), "answers sums of all of them alone") {
 		t.Errorf("another question at a node that streams: %v", err)
 	}
+	if _, err := sums.Read(&question.Public{Pushes: true}, "sums", params); err == nil ||
+		!strings.Contains(err.Error(), "this node has its database count") {
+		t.Errorf("a sum of records where a database counts: %v", err)
+	}
 	defer func() {
 		if recover() == nil {
 			t.Error("two kinds of one name were registered")

@@ -10,9 +10,14 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// NewStreamedSite is a site whose records are read from a table on the disk for each question. places says which of its
-// unit's records each row is; nil where each record is one of so many units.
-func NewStreamedSite(p *Public, table *tabular.Stream, places *grouping.Places, units int, state string) *Site {
+// Table gives its rows in blocks, as often as one likes: one of package tabular on the disk, or of package postgres.
+type Table interface {
+	Blocks(ctx context.Context, do func(*tabular.Block) error) error
+}
+
+// NewStreamedSite is a site whose records are read from a table for each question. places says which of its unit's
+// records each row is; nil where each record is one of so many units, or the table's blocks say it.
+func NewStreamedSite(p *Public, table Table, places *grouping.Places, units int, state string) *Site {
 	p.Streams = true
 	return &Site{Public: p, UnitsOf: []int{units}, State: state,
 		Rows: &onDisk{table: table, places: places, encoder: encode.New(p.Schema)}}
@@ -20,7 +25,7 @@ func NewStreamedSite(p *Public, table *tabular.Stream, places *grouping.Places, 
 
 // onDisk are the records of a table on the disk.
 type onDisk struct {
-	table   *tabular.Stream
+	table   Table
 	places  *grouping.Places
 	encoder *encode.Encoder
 	free    sync.Pool // of *room
@@ -43,7 +48,7 @@ func (r *onDisk) Blocks(ctx context.Context, do func(*Block) error) error {
 		defer r.free.Put(in)
 		r.encoder.EncodeInto(&in.encoded, rows.Table)
 		b := &Block{Records: in.encoded.Features, Classes: in.encoded.Classes}
-		if r.places != nil {
+		if b.Nth, b.Of = rows.Nth, rows.Of; r.places != nil {
 			if err := in.place(r.places, rows.Numbers); err != nil {
 				return err
 			}

@@ -25,13 +25,16 @@ type Config struct {
 	// Timeout ends a query that takes longer, and a connection that is not made. Default:
 	// 10m. Longer for tables of many millions of rows, shorter to spare a database that others use.
 	Timeout time.Duration `yaml:"timeout"`
+	// Pushdown has the database count, for each question, and no row leaves it. Only questions of the pipeline
+	// marginals and of the figure of quality are answered then. Default: false, and the rows are read.
+	Pushdown bool `yaml:"pushdown"`
 }
 
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config { return Config{Timeout: 10 * time.Minute} }
 
 // Set says whether anything but a default is there.
-func (c Config) Set() bool { return c.DSNFile != "" || c.DSNEnv != "" || c.Query != "" }
+func (c Config) Set() bool { return c.DSNFile != "" || c.DSNEnv != "" || c.Query != "" || c.Pushdown }
 
 // Validate reports every field that cannot work.
 func (c Config) Validate() error {

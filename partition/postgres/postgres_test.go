@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -387,5 +388,64 @@ func TestSortedPutsEmptyCellsFirst(t *testing.T) {
 	if diff := cmp.Diff([]string{"1 NaN", "1 -1", "1 0.5", "2 NaN", "2 -1", "2 0.5", "3 NaN", "3 -1", "3 0.5"},
 		got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A query is read in blocks of whole units, each record of which has its place, also of units longer than blocks.
+func TestAQueryIsStreamed(t *testing.T) {
+	server := pgserver.Start(t)
+	t.Setenv("TEST_DSN", server.DSN)
+	server.Exec(t, `create table visits as select case when i % 3 = 0 then 'many' else 'p' || i % 1777 end as patient,
+		(i * 7) % 100 as age, null::float8 as dose, 0.5::real as ratio, 7::numeric as cost, 1 as grade,
+		case when i % 2 = 0 then 'north' else 'south, upper' end as ward, i % 5 = 0 as died
+		from generate_series(1, 15000) as i`)
+	s, err := partition.ParseSchema([]byte(visits))
+	testkit.Must(t, err)
+	for _, site := range []string{"", "north"} {
+		c, o := Config{DSNEnv: "TEST_DSN", Query: "table visits", Timeout: time.Minute}, tabular.Options{Site: site}
+		read, err := Read(t.Context(), s, c, o)
+		testkit.Must(t, err)
+		units := map[string]int{}
+		for row := range read.Len() {
+			units[read.Unit(row)]++
+		}
+		cursor, err := OpenCursor(t.Context(), s, c, o, true)
+		testkit.Must(t, err)
+		key := partition.Key{3}
+		want := partition.NewDataSum(key)
+		want.Add(read)
+		n, sum, err := cursor.CountUnits(t.Context(), key)
+		if err != nil || n != len(units) || !sum.Same(want) {
+			t.Errorf("%d units of %d rows (%v), want %d of %d", n, sum.Rows(), err, len(units), read.Len())
+		}
+		var mu sync.Mutex
+		seen := map[string]map[uint32]bool{}
+		held := cursor.Held(key, sum)
+		testkit.Must(t, held.Blocks(t.Context(), func(b *tabular.Block) error {
+			mu.Lock()
+			defer mu.Unlock()
+			for row := range b.Len() {
+				if seen[b.Unit(row)] == nil {
+					seen[b.Unit(row)] = map[uint32]bool{}
+				}
+				seen[b.Unit(row)][b.Nth[row]] = true
+				if int(b.Of[row]) != units[b.Unit(row)] || b.Nth[row] >= b.Of[row] {
+					return fmt.Errorf("record %d of %d, want of %d", b.Nth[row], b.Of[row], units[b.Unit(row)])
+				}
+			}
+			return nil
+		}))
+		for unit, places := range seen {
+			if len(places) != units[unit] {
+				t.Errorf("%d places of %d records", len(places), units[unit])
+			}
+		}
+		if site == "" {
+			continue
+		}
+		server.Exec(t, "update visits set age = 101 where patient = 'p4'")
+		if err := held.Blocks(t.Context(), func(*tabular.Block) error { return nil }); !errors.Is(err, ErrChanged) {
+			t.Errorf("changed rows: %v", err)
+		}
 	}
 }

@@ -9,6 +9,13 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
+// Numbers of types whose texts or numbers a cast would change.
+const (
+	oidBool, oidChar            = 16, 1042
+	oidFloat4, oidFloat8        = 700, 701
+	oidNumeric           uint32 = 1700
+)
+
 // kinds are those of PostgreSQL's own types by their numbers in its pg_type.dat. A
 // domain is described as the type beneath it.
 var kinds = map[uint32]tabular.CellKind{

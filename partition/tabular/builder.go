@@ -50,6 +50,16 @@ func NewBuilder(s *partition.Schema, name string, from Source, columns []SourceC
 	return b, nil
 }
 
+// Match says which column of the schema each of a source's is, -1 where nothing reads it, under the rules of
+// [NewBuilder].
+func Match(s *partition.Schema, name string, from Source, columns []SourceColumn, o Options) ([]int, error) {
+	b, err := NewBuilder(s, name, from, columns, o)
+	if err != nil {
+		return nil, err
+	}
+	return b.target, nil
+}
+
 func mostRows(columns int) int { return max(1, maxTableBytes/(8*columns)) }
 
 func newBuilder(s *partition.Schema, name string, from Source, columns []SourceColumn, o Options) (*Builder,
@@ -94,6 +104,17 @@ func (b *Builder) addWith(texts []string, faults map[int]*partition.CellFault) e
 	b.take(b.one, 0)
 	return nil
 }
+
+// Take gives the rows that were added since it was last called, and keeps none of them. So a builder reads a table of
+// any size, whose end is that of End.
+func (b *Builder) Take() *partition.Table {
+	t := b.table
+	b.table, b.most = partition.NewTable(b.schema), 0
+	return t
+}
+
+// End says what is wrong with the source when all of it was read; see [Builder.Table].
+func (b *Builder) End() error { return b.end() }
 
 // Broken is the error of a source that cannot be read on for the given reason: that, with what was wrong before.
 func (b *Builder) Broken(why error) error {

@@ -31,6 +31,9 @@ type Stream struct {
 type Block struct {
 	*partition.Table
 	Numbers []int
+	// Of is how many rows the unit of each has, Nth which of them it is, from 0, where the source gives the rows by
+	// unit; nil elsewhere.
+	Nth, Of []uint32
 }
 
 // ErrChanged says that a file is not the one that was opened.

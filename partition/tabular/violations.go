@@ -28,7 +28,7 @@ type Violation struct {
 	Problem string `json:"problem"`
 	Fix     string `json:"fix"`
 	Times   int    `json:"times"`
-	Rows    []int  `json:"rows"` // the first ones, from 1
+	Rows    []int  `json:"rows"` // the first ones, from 1; none where a database counted
 	line    int    // of the first, 0 where the source has no lines
 }
 
@@ -39,7 +39,7 @@ const (
 
 // Error is the line of an [partition.InputError] for a single violation, and else a line for each kind.
 func (v *Violations) Error() string {
-	if len(v.Found) == 1 && v.Found[0].Times == 1 && v.Ended == nil {
+	if len(v.Found) == 1 && v.Found[0].Times == 1 && len(v.Found[0].Rows) == 1 && v.Ended == nil {
 		return v.first().Error()
 	}
 	var b strings.Builder
@@ -69,9 +69,12 @@ func (v *Violations) Unwrap() []error {
 }
 
 func (v *Violations) first() *partition.InputError {
-	f := slices.MinFunc(v.Found, func(a, b Violation) int { return cmp.Compare(a.Rows[0], b.Rows[0]) })
-	return &partition.InputError{File: v.File, Row: f.Rows[0], Line: f.line, Column: f.Column, Problem: f.Problem,
-		Fix: f.Fix}
+	f := slices.MinFunc(v.Found, func(a, b Violation) int { return slices.Compare(a.Rows, b.Rows) })
+	e := &partition.InputError{File: v.File, Line: f.line, Column: f.Column, Problem: f.Problem, Fix: f.Fix}
+	if len(f.Rows) > 0 {
+		e.Row = f.Rows[0]
+	}
+	return e
 }
 
 // heading says how much is wrong: "14 cells cannot be read, in 3 columns:".
@@ -106,6 +109,9 @@ func (f *Violation) Where() string {
 	rows := make([]string, len(f.Rows))
 	for i, row := range f.Rows {
 		rows[i] = fmt.Sprint(row)
+	}
+	if len(rows) == 0 {
+		return fmt.Sprintf("%s: %s %s", where, text.Several(f.Times, "time"), f.Problem)
 	}
 	named := strings.Join(rows, ", ")
 	if f.Times > len(rows) {

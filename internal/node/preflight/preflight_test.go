@@ -205,10 +205,10 @@ func TestProblemsAreNamed(t *testing.T) {
 			p.fields["stream"] = "true"
 			p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n")
 		}, Problem, "data", "row 3"},
-		"a stream of a query": {func(p *place) {
+		"a stream of a database that counts": {func(p *place) {
 			delete(p.fields, "data")
-			p.fields["stream"], p.fields["sql"] = "true", "{dsn_env: DSN, query: select 1}"
-		}, Problem, "config", "stream: rows of a query are read into memory"},
+			p.fields["stream"], p.fields["sql"] = "true", "{dsn_env: DSN, query: select 1, pushdown: true}"
+		}, Problem, "config", "stream: sql.pushdown is given too"},
 		"another bad row": {func(p *place) { p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n") }, Problem,
 			"data", "row 3"},
 		"teachers": {func(p *place) { p.fields["teachers"] = "81" }, Problem, "teachers and state",

@@ -19,8 +19,8 @@ const (
 
 // Kinds are how nodes answer them.
 var kinds = []question.Kind{
-	{Name: columnsKind, Read: question.Typed(read), Streams: true},
-	{Name: pairsKind, Read: question.Typed(read), Streams: true},
+	{Name: columnsKind, Read: question.Typed(read), Streams: true, Pushes: true},
+	{Name: pairsKind, Read: question.Typed(read), Streams: true, Pushes: true},
 }
 
 const (
@@ -143,6 +143,9 @@ func read(p *question.Public, m *conclavev1.MarginalsQuestion) (*question.Checke
 		Sum: func(s *question.Site, _ question.Round) ([]int64, error) {
 			if a.baseline {
 				return make([]int64, a.entries), nil
+			}
+			if s.Count != nil {
+				return s.Counted(a.tally(encoder))
 			}
 			return s.Add(a.entries, func() question.Adder { return a.adder(encoder) })
 		},

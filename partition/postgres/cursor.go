@@ -1,0 +1,243 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
+)
+
+// Cursor are rows that are read for each question, in blocks, and never held as a whole. Start with [OpenCursor].
+type Cursor struct {
+	schema  *partition.Schema
+	config  Config
+	options tabular.Options
+	unit    bool // whether a unit may have several rows
+	query   string
+	// key and sum are what the rows are held to; sum is nil before they were read for the first time.
+	key partition.Key
+	sum *partition.DataSum
+}
+
+// OpenCursor asks the server what the query's columns are, and looks at no row. Where units may have several rows, unit
+// is true: the server sorts by the unit then, and the rows of one lie in memory.
+func OpenCursor(ctx context.Context, s *partition.Schema, c Config, o tabular.Options, unit bool) (*Cursor, error) {
+	if o.From != 0 || o.To != 0 && o.To != 1 {
+		return nil, errors.New("stream: a share of a query's rows is not streamed; remove share, or stream")
+	}
+	in, err := c.begin(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer in.end()
+	columns, err := in.match(s, o)
+	if err != nil {
+		return nil, err
+	}
+	r := &Cursor{schema: s, config: c, options: o, unit: unit, query: c.Query}
+	if unit {
+		p := &Pushed{schema: s, columns: columns}
+		of := &columns[s.UnitColumn()]
+		if of.as == asText {
+			return nil, &partition.InputError{File: sourceName, Column: of.Name,
+				Problem: "numbers of units are texts there, which may write one unit in several ways",
+				Fix:     "cast the column to a number in the query, or remove stream"}
+		}
+		r.query = "select q.* from (" + strings.TrimRight(c.Query, "; \t\r\n") + "\n) as q order by " + p.unitOf()
+	}
+	return r, nil
+}
+
+// Held are the same rows, where every reading fails with [ErrChanged] whose rows have not that sum under the key.
+func (r *Cursor) Held(key partition.Key, sum *partition.DataSum) *Cursor {
+	held := *r
+	held.key, held.sum = key, sum
+	return &held
+}
+
+// Schema is that of the rows.
+func (r *Cursor) Schema() *partition.Schema { return r.schema }
+
+// blockRows is how many rows a block has, if no unit has more.
+const blockRows = 4096
+
+// Blocks gives all rows of the site in blocks to do, on several goroutines at once. A block is good until do returns.
+// Errors are those of [Read], of do, and the cause of ctx; where there is one, what was given is not the table.
+func (r *Cursor) Blocks(ctx context.Context, do func(*tabular.Block) error) error {
+	config := r.config
+	config.Query = r.query
+	in, err := config.begin(ctx, 1)
+	if err != nil {
+		return err
+	}
+	defer in.end()
+	columns, err := in.columns()
+	if err != nil {
+		return err
+	}
+	o := r.options
+	builder, err := tabular.NewBuilder(r.schema, sourceName, tabular.FromSQL, columns, o)
+	if err != nil {
+		return err
+	}
+	r.options.Warn = nil // was told
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	in.ctx = within
+	whole, number := partition.NewDataSum(r.key), 0
+	var mu sync.Mutex
+	give := func(t *partition.Table, nth, of []uint32) {
+		b := &tabular.Block{Table: t, Nth: nth, Of: of, Numbers: make([]int, t.Len())}
+		for i := range b.Numbers {
+			b.Numbers[i] = number + i
+		}
+		number += t.Len()
+		group.Go(func() error {
+			if r.sum != nil {
+				sum := partition.NewDataSum(r.key)
+				sum.Add(t)
+				mu.Lock()
+				whole.Merge(sum)
+				mu.Unlock()
+			}
+			return do(b)
+		})
+	}
+	err = r.read(in, builder, columns, give)
+	if failed := group.Wait(); failed != nil {
+		return failed
+	}
+	switch {
+	case err == nil && number == 0:
+		return &partition.InputError{File: sourceName, Problem: "no row belongs to this site and share",
+			Fix: "check site and share"}
+	case err == nil && r.sum != nil && !r.sum.Same(whole):
+		return ErrChanged
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// read reads the rows and gives those of the site.
+func (r *Cursor) read(in *session, builder *tabular.Builder, columns []tabular.SourceColumn,
+	give func(t *partition.Table, nth, of []uint32)) error {
+	rows := in.conn.ExecPrepared(in.ctx, "rows", nil, nil, nil) // results as text
+	texts, added := make([]string, len(columns)), 0
+	rest := partition.NewTable(r.schema) // the rows of a unit that may have more
+	flush := func(last bool) {
+		t := builder.Take()
+		added = 0
+		if r.unit {
+			t, rest = r.whole(rest, t, last)
+		} else {
+			t = r.ofSite(t)
+		}
+		if t.Len() == 0 {
+			return
+		}
+		if !r.unit {
+			give(t, nil, nil)
+			return
+		}
+		t, nth, of := places(t)
+		give(t, nth, of)
+	}
+	for rows.NextRow() {
+		for i, raw := range rows.Values() {
+			texts[i] = text(columns[i].Kind, raw)
+		}
+		if err := builder.Add(texts); err != nil {
+			return err // closing the connection ends the query
+		}
+		if added++; added == blockRows {
+			if in.ctx.Err() != nil {
+				return context.Cause(in.ctx)
+			}
+			flush(false)
+		}
+	}
+	if _, err := rows.Close(); err != nil {
+		return builder.Broken(queryError("read the rows", err))
+	}
+	flush(true)
+	return builder.End()
+}
+
+// whole adds rows of the site, which stand by unit, to the rest, and divides them into units that are whole and the
+// last one.
+func (r *Cursor) whole(rest, t *partition.Table, last bool) (units, next *partition.Table) {
+	t = r.ofSite(t)
+	for row := range t.Len() {
+		rest.Push(t.Cells(row), t.Unit(row))
+	}
+	from := rest.Len()
+	for !last && from > 0 && rest.Unit(from-1) == rest.Unit(rest.Len()-1) {
+		from--
+	}
+	return rest.Subset(numbers(0, from)), rest.Subset(numbers(from, rest.Len()))
+}
+
+// ofSite are the rows of the site.
+func (r *Cursor) ofSite(t *partition.Table) *partition.Table {
+	at := r.schema.SiteColumn()
+	if r.options.Site == "" || at < 0 {
+		return t
+	}
+	site := float64(slices.Index(r.schema.Columns[at].Categories, r.options.Site))
+	return t.Subset(slices.DeleteFunc(numbers(0, t.Len()), func(row int) bool { return t.Cells(row)[at] != site }))
+}
+
+// places sorts the rows of each unit as [Read] does, and says which of its unit's rows each is.
+func places(t *partition.Table) (out *partition.Table, nth, of []uint32) {
+	rows := numbers(0, t.Len())
+	for from, to := 0, 0; from < len(rows); from = to {
+		for to = from; to < len(rows) && t.Unit(to) == t.Unit(from); to++ {
+			nth = append(nth, uint32(to-from))
+		}
+		slices.SortStableFunc(rows[from:to], func(a, b int) int { return slices.Compare(t.Cells(a), t.Cells(b)) })
+		of = append(of, slices.Repeat([]uint32{uint32(to - from)}, to-from)...)
+	}
+	return t.Subset(rows), nth, of
+}
+
+func numbers(from, to int) []int {
+	out := make([]int, to-from)
+	for i := range out {
+		out[i] = from + i
+	}
+	return out
+}
+
+// CountUnits reads all rows once and says how many units and rows there are, and their sum under a key. PRIVATE.
+func (r *Cursor) CountUnits(ctx context.Context, key partition.Key) (units int, sum *partition.DataSum, err error) {
+	var mu sync.Mutex
+	sum = partition.NewDataSum(key)
+	err = r.Blocks(ctx, func(b *tabular.Block) error {
+		part, begun := partition.NewDataSum(key), b.Len()
+		part.Add(b.Table)
+		if b.Of != nil {
+			begun = 0
+			for _, nth := range b.Nth {
+				begun += 1 - min(1, int(nth))
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		sum.Merge(part)
+		units += begun
+		return nil
+	})
+	if err == nil && sum.Rows() > maxCounts {
+		err = fmt.Errorf("sql: more than %d rows; divide them among several nodes", maxCounts)
+	}
+	return units, sum, err
+}

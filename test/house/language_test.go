@@ -50,7 +50,7 @@ var plainPages = []string{
 	"docs/audit.md", "docs/boosting.md", "docs/calculator.md", "docs/cluster.md", "docs/dpgan.md", "docs/embed.md", "docs/evaluate.md",
 	"docs/extending.md", "docs/faults.md", "docs/gpate.md", "docs/marginals.md", "docs/masked.md", "docs/pategan.md",
 	"docs/pipelines.md", "docs/python.md", "docs/quality.md", "docs/report.md", "docs/run-yaml.md", "docs/schema.md",
-	"docs/runs.md", "docs/sites-policy.md", "docs/sites.md",
+	"docs/console.md", "docs/runs.md", "docs/sites-policy.md", "docs/sites.md", "docs/studies.md",
 	"docs/variables.md", "docs/weights.md",
 }
 

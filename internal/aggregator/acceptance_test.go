@@ -153,7 +153,7 @@ func (p *pair) serves(t *testing.T) {
 	}
 }
 
-// A leader that can let nobody in says so at once, and gives the lead to its standby.
+// A leader that can accept no peer logs it at once, and its standby takes over.
 func TestALeaderThatCanLetNobodyInGivesTheLeadAway(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -247,8 +247,7 @@ func TestAFileThatIsReplacedMovesNoLead(t *testing.T) {
 	}
 }
 
-// An aggregator that could let nobody in does not lead, also when nobody else does, and does
-// by itself as soon as it could.
+// An aggregator that can accept no peer does not lead, even if no other does. It leads on its own once it can.
 func TestNobodyStandsForTheLeadWhoCouldLetNobodyIn(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 0)
@@ -283,7 +282,7 @@ func TestNobodyStandsForTheLeadWhoCouldLetNobodyIn(t *testing.T) {
 	p.says(t, http.StatusOK, "leader")
 }
 
-// With an embedded etcd there is nobody to take over: whoever is connected is served on.
+// With an embedded etcd there is no standby: connected peers are served on.
 func TestAnAggregatorWithoutStandbyKeepsTheLead(t *testing.T) {
 	t.Parallel()
 	path, change := observed(t)

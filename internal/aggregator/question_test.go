@@ -54,8 +54,8 @@ func (s *testStudent) askOnce(ctx context.Context, round *conclavev1.Round, q *c
 	}
 }
 
-// Questions that a run does not allow are refused before a node sees them, and cost nothing.
-// What else is refused, package shape tests.
+// Questions that a run does not allow are refused before a node sees them, and cost nothing. Package shape tests the
+// other refusals.
 func TestQuestionsAreRefused(t *testing.T) {
 	c := shared(t)
 	student, spec, n := c.begin(t, roundtest.SamplesOf(2, 0.25, 2), roundtest.Sums(make([]int64, 6)))

@@ -16,8 +16,7 @@ import (
 // readyTimeout bounds what a probe or a scrape asks of etcd.
 const readyTimeout = 2 * time.Second
 
-// Phases of a server, in their order. What a phase needs of the Server is set before the
-// phase is, and never changes.
+// Phases of a server, in order. The fields of the Server that a phase needs are set before the phase, and never change.
 const (
 	starting int32 = iota
 	standby        // store is set
@@ -41,9 +40,8 @@ func (p *phase) reach(next int32) {
 // leads says whether this server is the leader and not told to stop.
 func (s *Server) leads() bool { return s.phase.Load() == leads && s.lead.Context().Err() == nil }
 
-// ready says in what state the server is, or why it is not ready: nobody answers
-// etcd's questions, nobody leads, it stops, its audit log cannot be written, or it could let
-// nobody in. A standby is ready while somebody leads.
+// ready says in what state the server is, or why it is not ready: etcd does not answer, no aggregator leads, it stops,
+// its audit log cannot be written, or it could accept no peer. A standby is ready while another aggregator leads.
 func (s *Server) ready(ctx context.Context) (string, error) {
 	now := s.phase.Load()
 	switch now {

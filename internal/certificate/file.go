@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
-// maxBytes bounds what is read: certificates are a few kilobytes.
+// maxBytes bounds the size of a certificate file; certificates have a few kilobytes.
 const maxBytes = 1 << 20
 
 // written is the content of a certificate's file.

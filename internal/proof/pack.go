@@ -86,7 +86,7 @@ More rows: unpack it, and
 	return []byte(b.String())
 }
 
-// about says in a few words what a file of a bundle is.
+// about describes a file of a bundle in a few words.
 func about(name string) string {
 	words := map[string]string{
 		ManifestFile: "the SHA-256 of each file that was given out", SignaturesFile: "who stands for it",

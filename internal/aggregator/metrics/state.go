@@ -24,7 +24,7 @@ var (
 		[]string{"dataset", "state"}, nil)
 )
 
-// Dataset is how a dataset stands at a scrape.
+// Dataset is the state of a dataset at a scrape.
 type Dataset struct {
 	Name            string
 	Nodes, Teachers int
@@ -86,8 +86,7 @@ type Spent struct {
 	epsilon float64
 }
 
-// Epsilon is what was spent after a number of charges. It is found by account where that
-// number is another than last time.
+// Epsilon is the spending after a number of charges. account computes it if that number has changed.
 func (s *Spent) Epsilon(charges int64, account func() (float64, error)) (float64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,7 +43,7 @@ func (c *cluster) startWorker(name, out string) *process {
 	return w
 }
 
-// conclaveRun is conclave run: what it printed, and its exit code.
+// conclaveRun runs "conclave run" and returns its output and exit code.
 func (c *cluster) conclaveRun(command string, args ...string) (stdout, stderr string, code int) {
 	c.t.Helper()
 	config := c.studentFile("", "out", settings{"run": ""})
@@ -270,8 +270,7 @@ func TestWorkersKilledAndStopped(t *testing.T) {
 	stop(again, north, south, aggregator)
 }
 
-// The leader is killed, and the queue goes on under the standby: what ran, what waited, and
-// who watches.
+// The leader is killed, and the queue continues under the standby: running runs, waiting runs, and watchers.
 func TestTheQueueSurvivesTheLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -120,7 +120,7 @@ type amendment struct {
 }
 
 // errOvertaken means that an amendment must be decided again.
-var errOvertaken = errors.New("what it was decided on has changed")
+var errOvertaken = errors.New("the state behind the decision has changed")
 
 // amend commits the amendment that step returns for a run and its dataset, at the end of the dataset's ledger; if it is
 // nil, nothing is written. stored is the release of a round, nil if there is none. Step is repeated if another writer

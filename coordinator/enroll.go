@@ -190,13 +190,13 @@ func (s *Store) PublishRoster(ctx context.Context, lead *Leadership, r Roster) e
 			return true, nil
 		}
 		if r.Generation != stands.Generation+1 {
-			return false, fmt.Errorf("%w: the roster that stands is of generation %d, and this one of %d; list the "+
+			return false, fmt.Errorf("%w: the current roster is of generation %d, and this one of %d; list the "+
 				"requests again", ErrEnroll, stands.Generation, r.Generation)
 		}
 		for site, held := range stands.Keys {
 			if r.Keys[site] != held {
 				return false, fmt.Errorf("%w: site %q is admitted, and missing or with another key in the new roster; "+
-					"who leaves is revoked (conclave site revoke)", ErrEnroll, site)
+					"revoke a site that leaves (conclave site revoke)", ErrEnroll, site)
 			}
 		}
 		value, err := encode(r)

@@ -37,7 +37,7 @@ var (
 	// ErrForeignManifest: a node returned with other data; see [ManifestMismatchError].
 	ErrForeignManifest = errors.New("not the node that was admitted first")
 	// ErrEnroll: a site's request is not allowed, or a roster is not the next one. Nothing was written.
-	ErrEnroll = errors.New("not possible as the roster stands")
+	ErrEnroll = errors.New("not possible with the current roster")
 	// ErrBadName: a name cannot be part of a key.
 	ErrBadName = errors.New("unusable name")
 	// ErrTooLarge: a value exceeds what every etcd accepts. Nothing was written.

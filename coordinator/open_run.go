@@ -184,7 +184,7 @@ func (d datasetRecord) makesRoom(r Run) error {
 		return nil
 	}
 	if err := d.Budget.Room(d.due(r.Name), r.Budget); err != nil {
-		return fmt.Errorf("its budget does not fit what is left of that of the dataset: %w", err)
+		return fmt.Errorf("its budget does not fit the rest of the dataset's budget: %w", err)
 	}
 	return nil
 }

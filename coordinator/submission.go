@@ -253,7 +253,7 @@ func moved(q Submission, what string) error {
 }
 
 // ErrQueue: a queued run is not in the state that a step needs, or another worker has it.
-var ErrQueue = errors.New("not as the queue has it")
+var ErrQueue = errors.New("not possible in the queue's current state")
 
 // step changes one queued run. change returns false if there is nothing to write.
 func (s *Store) step(ctx context.Context, op string, lead *Leadership, name string,

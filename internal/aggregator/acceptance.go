@@ -26,7 +26,7 @@ const certificateGrace = 10 * time.Second
 
 var (
 	// errGivenAway ends calls in progress. Serve adds the reason, which names files and is for the operator.
-	errGivenAway = fmt.Errorf("%w: the aggregator gave it away, because it can let nobody in", ErrLeadershipLost)
+	errGivenAway = fmt.Errorf("%w: the aggregator resigned, because it can accept no peer", ErrLeadershipLost)
 	// errWithdrawn ends an attempt to lead of a server that may not.
 	errWithdrawn = errors.New("the certificate files are no longer in order")
 )
@@ -74,7 +74,7 @@ func (s *Server) lookAtFiles(a *acceptance) {
 		if before == nil {
 			a.since = time.Now()
 		}
-		text := "nobody new is let in"
+		text := "no new peer is accepted"
 		if s.phase.Load() < leads {
 			text = "nobody would be let in; this aggregator does not stand for the lead until its certificate files " +
 				"are in order"
@@ -97,7 +97,7 @@ func (s *Server) giveAway(reason error) {
 	if !s.leads() || s.embedded != nil || s.life.Leading().Err() != nil { // embedded is set before it leads
 		return
 	}
-	s.log.Error("the lead is given away, because nobody can be let in", zap.Duration("for", s.grace()),
+	s.log.Error("leadership is given up, because no peer can be accepted", zap.Duration("for", s.grace()),
 		zap.String("reason", reason.Error()))
 	_ = s.audit.Write(peer.Caller{}, auditlog.Entry{Event: auditlog.GaveAway, Reason: reason.Error()})
 	s.outOfOrder = reason

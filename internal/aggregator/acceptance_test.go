@@ -180,7 +180,7 @@ func TestALeaderThatCanLetNobodyInGivesTheLeadAway(t *testing.T) {
 			}
 			began := time.Now()
 			tc.spoil(t, p)
-			awaitReady(t, address, http.StatusServiceUnavailable, "nobody new is let in", tc.says)
+			awaitReady(t, address, http.StatusServiceUnavailable, "no new peer is accepted", tc.says)
 			if m := scrape(t, address); m["conclave_tls_accepting_state"] != 0 || len(m) == 0 {
 				t.Error("the metrics say that somebody is let in")
 			}
@@ -253,7 +253,7 @@ func TestNobodyStandsForTheLeadWhoCouldLetNobodyIn(t *testing.T) {
 	p := newPair(t, 0)
 	p.standBy(t)
 	p.revoke(t, certs.RoleAggregator, "second")
-	p.says(t, http.StatusServiceUnavailable, "nobody new is let in", "own certificate", "revoked on")
+	p.says(t, http.StatusServiceUnavailable, "no new peer is accepted", "own certificate", "revoked on")
 	time.Sleep(2 * lookEvery) // it withdraws
 	testkit.Must(t, p.stop())
 

@@ -54,7 +54,7 @@ func (s *Server) ready(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if err := s.credentials.Reload(); err != nil {
-		return "", fmt.Errorf("nobody new is let in: %w", err)
+		return "", fmt.Errorf("no new peer is accepted: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -67,7 +67,7 @@ func (s *Server) ready(ctx context.Context) (string, error) {
 	case now == leads:
 		return "leader", nil
 	case leader == "":
-		return "", errors.New("nobody leads")
+		return "", errors.New("no aggregator leads")
 	}
 	return fmt.Sprintf("standby of %s", leader), nil
 }
@@ -97,7 +97,7 @@ func (s *Server) spent(d *round.Dataset) (epsilon float64, ok bool) {
 		return spending.EpsilonSpent()
 	})
 	if err != nil {
-		s.log.Warn("what a dataset has spent is missing in the metrics", zap.String("dataset", d.Record.Name),
+		s.log.Warn("the spending of a dataset is missing in the metrics", zap.String("dataset", d.Record.Name),
 			zap.Error(err))
 	}
 	return epsilon, err == nil

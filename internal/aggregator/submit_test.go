@@ -126,7 +126,7 @@ func TestTheQueueIsForStudents(t *testing.T) {
 	testkit.Must(t, err)
 	mustSend(t, mute, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{}})
 	_, err = mute.Recv()
-	roundtest.WantStatus(t, err, codes.InvalidArgument, "says who it is")
+	roundtest.WantStatus(t, err, codes.InvalidArgument, "must give its name")
 	run := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).claimed()
 	// A claim is worth nothing under another certificate.
 	if end := eve.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w", Run: "a",

@@ -181,7 +181,7 @@ func ParseNext(line []byte, seq uint64, hash string) (Entry, error) {
 	case err != nil:
 		return Entry{}, err
 	case e.Hash != digest:
-		return Entry{}, fmt.Errorf("ledger entry %d: its hash is not that of what it says", e.Seq)
+		return Entry{}, fmt.Errorf("ledger entry %d: its hash does not match its content", e.Seq)
 	case e.Seq != seq+1 || e.Previous != hash:
 		return Entry{}, fmt.Errorf("ledger entry %d does not follow entry %d (%.12s)", e.Seq, seq, hash)
 	}

@@ -68,7 +68,7 @@ func (g Group) Wire() *conclavev1.Masked {
 func CheckNumbers(n, quorum, colluding int) error {
 	switch {
 	case n < 2:
-		return fmt.Errorf("a masked run of %d sites; with one there is nobody to hide its sum among: name two or more "+
+		return fmt.Errorf("a masked run of %d sites; the sum of a single site cannot be hidden: name two or more "+
 			"members, or ask without masks", n)
 	case n > MaxMembers:
 		return fmt.Errorf("a masked run of %d sites; %d are the most", n, MaxMembers)
@@ -97,7 +97,7 @@ func (g Group) Validate() error {
 			return fmt.Errorf("member %d of the masked run is of site %.40q; a site's name has 1 to 128 letters, "+
 				"digits, dots, dashes or underscores", i+1, m.Site)
 		case i > 0 && strings.Compare(g.Members[i-1].Site, m.Site) >= 0:
-			return fmt.Errorf("member %q stands after %q; name each site once, in the order of names", m.Site,
+			return fmt.Errorf("member %q comes after %q; name each site once, in the order of names", m.Site,
 				g.Members[i-1].Site)
 		case taken:
 			return fmt.Errorf("members %q and %q have the same key; each site has a certificate of its own", other,

@@ -338,8 +338,8 @@ func TestGroups(t *testing.T) {
 		group Group
 		want  string
 	}{
-		"one site":          {Group{three[:1], 1, 0}, "nobody to hide"},
-		"none":              {Group{nil, 0, 0}, "nobody to hide"},
+		"one site":          {Group{three[:1], 1, 0}, "sum of a single site cannot be hidden"},
+		"none":              {Group{nil, 0, 0}, "sum of a single site cannot be hidden"},
 		"all collude":       {Group{three, 3, 3}, "use 0 to 2"},
 		"fewer than none":   {Group{three, 3, -1}, "use 0 to 2"},
 		"two could open":    {Group{three, 2, 1}, "use 3 to 3"},

@@ -361,7 +361,7 @@ func (p *Party) mayReveal(run string, round uint64, tags [][]byte) (
 	case err != nil:
 		return nil, nil, err
 	case a.tags == nil:
-		return nil, nil, errors.New("this node has not agreed to who is in the sum")
+		return nil, nil, errors.New("this node has not agreed to the members of the sum")
 	case a.revealed != nil:
 		return a, a.revealed, nil
 	case a.paying:

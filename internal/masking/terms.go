@@ -60,7 +60,7 @@ func (t *Terms) checkOrder() error {
 	}
 	for i, m := range t.Members {
 		if i > 0 && t.Members[i-1].GetSite() >= m.GetSite() {
-			return fmt.Errorf("member %q stands after %q; name each once, in the order of names", m.GetSite(),
+			return fmt.Errorf("member %q comes after %q; name each once, in the order of names", m.GetSite(),
 				t.Members[i-1].GetSite())
 		}
 	}

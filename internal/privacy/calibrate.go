@@ -54,7 +54,7 @@ func leastNoise(template Event, other []Event, target Budget) (Event, error) {
 			ErrUnreachable)
 	}
 	if running(lo) <= 0 {
-		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g admits all but no noise; it protects nobody: use "+
+		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g allows almost no noise and protects nobody: use "+
 			"a smaller one", template.Kind, target.Epsilon, target.Delta)
 	}
 	// By formulas first, which is exact for Gaussian noise; where it is not, the

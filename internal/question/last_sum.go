@@ -81,7 +81,7 @@ func RemoveRun(state, run string) (err error) {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("remove what is kept of a run that has ended: %w", err)
+		return fmt.Errorf("remove the state of a run that has ended: %w", err)
 	}
 	return nil
 }

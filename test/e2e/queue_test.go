@@ -172,7 +172,7 @@ func TestQueue(t *testing.T) {
 		t.Error("other rows came")
 	}
 	if _, stderr, code := c.conclaveRun("fetch", "long", "--out", c.out("long")); code != 1 ||
-		!strings.Contains(stderr, `run "long" is cancelled; what it gave out can be fetched once it is done`) {
+		!strings.Contains(stderr, `run "long" is cancelled; its files can be fetched once it is done`) {
 		t.Errorf("fetch a run that was cancelled: exit code %d, %q", code, stderr)
 	}
 	// The folder is a finished run's, with its run.yaml, for stages that follow.

@@ -70,7 +70,7 @@ func TestUpgradeOneByOne(t *testing.T) {
 				return p
 			}
 		}
-		t.Fatal("nobody leads")
+		t.Fatal("no aggregator leads")
 		return nil
 	}
 	first := leader()

@@ -104,7 +104,7 @@ func (s *Spent) Epsilon(charges int64, account func() (float64, error)) (float64
 var (
 	acceptingDesc = prometheus.NewDesc("conclave_tls_accepting_state",
 		"1 while the own certificate, which must not be revoked, and the list of revoked ones are in order; at 0 "+
-			"nobody new is let in, and the log says why.", nil, nil)
+			"no new peer is accepted, and the log says why.", nil, nil)
 	ownEndDesc = prometheus.NewDesc("conclave_certificate_end_seconds",
 		"When the own certificate ends, in seconds since 1970.", nil, nil)
 )

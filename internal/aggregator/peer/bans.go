@@ -162,6 +162,6 @@ func (b *Bans) ban(o Offender, r *record) error {
 func (b *Bans) banned(o Offender, r *record) *BannedError {
 	left := (banWindow - b.now().Sub(r.since)).Round(time.Second)
 	return &BannedError{err: fault.Errorf(codes.PermissionDenied,
-		"%v is banned: too much of what it sent was rejected, the last because: %w; fix that, it may come back in %v",
+		"%v is banned: too many of its messages were rejected, the last because: %w; fix that, it may come back in %v",
 		o, r.why, left)}
 }

@@ -71,7 +71,8 @@ func (b *blocks) draw(d *draws) int64 {
 	return 0
 }
 
-// exponent bounds 2^64 x: low <= 2^64 x <= high. It says no where x is 1/2 or more, or y² does not fit, which is rare.
+// exponent bounds 2^64 x: low <= 2^64 x <= high. It returns false if x is 1/2 or more, or if y² does not fit, which is
+// rare.
 //
 // With e the rest of the division, y² factor/2^shift = 2^64 y²/(2 v) - y² e/2^shift with 0 <= e < 1, and rounding down
 // takes less than one from it. The term in k is whole: 2^64 k²/512.

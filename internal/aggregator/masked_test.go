@@ -422,8 +422,8 @@ func (l *life) attemptOf(stage string) uint64 {
 	return 0
 }
 
-// An aggregator that goes in the middle of an attempt leaves nothing that another one could open: the next one
-// begins an attempt of its own, which is as right as any. Members keep their keys meanwhile.
+// An aggregator that stops in the middle of an attempt leaves nothing that another one could open: the next one begins
+// its own attempt, which is equally valid. Members keep their keys meanwhile.
 func TestAMaskedRoundOutlivesItsLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})

@@ -101,7 +101,7 @@ func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
 		s.Epsilon = 1
 		roundtest.Shares(2)(s)
 	}), codes.ResourceExhausted, "the whole plan")
-	// A dataset with the filter gdp counts samples as if everybody took part.
+	// A dataset with the filter gdp counts samples as if every unit were in them.
 	roundtest.WantStatus(t, open(d, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 }), codes.ResourceExhausted,
 		d)
 	testkit.Must(t, open(d, roundtest.SamplesOf(2, 0.25, 5)))

@@ -72,7 +72,7 @@ func TestVerifyRefusesAGroupThatHidesNothing(t *testing.T) {
 		change func(*masking.Group)
 		says   string
 	}{
-		"one site":       {func(g *masking.Group) { g.Members = g.Members[:1] }, "sum of a single site cannot be hidden"},
+		"one site":       {func(g *masking.Group) { g.Members = g.Members[:1] }, "sum of a single site cannot be"},
 		"a small quorum": {func(g *masking.Group) { g.Quorum = 2 }, "a quorum of 2 of 3 sites"},
 		"all collude":    {func(g *masking.Group) { g.Colluding = 3 }, "colluding is 3 of 3 sites"},
 		"no name":        {func(g *masking.Group) { g.Members[1].Site = "b\x1b[2J" }, "a site's name has 1 to 128"},

@@ -46,7 +46,7 @@ func (n *Node) Drop(reason error) {
 	})
 }
 
-// Dropped is closed when the stream is to end for a reason of the aggregator's.
+// Dropped is closed when the aggregator ends the stream.
 func (n *Node) Dropped() <-chan struct{} { return n.dropped }
 
 // DropReason is that reason, once Dropped is closed.

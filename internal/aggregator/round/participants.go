@@ -78,7 +78,7 @@ func (ps *participants) of(id peer.ID) *participant {
 	return p
 }
 
-// expect makes room for so many nodes, where there are none yet.
+// expect makes room for the given number of nodes, if there are none yet.
 func (ps *participants) expect(n int) {
 	if len(ps.byID) == 0 {
 		ps.byID = make(map[peer.ID]*participant, n)

@@ -18,20 +18,19 @@ import (
 type Question struct {
 	Run   string
 	Round uint64
-	// Digest is the hex SHA-256 of its bytes.
+	// Digest is the hex SHA-256 of the question's bytes.
 	Digest string
-	// Use is what it uses of the run's plan, which prices it: the most that it can use, until its
-	// release is there.
+	// Use is the part of the run's plan that the question uses, which prices it. Until its release exists this is the
+	// most that it can use.
 	Use privacy.Use
-	// Roster are the sites that it is asked, as an entry of the ledger has them if it is the run's first question.
+	// Roster are the sites that are asked, as in the ledger entry, if this is the run's first question.
 	Roster []ledger.Site
 }
 
-// asked is a question that nodes were asked and that is not charged yet. Who asked it may learn
-// from how long it takes, or from how it fails, what no release paid for. So its worst case
-// counts as spent from then on. Its release replaces that; where another question takes its
-// place, or the run ends, it is charged as abandoned. The same bytes asked again cost nothing:
-// nodes answer them as before.
+// asked is a question that nodes were asked and that is not charged yet. A caller that asked it may learn, from its
+// duration or from how it fails, something that no release paid for. So its worst case counts as spent from then on.
+// Its release replaces that charge. If another question takes its place, or the run ends, it is charged as abandoned.
+// Repeating the same bytes costs nothing: nodes give the same answer again.
 type asked struct {
 	Round   uint64          `json:"round"`
 	Digest  string          `json:"digest"`
@@ -40,7 +39,7 @@ type asked struct {
 	Events  []privacy.Event `json:"events"`
 }
 
-// due is what is spent of a dataset, with the worst case of what was asked for other runs.
+// due is the spending of a dataset, with the worst case of other runs' uncharged questions.
 func (d datasetRecord) due(run string) []privacy.Event {
 	spent := d.Spent
 	for _, name := range slices.Sorted(maps.Keys(d.Asked)) {
@@ -51,10 +50,9 @@ func (d datasetRecord) due(run string) []privacy.Event {
 	return spent
 }
 
-// Ask notes that nodes are asked a question, before anything that follows from that is told
-// outside. A round that was charged needs no note. The error matches [privacy.ErrOverBudget]
-// where the worst case does not fit the budgets of the run or of the dataset; others are those
-// of [Store.Charge].
+// Ask records that nodes are asked a question, before anything that follows from it leaves the aggregator. A round that
+// was charged needs no record. The error matches [privacy.ErrOverBudget] if the worst case does not fit the budget of
+// the run or of the dataset; others are those of [Store.Charge].
 func (s *Store) Ask(ctx context.Context, lead *Leadership, q Question) error {
 	const op = "note a question"
 	return s.amend(ctx, op, lead, q.Run, q.Round, func(l *loaded, stored *mvccpb.KeyValue) (*amendment, error) {
@@ -91,15 +89,15 @@ func (s *Store) Ask(ctx context.Context, lead *Leadership, q Question) error {
 	})
 }
 
-// use is the worst case.
+// use is the worst case of the question.
 func (a asked) use() privacy.Use {
 	return privacy.Use{Planned: a.Planned, Queries: a.Queries, Answered: a.Queries}
 }
 
 func (a asked) is(round uint64, digest string) bool { return a.Round == round && a.Digest == digest }
 
-// abandoning takes what was asked for l's run out of the dataset. Where that is not the question
-// of a round with the digest it charges it at its worst, and returns the entry to append.
+// abandoning removes the pending question of l's run from the dataset. If that is not the question with the digest, it
+// charges the question at its worst case and returns the entry to append.
 func (s *Store) abandoning(lead *Leadership, l *loaded, round uint64, digest string) ([]ledger.Entry, error) {
 	before, open := l.dataset.Asked[l.run.Name]
 	if !open {
@@ -115,18 +113,18 @@ func (s *Store) abandoning(lead *Leadership, l *loaded, round uint64, digest str
 	return []ledger.Entry{entry}, err
 }
 
-// amendment is what is written to a run, its dataset and the ledger at once.
+// amendment is written to a run, its dataset and the ledger in one transaction.
 type amendment struct {
 	conditions []clientv3.Cmp
 	puts       []clientv3.Op
 }
 
-// errOvertaken has an amendment decided anew.
-var errOvertaken = errors.New("what it was decided on has changed")
+// errOvertaken means that an amendment must be decided again.
+var errOvertaken = errors.New("the state behind the decision has changed")
 
-// amend commits what step makes of a run with its dataset, at the end of the dataset's ledger;
-// nothing where that is nil. stored is the release of a round, nil while there is none. Step is
-// repeated where somebody else wrote first.
+// amend commits the amendment that step returns for a run and its dataset, at the end of the dataset's ledger; if it is
+// nil, nothing is written. stored is the release of a round, nil if there is none. Step is repeated if another writer
+// was first.
 func (s *Store) amend(ctx context.Context, op string, lead *Leadership, run string, round uint64,
 	step func(l *loaded, stored *mvccpb.KeyValue) (*amendment, error)) error {
 	dataset, err := s.datasetOf(ctx, op, run)

@@ -20,8 +20,7 @@ func types(entries []ledger.Entry) (of []string) {
 	return of
 }
 
-// Whatever order questions come in, each that nodes were asked has one charge: that of its
-// release, or its own.
+// In whatever order questions come, each question that nodes were asked has one charge: its release's or its own.
 func TestAskedIsCharged(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -64,7 +63,7 @@ func TestAskedIsCharged(t *testing.T) {
 	want("release", "abandoned", "abandoned", "abandoned", "release")
 	ask(2, "a")
 
-	// Another leader knows of it, and so does the one that verifies all.
+	// Another leader knows of the question, and so does the leader that verifies everything.
 	c.lead = leadAs(t, c.store, "agg")
 	testkit.Must(t, c.store.OpenDataset(ctx, c.lead, testDataset))
 	ask(2, "a")
@@ -77,7 +76,7 @@ func TestAskedIsCharged(t *testing.T) {
 	}
 }
 
-// What was asked counts as spent for the runs beside it, and for other questions of its own.
+// A pending question counts as spent for other runs, and for other questions of its own run.
 func TestAskedTakesRoom(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -124,7 +123,7 @@ func TestAskedTakesRoom(t *testing.T) {
 		t.Errorf("%d votes count as spent, %d questions of 4 were asked; the ledger has %d entries and %+v",
 			votes, asked, len(entries), v.Events)
 	}
-	// The run's end charges what is open, and always fits.
+	// The run's end charges the pending question, and that always fits.
 	for _, run := range []string{"first", "second", "third"} {
 		mustClose(t, c.store, c.lead, run)
 	}

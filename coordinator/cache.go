@@ -9,22 +9,22 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// cache is the end of a dataset's ledger as this store wrote it last. Charges of all runs
-// take turns at it, because each entry is chained to the one before: those that would meet
-// in etcd would lose and begin anew. Whose turn it is begins with what the last one left
-// instead of reading it, and so does who only looks. That may be wrong, because others write too: the commit
-// compares, as it does with what was read, and then all is read.
+// cache holds the end of a dataset's ledger as this store last wrote it. Charges of all runs take turns, because each
+// entry is chained to the one before; charges that met in etcd would fail and start again. Each turn, and each
+// read-only lookup, starts from the state that the last turn left, instead of reading it. That state may be stale,
+// because other stores write too. The commit compares revisions, as it does after a read, and on a conflict everything
+// is read again.
 type cache struct {
 	turn  chan struct{}          // holds a token while nobody charges
 	state atomic.Pointer[latest] // nil when nothing is known; replaced under turn
-	// others counts what this store wrote to the dataset's record or its runs' and was no
-	// charge: what was known before is no longer the end.
+	// others counts this store's writes to the record of the dataset or its runs other than charges. After such a write
+	// the cached state is no longer the end.
 	others atomic.Uint64
-	// newest is the last entry that is known to be in the ledger, whoever wrote it.
+	// newest is the last entry known to be in the ledger, whichever store wrote it.
 	newest atomic.Pointer[LedgerHead]
 }
 
-// latest is what one charge left. It is never changed.
+// latest is the state after one charge. It is never changed.
 type latest struct {
 	fence     int64  // of the leadership that wrote it
 	others    uint64 // as the cache counted before it was read or written
@@ -43,7 +43,7 @@ func (s *Store) cacheOf(dataset string) *cache {
 	return h.(*cache)
 }
 
-// cacheOfRun returns the cache of the dataset of a run, nil where that was not read yet.
+// cacheOfRun returns the cache of a run's dataset, or nil if that was not read yet.
 func (s *Store) cacheOfRun(run string) *cache {
 	dataset, ok := s.datasets.Load(run)
 	if !ok {
@@ -52,7 +52,7 @@ func (s *Store) cacheOfRun(run string) *cache {
 	return s.cacheOf(dataset.(string))
 }
 
-// lock waits for the turn until ctx ends.
+// lock waits for its turn until ctx ends.
 func (c *cache) lock(ctx context.Context) error {
 	select {
 	case <-c.turn:
@@ -64,7 +64,7 @@ func (c *cache) lock(ctx context.Context) error {
 
 func (c *cache) unlock() { c.turn <- struct{}{} }
 
-// known returns what [Store.load] would have read, or nil if the cache does not know it.
+// known returns the state that [Store.load] would read, or nil if the cache does not have it.
 func (c *cache) known(lead *Leadership, run string) *loaded {
 	if c == nil || lead == nil || lead.ctx.Err() != nil {
 		return nil
@@ -80,7 +80,7 @@ func (c *cache) known(lead *Leadership, run string) *loaded {
 	return &loaded{run: r, dataset: now.dataset, datasetKV: now.datasetKV}
 }
 
-// uncharged is known for a round that is not charged yet, nil for others.
+// uncharged is known for a round that is not charged yet, and nil for other rounds.
 func (c *cache) uncharged(lead *Leadership, run string, round uint64) *loaded {
 	if l := c.known(lead, run); l != nil && round >= l.run.Releases {
 		return l
@@ -88,9 +88,8 @@ func (c *cache) uncharged(lead *Leadership, run string, round uint64) *loaded {
 	return nil
 }
 
-// learn keeps what was committed at a revision, with the puts of the dataset's record
-// among ops; others is what the cache counted before the charge read anything. Callers hold
-// the turn.
+// learn caches a commit at its revision, with the puts of the dataset's record among ops. others is the cache's count
+// before the charge read anything. Callers hold the lock.
 func (c *cache) learn(lead *Leadership, l *loaded, others uint64, revision int64, ops []clientv3.Op) {
 	next := &latest{fence: lead.fence, others: others, dataset: l.dataset, runs: map[string]Run{}}
 	if before := c.state.Load(); before != nil && before.fence == lead.fence && before.others == others &&
@@ -109,8 +108,8 @@ func (c *cache) learn(lead *Leadership, l *loaded, others uint64, revision int64
 	c.note(headOf(l.dataset.Head))
 }
 
-// forget has the next charge read everything. Callers hold the turn.
+// forget makes the next charge read everything. Callers hold the lock.
 func (c *cache) forget() { c.state.Store(nil) }
 
-// wrote notes that this store may have written to a dataset's record what was no charge.
+// wrote records that this store may have written something other than a charge to a dataset's record.
 func (s *Store) wrote(dataset string) { s.cacheOf(dataset).others.Add(1) }

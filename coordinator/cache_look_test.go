@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// seen is what a round is begun by.
+// seen is the state that a round starts from.
 type seen struct {
 	Run      Run
 	OfRun    []privacy.Event
@@ -33,8 +33,8 @@ func look(t *testing.T, s *Store, lead *Leadership, run string, round uint64) se
 		slices.SortedFunc(slices.Values(ofDataset.Spent), order), standing.Found}
 }
 
-// What a round is begun by is what etcd has, whatever was written before, and read only where
-// it is not known from the last charge.
+// A round starts from the state in etcd, whatever was written before, and reads it only if the last charge did not
+// leave it.
 func TestWhoLooksSeesWhatEtcdHas(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -97,7 +97,7 @@ func TestWhoLooksSeesWhatEtcdHas(t *testing.T) {
 	}
 }
 
-// Who leads no more, and who leads anew, has to read.
+// A store that no longer leads, or leads again, has to read.
 func TestWhoLooksMustLead(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -25,7 +25,7 @@ func counting(t *testing.T, c *cluster) (*Store, *atomic.Int64) {
 	}}), requests
 }
 
-// Of runs that are charged at the same time none is in the others' way: one request each.
+// Concurrent charges of several runs do not conflict: each takes one request.
 func TestChargesTakeTurns(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -69,7 +69,7 @@ func TestChargesTakeTurns(t *testing.T) {
 	}
 }
 
-// What a store knows of the ledger's end may be wrong. A charge then ends as one that reads.
+// A store's knowledge of the ledger's end may be wrong. A charge then ends like one that reads.
 func TestChargesBesideOtherWriters(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T) (c *cluster, other *Store) {

@@ -19,33 +19,29 @@ type Charge struct {
 	Question
 	// Entries is the length of the vector that is released, 0 for none.
 	Entries int
-	// Release is what is stored and handed out: at most MaxRelease bytes, and
-	// at most what CheckRoom was asked for. The ledger entry holds its SHA-256.
+	// Release is stored and handed out: at most MaxRelease bytes, and at most the size given to CheckRoom. The ledger
+	// entry holds its SHA-256.
 	Release []byte
-	// Forget drops the stored releases of the run's rounds below it, in the same
-	// transaction; at most Round. Their entries stay, and they are never charged or
-	// handed out again: see ErrForgotten.
+	// Forget drops the stored releases of the run's rounds below it, in the same transaction. It is at most Round.
+	// Their ledger entries stay, and these rounds are never charged or handed out again: see ErrForgotten.
 	Forget uint64
 }
 
-// Charge pays for a release and stores it, in one transaction, and returns it
-// with its ledger entry. Only what Charge returned may be handed out.
+// Charge pays for a release and stores it, in one transaction, and returns it with its ledger entry. Hand out only the
+// release that Charge returned.
 //
-// If the round was charged before, by whomever, the stored release and entry
-// are returned and nothing is charged: the release given is forgotten. Events
-// that do not fit the budget of the run or of the dataset, or that are not within
-// the run's plan, are refused with an error that matches [privacy.ErrOverBudget].
-// Other errors match ErrNoRun, ErrRunClosed, ErrForgotten,
-// ErrNotLeader, ErrTooLarge (nothing was written) or ErrUnavailable (ask again
-// to learn what became of it).
+// If the round was charged before, by any store, Charge returns the stored release and entry, charges nothing, and
+// drops the release that it was given. Events that do not fit the budget of the run or of the dataset, or the run's
+// plan, give an error that matches [privacy.ErrOverBudget]. Other errors match ErrNoRun, ErrRunClosed, ErrForgotten,
+// ErrNotLeader, ErrTooLarge (nothing was written) or ErrUnavailable (ask again to learn the outcome).
 func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte, ledger.Entry, error) {
 	const op = "charge"
 	if len(c.Release) == 0 {
 		return nil, ledger.Entry{}, fmt.Errorf("%s round %d of run %q: the release is empty", op, c.Round, c.Run)
 	}
 	if len(c.Release) > MaxRelease {
-		// CheckRoom finds this before noise is drawn. The size of a release
-		// depends on its noise and what is under it, so it is not told.
+		// CheckRoom finds this before noise is drawn. The size of a release depends on its noise and on private values,
+		// so the error does not state it.
 		return nil, ledger.Entry{}, fmt.Errorf("%s round %d of run %q: %w; ask fewer queries in a round",
 			op, c.Round, c.Run, ErrTooLarge)
 	}
@@ -83,7 +79,7 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 		}
 		release, entry = c.Release, l.dataset.Head
 		l.run.Releases++
-		// Only what is not forgotten yet: etcd looks at every key it ever had in a range.
+		// Only rounds that are not dropped yet: etcd looks at every key that a range ever had.
 		if c.Forget > l.run.Forgotten {
 			puts = append(puts, clientv3.OpDelete(s.releaseKey(c.Run, l.run.Forgotten),
 				clientv3.WithRange(s.releaseKey(c.Run, c.Forget))))
@@ -110,8 +106,8 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 	return release, entry, nil
 }
 
-// charging returns the entry that charges a use, released or abandoned, and adds that to the
-// totals of l's run and dataset. Both budgets are asked.
+// charging returns the entry that charges a use, released or abandoned, and adds the use to the totals of l's run and
+// dataset. It checks both budgets.
 func (s *Store) charging(lead *Leadership, l *loaded, kind string, round uint64, use privacy.Use) (
 	entry ledger.Entry, err error) {
 	entry = s.newEntry(lead, kind, l.run.Dataset)
@@ -124,8 +120,8 @@ func (s *Store) charging(lead *Leadership, l *loaded, kind string, round uint64,
 	return entry, nil
 }
 
-// admit asks both budgets and adds the events of a use to both totals. It returns the
-// events and the run's running figure.
+// admit checks both budgets and adds the events of a use to both totals. It returns the events and the run's epsilon so
+// far.
 func (l *loaded) admit(use privacy.Use) ([]privacy.Event, float64, error) {
 	ofRun, ofDataset := l.spending()
 	ofRun, events, err := ofRun.Use(use)

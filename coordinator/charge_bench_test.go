@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// BenchmarkCharge is one round's part of etcd: reads, a synced commit.
+// BenchmarkCharge measures etcd's part of a round: reads and a synced commit.
 func BenchmarkCharge(b *testing.B) {
 	c := newCluster(b)
 	charge := testCharge("first", 0, string(make([]byte, 4096)))
@@ -20,8 +20,7 @@ func BenchmarkCharge(b *testing.B) {
 	}
 }
 
-// BenchmarkOpenDataset verifies a ledger of 1000 releases, as a leader does
-// when it begins.
+// BenchmarkOpenDataset verifies a ledger of 1000 releases, as a new leader does.
 func BenchmarkOpenDataset(b *testing.B) {
 	c := newCluster(b)
 	charge := testCharge("first", 0, "answer")
@@ -38,8 +37,8 @@ func BenchmarkOpenDataset(b *testing.B) {
 	}
 }
 
-// BenchmarkChargePlanned is a round of a planned run on samples that drops all
-// releases but the last two: 350,000 bytes are a release of 100,000 numbers.
+// BenchmarkChargePlanned is a round of a planned run on samples that drops all releases but the last two. 350,000 bytes
+// are a release of 100,000 numbers.
 func BenchmarkChargePlanned(b *testing.B) {
 	for _, size := range []int{4096, 350_000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {

@@ -138,9 +138,9 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 	charge.Use = votes(1, 4)
 	refused(charge, testRun("first").Budget)
 
-	// Releases that each run may make, until all runs pass the dataset's budget.
+	// Charges of each run, until all runs together exceed the dataset's budget.
 	charge.Use = votes(6, 1)
-	// They are all opened while there is room for each of them.
+	// All are opened while each still has room.
 	for i := range 30 {
 		mustOpen(t, c.store, c.lead, testRun(fmt.Sprintf("run-%d", i)))
 	}
@@ -218,7 +218,7 @@ func TestChargeRefuses(t *testing.T) {
 	}
 }
 
-// faultyKV lets a test decide what happens around commits of writes.
+// faultyKV lets a test choose what happens around commits.
 type faultyKV struct {
 	clientv3.KV
 	around func(commit func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error)
@@ -292,8 +292,7 @@ func TestAmbiguousCommit(t *testing.T) {
 	}
 }
 
-// A commit that arrives after its caller gave up must not become a second
-// answer, nor a second charge.
+// A commit that arrives after its caller gave up must become neither a second answer nor a second charge.
 func TestLateCommit(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -324,8 +323,8 @@ func TestLateCommit(t *testing.T) {
 	}
 }
 
-// Somebody else charges between reading and committing: the totals that the
-// budget was checked on are stale, so the charge is decided anew.
+// Another writer charges between reading and committing. The totals behind the budget check are stale, so the charge is
+// decided again.
 func TestConflictIsDecidedAnew(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -345,7 +344,7 @@ func TestConflictIsDecidedAnew(t *testing.T) {
 		}}
 	charge := testCharge("first", 1, "mine")
 	charge.Use = big
-	// Each fits the run's budget alone, both together do not.
+	// Each fits the run's budget alone; both together do not.
 	_, _, err := c.store.Charge(testkit.Within(t), c.lead, charge)
 	if !errors.Is(err, privacy.ErrOverBudget) {
 		t.Errorf("got %v, want ErrOverBudget", err)

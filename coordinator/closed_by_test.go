@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// The entry that closes a run with a list of files says which student stands for them, where that is not the one that
-// wanted the run.
+// The entry that closes a run with a list of files names the student that stands for them, if that is not the student
+// that wanted the run.
 func TestTheLedgerSaysWhichStudentGaveOutFiles(t *testing.T) {
 	manifest := strings.Repeat("ab", 32)
 	for name, c := range map[string]struct{ manifest, by, want string }{

@@ -74,8 +74,7 @@ func testRun(name string) Run {
 
 var testFacts = ledger.Facts{Pipeline: "pategan", SchemaSHA256: strings.Repeat("ab", 32), Teachers: 4}
 
-// testSigmas are the noises of votes that a test's run may ask for, as often as its budget
-// admits.
+// testSigmas are the noises of votes that a test's run may ask for, as often as its budget allows.
 var testSigmas = []float64{200, 1e5, 20, 12, 9, 6, 1, .1}
 
 func testPlan() (plan privacy.Plan) {
@@ -90,10 +89,10 @@ func votes(sigma float64, queries int64) privacy.Use {
 	return privacy.Use{Planned: slices.Index(testSigmas, sigma), Queries: queries, Answered: queries}
 }
 
-// costOf is what a charge of a test's run costs.
+// costOf is the cost of a charge of a test's run.
 func costOf(c Charge) []privacy.Event { return testPlan()[c.Use.Planned].Worst(c.Use.Queries) }
 
-// testCharge costs little: some hundred fit the run's budget.
+// testCharge costs little: a few hundred fit the run's budget.
 func testCharge(run string, round uint64, release string) Charge {
 	return Charge{Question: Question{Run: run, Round: round, Use: votes(200, 4)}, Release: []byte(release)}
 }

@@ -19,7 +19,7 @@ import (
 // neighbouring is the relation every dataset is opened with.
 const neighbouring = "add-or-remove-one-unit"
 
-// Dataset is what all runs on a dataset share, for its life.
+// Dataset holds what all runs on a dataset share, for its whole life.
 type Dataset struct {
 	Name   string         `json:"name"`
 	Budget privacy.Budget `json:"budget"`
@@ -35,14 +35,13 @@ type datasetRecord struct {
 	Dataset
 	Head  ledger.Entry    `json:"head"`
 	Spent []privacy.Event `json:"spent,omitempty"` // over all runs, merged
-	// Asked are the questions that nodes were asked and that are not charged yet, by run.
+	// Asked are the uncharged questions that nodes were asked, by run.
 	Asked map[string]asked `json:"asked,omitempty"`
 }
 
-// OpenDataset creates the dataset with the first entry of its ledger, or checks
-// that it is the one opened before, with a [*MismatchError] otherwise. The
-// ledger of a dataset that exists is verified from its first entry to its head
-// and against the totals that the budget checks use; errors match ErrCorrupt.
+// OpenDataset creates the dataset with the first entry of its ledger, or checks that it matches the existing one, with
+// a [*MismatchError] otherwise. It verifies an existing dataset's ledger from the first entry to the head and against
+// the totals that budget checks use; errors match ErrCorrupt.
 func (s *Store) OpenDataset(ctx context.Context, lead *Leadership, d Dataset) error {
 	const op = "open dataset"
 	if err := checkName("dataset", d.Name); err != nil {
@@ -70,8 +69,8 @@ func (s *Store) OpenDataset(ctx context.Context, lead *Leadership, d Dataset) er
 			if damage = s.audit(ctx, stored); damage != nil && !errors.Is(damage, ErrCorrupt) {
 				return false, damage
 			}
-			// The audit read at several moments: what it found holds if nobody wrote meanwhile. A
-			// leader that is over learns it here, before it takes the next one's writes for damage.
+			// The audit read at several moments, so its finding holds only if nobody wrote meanwhile. A deposed leader
+			// learns of that here, before it takes the next leader's writes for damage.
 			return s.commit(ctx, op, lead, []clientv3.Cmp{unchanged(kvs[0])})
 		}
 		record := datasetRecord{Dataset: d}
@@ -168,8 +167,7 @@ func (s *Store) Ledger(ctx context.Context, dataset string) ([]ledger.Entry, err
 	return entries, nil
 }
 
-// Entries returns the canonical lines of at most so many of the dataset's entries after one, oldest
-// first.
+// Entries returns the canonical lines of at most the given number of the dataset's entries after one, oldest first.
 func (s *Store) Entries(ctx context.Context, dataset string, after uint64, most int) ([][]byte, error) {
 	if err := checkName("dataset", dataset); err != nil {
 		return nil, err
@@ -188,7 +186,7 @@ func (s *Store) Entries(ctx context.Context, dataset string, after uint64, most 
 	return lines, nil
 }
 
-// decodeEntry makes sure that what is handed out again is what is stored.
+// decodeEntry checks that the entry that is handed out is the entry that is stored.
 func decodeEntry(kv *mvccpb.KeyValue) (ledger.Entry, error) {
 	entry, err := decode[ledger.Entry](kv)
 	if err != nil {
@@ -205,7 +203,7 @@ func decodeEntry(kv *mvccpb.KeyValue) (ledger.Entry, error) {
 	return entry, nil
 }
 
-// audit recomputes the ledger and compares it with the totals kept beside it.
+// audit recomputes the ledger and compares it with the stored totals.
 func (s *Store) audit(ctx context.Context, record datasetRecord) error {
 	damaged := func(err error) error {
 		return fmt.Errorf("%w: ledger of dataset %q: %w; restore etcd from a backup", ErrCorrupt, record.Name, err)

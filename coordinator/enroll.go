@@ -10,24 +10,24 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
-// MaxSites is how many sites may ask to be admitted to a dataset.
+// MaxSites is the number of sites that may ask to be admitted to a dataset.
 const MaxSites = 256
 
-// SiteRequest is what a site asked to be admitted with. The store fills in Received and Replaced.
+// SiteRequest is a site's request to be admitted. The store fills in Received and Replaced.
 type SiteRequest struct {
 	Dataset string `json:"dataset"`
 	Site    string `json:"site"`
-	// Study is the SHA-256 of the study that the site means, in hex.
+	// Study is the SHA-256 of the study that the site joins, in hex.
 	Study string `json:"study"`
 	// Key is the fingerprint of the request's key.
 	Key string `json:"key"`
 	PEM []byte `json:"request"`
-	// Received is when it came, and Replaced how often a request with another key took the place of one.
+	// Received is the time of arrival. Replaced counts requests that replaced one with another key.
 	Received string `json:"received"`
 	Replaced uint32 `json:"replaced,omitempty"`
 }
 
-// Roster are the sites that were admitted, as the operator signed it. The caller has read it.
+// Roster lists the admitted sites, as the operator signed it. The caller has verified it.
 type Roster struct {
 	Dataset    string            `json:"dataset"`
 	Generation uint64            `json:"generation"`
@@ -44,8 +44,8 @@ func (s *Store) rosterKey(dataset string) string {
 	return s.config.Prefix + "enroll/" + dataset + "/roster"
 }
 
-// StoreRequest keeps a site's request, in place of the one before; it returns the latter's key where that was another
-// one. The error matches ErrEnroll where the site is admitted with another key, or too many sites asked.
+// StoreRequest stores a site's request in place of the previous one. It returns the previous key if that was a
+// different one. The error matches ErrEnroll if the site is admitted with another key, or if too many sites asked.
 func (s *Store) StoreRequest(ctx context.Context, lead *Leadership, q SiteRequest) (replaced string, err error) {
 	const op = "store a site's request"
 	for what, name := range map[string]string{"dataset": q.Dataset, "site": q.Site} {
@@ -102,7 +102,7 @@ func orTooMany(err error, dataset string) error {
 		dataset)
 }
 
-// asRead holds while a key is as it was read; nil: absent.
+// asRead is the condition that a key is unchanged since it was read; nil means absent.
 func asRead(key string, kv *mvccpb.KeyValue) clientv3.Cmp {
 	if kv == nil {
 		return absent(key)
@@ -128,7 +128,7 @@ func (s *Store) Requests(ctx context.Context, dataset string) ([]SiteRequest, er
 	return all, nil
 }
 
-// Enrolled returns the roster of a dataset and the request of one of its sites, each nil where there is none.
+// Enrolled returns the roster of a dataset and the request of one of its sites; each is nil if there is none.
 func (s *Store) Enrolled(ctx context.Context, dataset, site string) (*Roster, *SiteRequest, error) {
 	for what, name := range map[string]string{"dataset": dataset, "site": site} {
 		if err := checkName(what, name); err != nil {
@@ -147,7 +147,7 @@ func (s *Store) Enrolled(ctx context.Context, dataset, site string) (*Roster, *S
 	return roster, request, err
 }
 
-// Roster is the roster of a dataset, nil where none was published.
+// Roster is the roster of a dataset, nil if none was published.
 func (s *Store) Roster(ctx context.Context, dataset string) (*Roster, error) {
 	if err := checkName("dataset", dataset); err != nil {
 		return nil, err
@@ -167,8 +167,8 @@ func decodeIf[T any](kv *mvccpb.KeyValue) (*T, error) {
 	return &v, err
 }
 
-// PublishRoster puts a roster in the place of the one of the generation before; the same once more changes nothing. The
-// error matches ErrEnroll where it is not the next one, or lacks a site that was admitted.
+// PublishRoster replaces the roster of the previous generation. Publishing the same roster again changes nothing. The
+// error matches ErrEnroll if it is not the next generation, or lacks an admitted site.
 func (s *Store) PublishRoster(ctx context.Context, lead *Leadership, r Roster) error {
 	const op = "publish the roster"
 	if err := checkName("dataset", r.Dataset); err != nil {
@@ -190,13 +190,13 @@ func (s *Store) PublishRoster(ctx context.Context, lead *Leadership, r Roster) e
 			return true, nil
 		}
 		if r.Generation != stands.Generation+1 {
-			return false, fmt.Errorf("%w: the roster that stands is of generation %d, and this one of %d; list the "+
+			return false, fmt.Errorf("%w: the current roster is of generation %d, and this one of %d; list the "+
 				"requests again", ErrEnroll, stands.Generation, r.Generation)
 		}
 		for site, held := range stands.Keys {
 			if r.Keys[site] != held {
 				return false, fmt.Errorf("%w: site %q is admitted, and missing or with another key in the new roster; "+
-					"who leaves is revoked (conclave site revoke)", ErrEnroll, site)
+					"revoke a site that leaves (conclave site revoke)", ErrEnroll, site)
 			}
 		}
 		value, err := encode(r)

@@ -70,7 +70,7 @@ func TestRequestsAndRosters(t *testing.T) {
 	}
 }
 
-// There are no more requests than sites that a study may have.
+// There are no more requests than a study may have sites.
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -86,7 +86,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	testkit.Must(t, err)
 }
 
-// A leader that is over writes neither.
+// A deposed leader writes neither.
 func TestOnlyTheLeaderAdmits(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

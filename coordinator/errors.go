@@ -19,37 +19,34 @@ var (
 	// ErrUnavailable: etcd did not answer; see [UnavailableError].
 	ErrUnavailable = errors.New("etcd unavailable")
 
-	// ErrNotLeader: the leadership that was shown is over. Nothing was written.
+	// ErrNotLeader: the given leadership has ended. Nothing was written.
 	ErrNotLeader = errors.New("no longer the leader")
 	// ErrNoDataset: no dataset of this name was opened.
 	ErrNoDataset = errors.New("no such dataset")
 	// ErrNoRun: no run of this name was opened.
 	ErrNoRun = errors.New("no such run")
-	// ErrRunExists: a run of this name was opened with another spec, or submitted, and is
-	// not the same, or has ended.
+	// ErrRunExists: a run of this name was opened or submitted with another spec, or has ended.
 	ErrRunExists = errors.New("a run of this name exists")
 	// ErrRunOpen: the run has not ended.
 	ErrRunOpen = errors.New("the run is open")
-	// ErrRunClosed: the run was closed; only stored releases can be had.
+	// ErrRunClosed: the run was closed; only stored releases are available.
 	ErrRunClosed = errors.New("the run is closed")
 	// ErrForgotten: the round was released and its release dropped; see
 	// [ForgottenError].
 	ErrForgotten = errors.New("the release was dropped")
-	// ErrForeignManifest: a node came back with other data; see
-	// [ManifestMismatchError].
+	// ErrForeignManifest: a node returned with other data; see [ManifestMismatchError].
 	ErrForeignManifest = errors.New("not the node that was admitted first")
-	// ErrEnroll: a site asks for what it may not, or a roster is not the next one. Nothing was written.
-	ErrEnroll = errors.New("not possible as the roster stands")
+	// ErrEnroll: a site's request is not allowed, or a roster is not the next one. Nothing was written.
+	ErrEnroll = errors.New("not possible with the current roster")
 	// ErrBadName: a name cannot be part of a key.
 	ErrBadName = errors.New("unusable name")
-	// ErrTooLarge: a value is over what every etcd accepts. Nothing was written.
+	// ErrTooLarge: a value exceeds what every etcd accepts. Nothing was written.
 	ErrTooLarge = errors.New("too large for etcd")
-	// ErrCorrupt: what etcd holds is not what this package wrote.
+	// ErrCorrupt: the content of etcd is not what this package wrote.
 	ErrCorrupt = errors.New("the stored state is damaged")
 )
 
-// UnavailableError says that etcd gave no answer, or could not give one. A
-// write may or may not have happened; whoever asks again finds out, and
+// UnavailableError says that etcd gave no usable answer. A write may or may not have happened; asking again tells, and
 // [Store.Charge] never charges twice.
 type UnavailableError struct {
 	Op        string
@@ -64,7 +61,7 @@ func (e *UnavailableError) Error() string {
 		e.Op, ErrUnavailable, strings.Join(e.Endpoints, ", "), e.Err)
 }
 
-// Unwrap returns the reason.
+// Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
 func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
@@ -96,8 +93,7 @@ func (e *ForgottenError) Error() string {
 
 func (e *ForgottenError) Is(target error) bool { return target == ErrForgotten }
 
-// ManifestMismatchError says in what a node differs from the one that was
-// admitted first under its name.
+// ManifestMismatchError says how a node differs from the one that was first admitted under its name.
 type ManifestMismatchError struct {
 	Dataset, Site, Node, Field string
 }
@@ -138,8 +134,8 @@ func (s *Store) wrap(ctx context.Context, op string, err error) error {
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// diagnose asks once more, without waiting for a connection, because gRPC
-// keeps to itself why a connection cannot be made when it waited for one.
+// diagnose asks once more without waiting for a connection, because gRPC does not report why a connection fails while
+// it waits for one.
 func (s *Store) diagnose() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
@@ -151,8 +147,7 @@ func (s *Store) diagnose() string {
 	return ""
 }
 
-// unanswered tells errors after which nobody knows what etcd did, or that it
-// cannot do anything now, from etcd's refusals.
+// unanswered distinguishes errors after which the outcome is unknown, or etcd cannot act now, from etcd's refusals.
 func unanswered(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return true

@@ -66,8 +66,7 @@ func TestEmbeddedCloseIsQuick(t *testing.T) {
 
 const childEnv = "CONCLAVE_TEST_COORDINATOR_DIR"
 
-// child is another process that holds the folder, leads and charges a round
-// per line it reads.
+// child is another process that locks the folder, leads, and charges a round per line that it reads.
 func child(dir string) {
 	ctx := context.Background()
 	check := func(err error) {
@@ -142,8 +141,7 @@ func TestAnotherProcess(t *testing.T) {
 		t.Errorf("etcd is not quiet:\n%s", stderr.String())
 	}
 
-	// What was acknowledged before kill -9 is there, and leadership of the
-	// same name is free at once.
+	// Everything acknowledged before kill -9 is there, and leadership of the same name is free at once.
 	s := openStore(t, Config{Endpoints: runEtcd(t, dir).Endpoints()})
 	l := leadAs(t, s, "agg") // gives up before the dead process's lease ends
 	if err := s.OpenDataset(testkit.Within(t), l, testDataset); err != nil {
@@ -229,7 +227,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// etcd goes away in the middle of a run and comes back.
+// etcd stops in the middle of a run and comes back.
 func TestEtcdAway(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

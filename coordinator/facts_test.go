@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A run goes on from closed runs of its own student and dataset, and from no others: an entry that names another run
-// would break the ledger for everybody.
+// A run continues closed runs of its own student and dataset, and no others: an entry that names another run would
+// break the ledger for everybody.
 func TestWhatARunGoesOnFrom(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -12,21 +12,19 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
-// End is how a run of the queue ends.
+// End says how a run of the queue ends.
 type End struct {
 	// State is a final one.
 	State  State
 	Reason string
-	// Claim is that of the worker whose word it is; empty for an end that none of them
-	// has a say in.
+	// Claim is the claim of the worker that reports the end; empty for an end that needs no worker.
 	Claim   string
 	Results []Result
 }
 
-// Finish ends a run of the queue. Where it was opened and is not closed, it is closed in the
-// ledger in the same transaction, so that no run that ended can spend anything, and every
-// ledger can be verified. The run.yaml is dropped. Ending it the same way twice does nothing; other errors
-// match ErrQueue.
+// Finish ends a run of the queue and drops its run.yaml. If the run is open, the same transaction closes it in the
+// ledger, so that no ended run can spend anything, and every ledger can be verified. Ending it the same way twice does
+// nothing; other errors match ErrQueue.
 func (s *Store) Finish(ctx context.Context, lead *Leadership, name string, end End) (q Submission, err error) {
 	const op = "finish run"
 	if !end.State.Final() {
@@ -60,8 +58,7 @@ func (s *Store) Finish(ctx context.Context, lead *Leadership, name string, end E
 	return q, err
 }
 
-// commitEnd commits the end of a run of the queue, with the closing of the run where it is
-// open.
+// commitEnd commits the end of a run of the queue, and closes the run if it is open.
 func (s *Store) commitEnd(ctx context.Context, op string, lead *Leadership, name string, submission *mvccpb.KeyValue,
 	puts []clientv3.Op) (bool, error) {
 	conditions := []clientv3.Cmp{unchanged(submission)}
@@ -83,9 +80,8 @@ func (s *Store) commitEnd(ctx context.Context, op string, lead *Leadership, name
 	return revision > 0, err
 }
 
-// closing closes l's run with an entry in the ledger, and returns the puts of that. A question
-// that was asked and not released is charged before. manifest is the SHA-256 of the list of its files, if any, and
-// by the student that gives them out.
+// closing closes l's run with a ledger entry, and returns the puts. A pending question is charged first. manifest is
+// the SHA-256 of the list of its files, if any, and by the student that gives them out.
 func (s *Store) closing(lead *Leadership, l *loaded, manifest, by string) ([]clientv3.Op, error) {
 	entries, err := s.abandoning(lead, l, 0, "")
 	if err != nil {
@@ -106,9 +102,9 @@ func (s *Store) closing(lead *Leadership, l *loaded, manifest, by string) ([]cli
 	return append(puts, clientv3.OpDelete(partsPrefix(next), clientv3.WithPrefix())), nil
 }
 
-// Remove drops what is stored of a run that has ended: its releases, its spec, and its place in
-// the queue. Its entries in the ledger stay, and so does its name where it was opened: no other
-// run can have it. The error matches ErrQueue or ErrRunOpen where it has not ended, and ErrNoRun.
+// Remove drops the stored parts of a run that has ended: its releases, its spec, and its place in the queue. Its ledger
+// entries stay. If it was opened its name stays reserved too. The error matches ErrQueue or ErrRunOpen if it has not
+// ended, and ErrNoRun.
 func (s *Store) Remove(ctx context.Context, lead *Leadership, name string) (removed Run, err error) {
 	const op = "remove run"
 	if err := checkName("run", name); err != nil {

@@ -53,7 +53,7 @@ func TestInProcessAndThroughTheSocket(t *testing.T) {
 	}
 }
 
-// etcd's refusals mean the same on both ways.
+// etcd's refusals mean the same in the process and through the socket.
 func TestInProcessErrors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -90,8 +90,8 @@ func TestInProcessErrors(t *testing.T) {
 	}
 }
 
-// etcd closes while stores read and write: they are told that it is unavailable, and what
-// was acknowledged is there afterwards.
+// etcd closes while stores read and write. They report that it is unavailable, and everything acknowledged is there
+// afterwards.
 func TestInProcessWhileEtcdCloses(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

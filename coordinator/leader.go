@@ -15,7 +15,7 @@ import (
 // leaderRecord is the value of the leader's key.
 type leaderRecord struct {
 	Name string `json:"name"`
-	// Address is where it can be seen to be alive, host:port; empty where it did not say.
+	// Address is where the leader can be seen to be alive, host:port; empty if it gave none.
 	Address string `json:"address,omitempty"`
 }
 
@@ -86,7 +86,7 @@ func (s *Store) LeadAt(ctx context.Context, name, address string, ttl time.Durat
 	}
 }
 
-// acquire creates the leader's key; it returns nil when another was faster.
+// acquire creates the leader's key; it returns nil if another process was faster.
 func (s *Store) acquire(ctx context.Context, who leaderRecord, ttl time.Duration, base int64) (*Leadership, error) {
 	value, err := encode(who)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Store) acquire(ctx context.Context, who leaderRecord, ttl time.Duration
 	case err == nil && r.Succeeded:
 		fence = r.Header.GetRevision()
 	case err != nil && unanswered(err):
-		// The key may have been created; the lease tells whose it is.
+		// The key may have been created; the lease tells which process created it.
 		kvs, _, rerr := s.read(ctx, "lead", s.leaderKey())
 		if rerr == nil && kvs[0] != nil && kvs[0].Lease == int64(lease.ID) {
 			fence, err = kvs[0].CreateRevision, nil
@@ -127,15 +127,14 @@ func (s *Store) acquire(ctx context.Context, who leaderRecord, ttl time.Duration
 	return l, nil
 }
 
-// revoke gives a lease back as far as possible; otherwise it runs out.
+// revoke tries to give a lease back; otherwise it expires.
 func (s *Store) revoke(lease clientv3.LeaseID) {
 	ctx, cancel := s.request(context.Background())
 	defer cancel()
 	_, _ = s.client.Revoke(ctx, lease)
 }
 
-// depose removes a leadership, if it still is the one that was read, and what
-// hangs on its lease.
+// depose removes a leadership if it still is the one that was read, together with its lease.
 func (s *Store) depose(ctx context.Context, leader *mvccpb.KeyValue) error {
 	bounded, cancel := s.request(ctx)
 	defer cancel()
@@ -155,8 +154,8 @@ func (s *Store) depose(ctx context.Context, leader *mvccpb.KeyValue) error {
 	return nil
 }
 
-// awaitChange returns when the leader's key changed behind revision, when ctx
-// ends, or when the watch broke: the key itself then tells what is the case.
+// awaitChange returns when the leader's key changed after revision, when ctx ends, or when the watch broke. The caller
+// then reads the key to learn the state.
 func (s *Store) awaitChange(ctx context.Context, revision int64) {
 	watching, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
@@ -166,7 +165,7 @@ func (s *Store) awaitChange(ctx context.Context, revision int64) {
 	}
 }
 
-// keep keeps the lease alive and watches for the key's end.
+// keep keeps the lease alive and watches for the deletion of the key.
 func (l *Leadership) keep() error {
 	alive, err := l.store.client.KeepAlive(l.ctx, l.lease)
 	if err != nil {
@@ -204,13 +203,12 @@ func (l *Leadership) watch() error {
 	return nil
 }
 
-// Context ends when leadership ends; context.Cause then matches ErrNotLeader.
-// That may be noticed later than another process begins to lead: the fence, not
-// this context, is what keeps two leaders apart.
+// Context ends when leadership ends; context.Cause then matches ErrNotLeader. It may end later than another process
+// begins to lead: the fence, not this context, keeps two leaders apart.
 func (l *Leadership) Context() context.Context { return l.ctx }
 
-// Fence is the create revision of the leader's key, and in a restored etcd the highest fence of the backup more.
-// A later leader has a higher one.
+// Fence is the create revision of the leader's key. In a restored etcd the backup's highest fence is added. A later
+// leader has a higher fence.
 func (l *Leadership) Fence() int64 { return l.base + l.fence }
 
 // Resign ends leadership and lets the next one begin at once. Resigning twice,

@@ -69,7 +69,7 @@ func TestFencedOffLeaderWritesNothing(t *testing.T) {
 		}
 	}
 	testkit.Same(t, "a deposed leader wrote", before, everything(t, c.store))
-	// What is released is released: repeating it gives nothing new away.
+	// A release stays released: repeating it reveals nothing new.
 	release, _, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "other"))
 	if err != nil || string(release) != "answer" {
 		t.Errorf("stored round: %q, %v", release, err)
@@ -112,7 +112,7 @@ func TestStandbyWaits(t *testing.T) {
 	}
 }
 
-// A leader whose process is gone, without a word, is followed after its lease.
+// When a leader's process dies silently, the next leader takes over after the lease.
 func TestLeaseRunsOut(t *testing.T) {
 	t.Parallel()
 	etcd := runEtcd(t, t.TempDir())

@@ -8,9 +8,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
-// LedgerHead names an entry of a dataset's ledger by its number and hash. Entries are chained, so
-// who was told of one knows a ledger that does not hold it for another one: begun anew, or
-// restored from before. The zero value names none.
+// LedgerHead names an entry of a dataset's ledger by its number and hash. Entries are chained. So a peer that knows a
+// head recognizes a ledger without it as a different one: begun again, or restored from an earlier state. The zero
+// value names none.
 type LedgerHead struct {
 	Seq  uint64
 	Hash string // hex SHA-256
@@ -20,10 +20,10 @@ func headOf(e ledger.Entry) LedgerHead { return LedgerHead{e.Seq, e.Hash} }
 
 func (m LedgerHead) String() string { return fmt.Sprintf("entry %d (%s)", m.Seq, m.Hash) }
 
-// ErrRollback is what errors.Is finds in a [*RollbackError].
+// ErrRollback matches a [*RollbackError] with errors.Is.
 var ErrRollback = errors.New("the ledger went back")
 
-// RollbackError says that a ledger does not hold an entry that it had.
+// RollbackError says that a ledger lacks an entry that it had.
 type RollbackError struct {
 	Dataset string
 	// Seen is the entry, Last the ledger's last one.
@@ -39,8 +39,8 @@ func (e *RollbackError) Error() string {
 
 func (e *RollbackError) Is(target error) bool { return target == ErrRollback }
 
-// CheckHead says whether a dataset's ledger holds the entry that was seen, with a
-// [*RollbackError] where it does not. It returns the ledger's last one.
+// CheckHead checks that a dataset's ledger holds the entry that was seen, with a [*RollbackError] otherwise. It returns
+// the ledger's last entry.
 func (s *Store) CheckHead(ctx context.Context, dataset string, seen LedgerHead) (last LedgerHead, err error) {
 	const op = "look for a ledger entry"
 	if err := checkName("dataset", dataset); err != nil {
@@ -77,7 +77,7 @@ func (s *Store) CheckHead(ctx context.Context, dataset string, seen LedgerHead) 
 	return LedgerHead{}, &RollbackError{Dataset: dataset, Seen: seen, Last: last}
 }
 
-// Head is the ledger's last entry as of the snapshot.
+// Head is the ledger's last entry at the time of the snapshot.
 func (n *Snapshot) Head() LedgerHead { return headOf(n.loaded.dataset.Head) }
 
 // note remembers an entry of the ledger for the lifetime of this process.
@@ -90,9 +90,9 @@ func (c *cache) note(m LedgerHead) {
 	}
 }
 
-// reading returns a check of the dataset's record, which is to be read after: that its ledger
-// did not go back behind an entry that was known before. An etcd that is set back while a
-// leader leads may hold its lease again, and nothing else would tell.
+// reading returns a check of the dataset's record, which must be read after the call: its ledger did not go back behind
+// an entry that was known before. An etcd that is restored under a running leader may still have its lease, and nothing
+// else would detect that.
 func (c *cache) reading() func(datasetRecord) error {
 	known := c.newest.Load()
 	return func(record datasetRecord) error {

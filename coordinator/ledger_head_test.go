@@ -64,8 +64,8 @@ func TestCheckHead(t *testing.T) {
 	}
 }
 
-// etcd is set back while a leader leads, within its lease: all that it had is there again, and
-// nothing is charged, opened or closed on top of that.
+// etcd is restored while a leader leads, within its lease. Everything that the leader had is there again, but nothing
+// is charged, opened or closed on top of it.
 func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -108,7 +108,7 @@ func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
 			t.Errorf("%s: %v, want that the ledger went back", name, err)
 		}
 	}
-	// Who begins now knows of nothing else, and goes on: that is what nodes remember for.
+	// A new leader knows no later entry and continues; this is why nodes remember heads.
 	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
 	if _, _, err := other.Charge(testkit.Within(t), c.lead, testCharge("first", 2, "answer")); err != nil {
 		t.Errorf("by a process that knows of nothing: %v", err)

@@ -29,8 +29,8 @@ func (n Node) check() error {
 	return checkName("node", n.Name)
 }
 
-// differs names the part in which n is not the node stored; fingerprints
-// themselves are left out of messages.
+// differs names the fields in which n differs from the stored node. Messages do not contain the fingerprints
+// themselves.
 func (n Node) differs(stored Node) string {
 	switch {
 	case n.SchemaSHA256 != stored.SchemaSHA256:
@@ -43,9 +43,8 @@ func (n Node) differs(stored Node) string {
 	return ""
 }
 
-// AdmitNode stores a node the first time and checks later that it is the same,
-// with a [*ManifestMismatchError] (ErrForeignManifest) otherwise. A dataset's
-// partitions are thereby fixed for its life.
+// AdmitNode stores a node the first time. Later it checks that the node is the same, with a [*ManifestMismatchError]
+// (ErrForeignManifest) otherwise. This fixes a dataset's partitions for its life.
 func (s *Store) AdmitNode(ctx context.Context, lead *Leadership, n Node) error {
 	const op = "admit node"
 	if err := n.check(); err != nil {
@@ -100,8 +99,8 @@ func (s *Store) Nodes(ctx context.Context, dataset string) ([]Node, error) {
 	return nodes, nil
 }
 
-// CheckNode is [Store.AdmitNode] without an effect: whether a node was admitted before,
-// with a [*ManifestMismatchError] where it was another.
+// CheckNode is [Store.AdmitNode] without a write: it returns whether a node was admitted before, with a
+// [*ManifestMismatchError] if it differs.
 func (s *Store) CheckNode(ctx context.Context, n Node) (known bool, err error) {
 	if err := n.check(); err != nil {
 		return false, err

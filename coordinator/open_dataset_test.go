@@ -11,9 +11,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// While a leader audits a ledger it may be deposed, and the next one writes; or it is asleep, and
-// etcd does not answer. Neither is damage, for which operators would be told to
-// restore a backup: the first is the end of its leadership, the second passes.
+// While a leader audits a ledger it may be deposed, and the next leader writes; or it is suspended, and etcd does not
+// answer. Neither is damage, for which operators would be told to restore a backup. The first ends its leadership, the
+// second passes.
 func TestOpenDatasetTellsDamageFromTheNextLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -16,13 +16,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// OpenRun registers a run with an entry in the ledger, and says whether it was
-// there before with the same dataset, budget and spec. The error matches
-// ErrRunExists when one of them differs, and ErrNoDataset. The error matches
-// [privacy.ErrPlan] where the plan suits neither its filter nor the dataset, and
-// [privacy.ErrOverBudget] where the run could not be finished. A run of the queue is
-// opened by the worker that holds it, with its claim and the budget that it was submitted
-// with; the error matches ErrQueue or ErrRunExists otherwise.
+// OpenRun registers a run with an entry in the ledger. It returns whether the run was there before with the same
+// dataset, budget and spec. The error matches ErrRunExists if one of them differs, and ErrNoDataset. It matches
+// [privacy.ErrPlan] if the plan does not suit its filter or the dataset, and [privacy.ErrOverBudget] if the run could
+// not be finished. The worker that claimed a queued run opens it, with its claim and the submitted budget; the error
+// matches ErrQueue or ErrRunExists otherwise.
 func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing bool, err error) {
 	const op = "open run"
 	if err := checkName("run", r.Name); err != nil {
@@ -38,7 +36,7 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 		return false, fmt.Errorf("%s %q: it goes on from %d runs, and %d are the most", op, r.Name,
 			len(r.Facts.Earlier), ledger.MaxEarlier)
 	}
-	// Asked once: it takes some tenths of a second.
+	// Computed once: it takes some tenths of a second.
 	planEpsilon := sync.OnceValues(opened.checkPlan)
 	err = update(func() (bool, error) {
 		check := s.cacheOf(r.Dataset).reading()
@@ -106,8 +104,8 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 	return existing, err
 }
 
-// goesOn checks the runs that a run goes on from: each ended on the same dataset, and is its student's. What
-// they are never changes.
+// goesOn checks the runs that a run continues: each ended on the same dataset and belongs to the same student. These
+// facts never change.
 func (s *Store) goesOn(ctx context.Context, op string, r Run) error {
 	for _, name := range r.Facts.Earlier {
 		before, err := s.Run(ctx, name)
@@ -123,8 +121,8 @@ func (s *Store) goesOn(ctx context.Context, op string, r Run) error {
 	return nil
 }
 
-// asQueued checks a run against the one of its name in the queue, nil where there is none.
-// It returns the condition that this stays so.
+// asQueued checks a run against the queued run of its name, nil if there is none. It returns the condition that this
+// stays so.
 func (r Run) asQueued(key string, kv *mvccpb.KeyValue, opened bool) (clientv3.Cmp, error) {
 	if kv == nil && r.Claim != "" {
 		return clientv3.Cmp{}, fmt.Errorf("%w: run %q is not in the queue, and is opened with a claim; leave it out",
@@ -162,7 +160,7 @@ func (r Run) differs(stored Run) string {
 	return ""
 }
 
-// checkPlan returns the price of the run's plan where its filter is pld, else 0.
+// checkPlan returns the price of the run's plan if its filter is pld, otherwise 0.
 func (r Run) checkPlan() (float64, error) {
 	if r.Budget.Filter != privacy.FilterPLD {
 		return 0, r.Plan.Validate()
@@ -171,8 +169,7 @@ func (r Run) checkPlan() (float64, error) {
 	return price.Epsilon, err
 }
 
-// makesRoom answers whether the run may be opened, and can be finished, on top of
-// what is spent.
+// makesRoom checks that the run may be opened, and can be finished, on top of what is spent.
 func (d datasetRecord) makesRoom(r Run) error {
 	// A run's entry is the first that can follow the dataset's. With filter pld
 	// there is one run, so that it counts as none or as some.
@@ -187,7 +184,7 @@ func (d datasetRecord) makesRoom(r Run) error {
 		return nil
 	}
 	if err := d.Budget.Room(d.due(r.Name), r.Budget); err != nil {
-		return fmt.Errorf("its budget does not fit what is left of that of the dataset: %w", err)
+		return fmt.Errorf("its budget does not fit the rest of the dataset's budget: %w", err)
 	}
 	return nil
 }

@@ -147,8 +147,8 @@ func TestOpenRunRefusesPlans(t *testing.T) {
 	}
 }
 
-// Also while nothing is spent, and after the first run is closed: the second plan
-// may have been made in the light of the first run.
+// Also while nothing is spent, and after the first run is closed: the second plan may depend on the first run's
+// results.
 func TestOneRunOnADatasetByPLD(t *testing.T) {
 	t.Parallel()
 	s, lead, d := plannedStore(t, byPLD)
@@ -171,7 +171,7 @@ func TestOneRunOnADatasetByPLD(t *testing.T) {
 	}
 }
 
-// What is kept beside the ledger must be what the ledger says.
+// The totals beside the ledger must agree with the ledger.
 func TestAuditFindsAnotherPlan(t *testing.T) {
 	t.Parallel()
 	s, lead, d := plannedStore(t, byPLD)

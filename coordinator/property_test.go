@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// fault is what becomes of one commit.
+// fault is the fate of one commit.
 type fault int
 
 const (

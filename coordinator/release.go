@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// MaxRelease is the largest release in bytes: that of a sum of two million numbers.
+	// MaxRelease is the largest release in bytes: a sum of two million numbers.
 	MaxRelease = 32 << 20
-	// maxInline is the largest release that is stored in its record. With base64 it takes a
-	// quarter of what every etcd accepts in a request, beside the totals that are charged.
+	// maxInline is the largest release, in bytes, that is stored in its record. In base64 it takes a quarter of the
+	// request size that every etcd accepts, beside the charged totals.
 	maxInline = 256 << 10
 	// partBytes is the size of the parts of a larger one.
 	partBytes = 1 << 20
@@ -28,7 +28,7 @@ const (
 type releaseRecord struct {
 	Dataset string `json:"dataset"`
 	Seq     uint64 `json:"seq"` // of the entry that paid for it
-	// Release is all of it, unless it comes in Parts, which have keys of their own.
+	// Release is the whole release, unless it is stored in Parts, which have their own keys.
 	Release []byte `json:"release,omitempty"`
 	Parts   int    `json:"parts,omitempty"`
 }
@@ -41,13 +41,12 @@ func partKey(release string, part int) string {
 
 func partsPrefix(release string) string { return release + "/" }
 
-// storeRelease completes the record of a release that is about to be charged. What is too large
-// for it is stored in parts before: the charge then holds under the conditions that it returns,
-// which are none where somebody else charged the round.
+// storeRelease completes the record of a release that is about to be charged. A release that is too large for the
+// record is stored in parts first. The charge then holds under the returned conditions, which are none if another store
+// charged the round.
 //
-// Until the charge is committed the parts belong to no entry of the ledger, and nobody can read
-// them but who reads etcd itself. What a charge that failed left is dropped before others are
-// stored, and when the run is closed.
+// Until the charge is committed, the parts belong to no ledger entry, and only readers of etcd itself can read them.
+// Parts of a failed charge are dropped before others are stored, and when the run is closed.
 func (s *Store) storeRelease(
 	ctx context.Context, op string, lead *Leadership, key string, release []byte, record *releaseRecord,
 ) ([]clientv3.Cmp, error) {
@@ -60,8 +59,8 @@ func (s *Store) storeRelease(
 	if !written {
 		return nil, err
 	}
-	// Each part holds on to the one before, and the charge to the last: what another attempt
-	// stores or drops, however late it comes, stops this one, or is stopped.
+	// Each part depends on the previous one, and the charge on the last. A late write or deletion by another attempt
+	// therefore stops this attempt, or is stopped by it.
 	before := absent(partKey(key, 0))
 	for from := 0; from < len(release); from += s.part {
 		part := partKey(key, record.Parts)
@@ -98,9 +97,8 @@ func (s *Store) joined(ctx context.Context, kv *mvccpb.KeyValue, record releaseR
 	return all.Bytes(), nil
 }
 
-// Release returns the stored release of a round with the ledger entry that paid
-// for it; found is false when the round was not charged, or was forgotten: rounds
-// below [Run.Forgotten] were.
+// Release returns the stored release of a round with the ledger entry that paid for it. found is false if the round was
+// not charged, or was dropped: rounds below [Run.Forgotten] were.
 func (s *Store) Release(ctx context.Context, run string,
 	round uint64) (release []byte, entry ledger.Entry, found bool, err error) {
 	if err := checkName("run", run); err != nil {

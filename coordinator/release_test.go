@@ -41,7 +41,7 @@ func parts(t *testing.T, s *Store, run string) int {
 	return n
 }
 
-// wantRelease checks what is stored of a round, and that the ledger has its hash.
+// wantRelease checks the stored release of a round, and that the ledger has its hash.
 func wantRelease(t *testing.T, s *Store, round uint64, want []byte) {
 	t.Helper()
 	got, entry, found, err := s.Release(testkit.Within(t), "first", round)
@@ -51,8 +51,8 @@ func wantRelease(t *testing.T, s *Store, round uint64, want []byte) {
 	}
 }
 
-// A release that no request holds is stored in parts, charged once, handed out again, and
-// dropped with all of them.
+// A release that is too large for one request is stored in parts, charged once, handed out again, and dropped with all
+// its parts.
 func TestReleasesInParts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -78,7 +78,7 @@ func TestReleasesInParts(t *testing.T) {
 	if _, v := ledgerOf(t, c.store); v.Runs["first"].Releases != 2 {
 		t.Errorf("%d releases", v.Runs["first"].Releases)
 	}
-	// A part that is gone or damaged is found.
+	// A missing or damaged part is detected.
 	mustCharge(t, c.store, c.lead, largeCharge(2, 3))
 	key := partKey(c.store.releaseKey("first", 2), 1)
 	for _, damage := range []clientv3.Op{clientv3.OpPut(key, "damage"), clientv3.OpDelete(key)} {
@@ -90,9 +90,8 @@ func TestReleasesInParts(t *testing.T) {
 	}
 }
 
-// A process that dies before, between or after any of the writes of a release in parts leaves
-// nothing that the next one does not put right: the round is charged once, and what is stored
-// is one draw, whole.
+// If a process dies around any of the writes of a release in parts, the next process recovers: the round is charged
+// once, and the stored release is one whole draw.
 func TestKillsBetweenParts(t *testing.T) {
 	t.Parallel()
 	const commits = 6 // dropping, four parts, the charge
@@ -139,8 +138,8 @@ func TestKillsBetweenParts(t *testing.T) {
 	}
 }
 
-// Writes that arrive after their process gave up, before any write of another attempt, do not
-// mix two draws: one of them is stored, whole, and handed out.
+// Late writes of a process that gave up, before any write of another attempt, do not mix two draws: one of them is
+// stored whole and handed out.
 func TestLateWritesOfParts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -191,7 +190,7 @@ func TestLateWritesOfParts(t *testing.T) {
 	}
 }
 
-// What a charge that failed left behind goes when the run is closed.
+// Parts of a failed charge are dropped when the run is closed.
 func TestClosingDropsUnchargedParts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -8,8 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// AllRuns returns all runs that were ever opened, on any dataset, by name: closed and removed
-// ones are among them.
+// AllRuns returns all runs ever opened, on any dataset, by name, including closed and removed ones.
 func (s *Store) AllRuns(ctx context.Context) ([]Run, error) {
 	kvs, err := s.list(ctx, "list runs", s.config.Prefix+"runs/")
 	if err != nil {
@@ -26,8 +25,7 @@ func (s *Store) AllRuns(ctx context.Context) ([]Run, error) {
 	return runs, nil
 }
 
-// EachRun has those of some runs taken that were opened and not removed, in their order. They are read in
-// pages.
+// EachRun calls taken with those of the runs that were opened and not removed, in their order. It reads them in pages.
 func (s *Store) EachRun(ctx context.Context, names []string, take func(Run)) error {
 	const page = 100 // etcd takes 128 in a transaction
 	for some := range slices.Chunk(names, page) {
@@ -55,28 +53,27 @@ func (s *Store) EachRun(ctx context.Context, names []string, take func(Run)) err
 	return nil
 }
 
-// Room is what a dataset has spent, and what runs may still spend of it.
+// Room holds a dataset's spending, and what open runs may still spend.
 type Room struct {
 	Budget privacy.Budget
 	// Spent are the events of all its releases.
 	Spent []privacy.Event
 	// Open are the runs that were opened and not closed, by name.
 	Open []Run
-	// opened names all runs that there were, open or closed.
+	// opened names all runs ever opened on the dataset.
 	opened map[string]bool
 }
 
-// Room reads what a dataset has spent and which runs on it are open. opened names all that were ever opened
-// on it, and says which may be open: no others are read. It is for orientation,
-// and for the order of the queue: what may be opened is decided by OpenRun, and what is
-// charged by Charge.
+// Room reads a dataset's spending and its open runs. opened names all runs ever opened on it, and tells which may be
+// open; no others are read. Use it for orientation and for the order of the queue: OpenRun decides which run may be
+// opened, and Charge what is charged.
 func (s *Store) Room(ctx context.Context, dataset string, opened map[string]bool) (Room, error) {
 	const op = "look for room"
 	if err := checkName("dataset", dataset); err != nil {
 		return Room{}, err
 	}
-	// Before the dataset: what a run spends meanwhile is then in the total and not in the run,
-	// so that too much is reserved and never too little.
+	// Read before the dataset: spending in between is then in the total and also still reserved for the run, so that
+	// too much is reserved and never too little.
 	room := Room{opened: map[string]bool{}}
 	var mayBeOpen []string
 	for name, open := range opened {
@@ -110,13 +107,13 @@ func (s *Store) Room(ctx context.Context, dataset string, opened map[string]bool
 	return room, nil
 }
 
-// Spending is that of a run that was submitted and not opened.
+// Spending is the spending of a run that was submitted and not opened.
 func (q Submission) Spending() privacy.Spending {
 	return privacy.Spending{Budget: q.Budget, Plan: q.Plan}
 }
 
-// Unopened drops the runs that were opened by the time that the room was read: they are open
-// or spent there. Look at the queue before the room, so that each run is in one of the two.
+// Unopened drops the runs that were opened by the time that the room was read: the room counts them as open or spent.
+// Read the queue before the room, so that each run is in at least one of the two.
 func (r Room) Unopened(queued []Submission) (waiting []privacy.Spending) {
 	for _, q := range queued {
 		if !r.opened[q.Name] {
@@ -126,8 +123,8 @@ func (r Room) Unopened(queued []Submission) (waiting []privacy.Spending) {
 	return waiting
 }
 
-// Reserved is what the dataset's releases and its open runs take of the budget, together
-// with runs that were not opened yet.
+// Reserved is the part of the budget that the dataset's releases, its open runs and the given unopened runs take
+// together.
 func (r Room) Reserved(waiting ...privacy.Spending) (privacy.Reservation, error) {
 	spending := slices.Clone(waiting)
 	for _, open := range r.Open {
@@ -137,8 +134,8 @@ func (r Room) Reserved(waiting ...privacy.Spending) (privacy.Reservation, error)
 	return privacy.Reserve(r.Spent, spending)
 }
 
-// Holds tells whether the run could be opened now, by the rule of OpenRun: its spending is added to what is spent
-// and to what other runs may still spend.
+// Holds reports whether the run could be opened now, by the rule of OpenRun: its spending is added to what is spent and
+// to what other runs may still spend.
 func (r Room) Holds(q privacy.Spending) error {
 	record := datasetRecord{Dataset: Dataset{Budget: r.Budget}, Spent: r.Spent}
 	if len(r.opened) > 0 {

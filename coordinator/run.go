@@ -19,15 +19,16 @@ type Run struct {
 	// Spec is the serialized spec, compared byte by byte.
 	Spec   []byte         `json:"spec"`
 	Budget privacy.Budget `json:"budget"`
-	// Plan is all that the run may ask, and what each costs.
+	// Plan lists everything that the run may ask, and the cost of each question.
 	Plan privacy.Plan `json:"plan"`
-	// By is who opened it first.
+	// By is the student that opened it first.
 	By string `json:"by,omitempty"`
-	// Student is who wanted it: who submitted it to the queue, or opened it without.
+	// Student is the student that wanted the run: it submitted the run to the queue, or opened it without the queue.
 	Student string `json:"student,omitempty"`
-	// Masked is among whom the run's sums are masked, for its entry in the ledger. It is not stored: the spec has it.
+	// Masked is the group among which the run's sums are masked, for its ledger entry. It is not stored: the spec has
+	// it.
 	Masked *masking.Group `json:"-"`
-	// Facts are what the entry says of it besides, but for the student. They are not stored either.
+	// Facts are the other facts in the run's ledger entry, except the student. They are not stored either.
 	Facts ledger.Facts `json:"-"`
 	// Claim is shown by the worker that opens a run of the queue. It is not stored.
 	Claim string `json:"-"`
@@ -35,22 +36,21 @@ type Run struct {
 	RunState
 }
 
-// RunState is what the store fills in of a run.
+// RunState holds the fields of a run that the store fills in.
 type RunState struct {
-	// PlanEpsilon is the price of the whole plan at the run's delta, where the budget's
-	// filter is pld.
+	// PlanEpsilon is the price of the whole plan at the run's delta, if the budget's filter is pld.
 	PlanEpsilon float64 `json:"plan_epsilon,omitempty"`
-	// Opened is when; see [ledger.FormatTime].
+	// Opened is the time; see [ledger.FormatTime].
 	Opened string `json:"opened,omitempty"`
 
 	// Rostered says that the ledger has the run's roster.
 	Rostered bool `json:"rostered,omitempty"`
 	Closed   bool `json:"closed,omitempty"`
-	// Manifest is the SHA-256, in hex, of the list of files that the closing entry has, if it has one.
+	// Manifest is the SHA-256, in hex, of the list of files in the closing entry; empty if it has none.
 	Manifest string `json:"manifest,omitempty"`
-	// Removed says that nothing else is left of the run; see [Store.Remove].
+	// Removed says that only this record is left of the run; see [Store.Remove].
 	Removed bool `json:"removed,omitempty"`
-	// Entries is how many its plan had, of a removed run.
+	// Entries is the number of entries of a removed run's plan.
 	Entries int `json:"entries,omitempty"`
 	// Head is the hash of the closing entry.
 	Head     string `json:"head,omitempty"`
@@ -82,12 +82,12 @@ func (s *Store) Run(ctx context.Context, name string) (Run, error) {
 	return decode[Run](kvs[0])
 }
 
-// PlanEntries is how many entries its plan has, or had before the run was removed: so many mechanisms may be
-// in the totals of its dataset because of it.
+// PlanEntries is the number of entries of the plan, also after the run was removed. The totals of its dataset can
+// contain that many mechanisms because of it.
 func (r Run) PlanEntries() int { return max(len(r.Plan), r.Entries) }
 
-// spending is what the run and its dataset may spend and what they have. What nodes were asked
-// for other runs, and was not charged yet, counts as spent of the dataset.
+// spending returns what the run and its dataset may spend and have spent. Other runs' uncharged questions count as
+// spent of the dataset.
 func (l *loaded) spending() (ofRun, ofDataset privacy.Spending) {
 	r := l.run
 	return privacy.Spending{Budget: r.Budget, Plan: r.Plan, PlanEpsilon: r.PlanEpsilon, Used: r.Used, Spent: r.Spent},
@@ -102,9 +102,8 @@ type loaded struct {
 	more      []*mvccpb.KeyValue
 }
 
-// load reads a run with its dataset, and other keys at the same revision. The
-// run's record changes only together with the dataset's, so that comparing the
-// latter guards both.
+// load reads a run with its dataset, and other keys at the same revision. The run's record changes only together with
+// the dataset's, so comparing the latter guards both.
 func (s *Store) load(ctx context.Context, op, run string, more ...string) (*loaded, error) {
 	dataset, err := s.datasetOf(ctx, op, run)
 	if err != nil {
@@ -149,10 +148,10 @@ func (s *Store) datasetOf(ctx context.Context, op, run string) (string, error) {
 	return known.(string), nil
 }
 
-// CloseRun ends a run with an entry in the ledger, which has the SHA-256 of the list of the files that it gives out,
-// or nothing where that is empty, and the name of the student that does where it is not the one that wanted the run.
-// It returns the entry's hash, and that of the list. Closing again returns those
-// of the first time and writes nothing.
+// CloseRun ends a run with an entry in the ledger. The entry holds the SHA-256 of the list of the files that it gives
+// out, or nothing if that is empty. It also names the student that gives them out, if that is not the student that
+// wanted the run. CloseRun returns the hashes of the entry and of the list. Closing again returns those of the first
+// time and writes nothing.
 func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name, manifest, by string) (head, sealed string,
 	err error) {
 	const op = "close run"
@@ -180,9 +179,8 @@ func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name, manifest, 
 	return head, sealed, nil
 }
 
-// commitRun writes l's run as it is now together with puts, if nothing that l
-// was read from has changed since and the conditions hold, and returns the revision; it
-// is 0 where nothing was written, or nobody knows.
+// commitRun writes l's run together with puts, if nothing that l was read from has changed and the conditions hold. It
+// returns the revision, or 0 if nothing was written or the outcome is unknown.
 func (s *Store) commitRun(ctx context.Context, op string, lead *Leadership, l *loaded, conditions []clientv3.Cmp,
 	puts ...clientv3.Op) (revision int64, err error) {
 	value, err := encode(l.run)

@@ -10,20 +10,17 @@ import (
 )
 
 const (
-	// maxRequest is what every etcd accepts in a request unless it is told
-	// otherwise.
+	// maxRequest is the request size in bytes that every etcd accepts by default.
 	maxRequest = 3 << 19
-	// chargeFrame is room in a charge for the ledger entry, the keys, and what
-	// the totals grow by until then.
+	// chargeFrame is room, in bytes, in a charge for the ledger entry, the keys, and growth of the totals.
 	chargeFrame = 64 << 10
 )
 
-// Snapshot is a run with its dataset as they stood at one moment.
+// Snapshot is a run with its dataset at one moment.
 type Snapshot struct{ loaded loaded }
 
-// Snapshot returns a run with its dataset; the error matches ErrNoRun when there is none.
-// While lead leads nobody else writes what it is made of, so that what the last charge
-// left is not read again. With lead nil it always is.
+// Snapshot returns a run with its dataset; the error matches ErrNoRun if there is none. While lead leads, nobody else
+// writes these records, so the state after the last charge is not read again. With lead nil it is always read.
 func (s *Store) Snapshot(ctx context.Context, lead *Leadership, run string) (*Snapshot, error) {
 	if l := s.cacheOfRun(run).known(lead, run); l != nil {
 		return &Snapshot{*l}, nil
@@ -35,9 +32,8 @@ func (s *Store) Snapshot(ctx context.Context, lead *Leadership, run string) (*Sn
 	return &Snapshot{*l}, nil
 }
 
-// Spending returns what the run and its dataset may spend and what they have, when a question is
-// asked in a round. Ask and Charge admit what both of them admit. What nodes were asked counts as
-// spent, but for the same question.
+// Spending returns what the run and its dataset may spend and have spent when a question is asked in a round. Ask and
+// Charge allow what both of them allow. Pending questions count as spent, except the same question.
 func (n *Snapshot) Spending(round uint64, digest string) (ofRun, ofDataset privacy.Spending, err error) {
 	l := n.loaded
 	if before, open := l.dataset.Asked[l.run.Name]; open && !before.is(round, digest) {
@@ -49,18 +45,17 @@ func (n *Snapshot) Spending(round uint64, digest string) (ofRun, ofDataset priva
 	return ofRun, ofDataset, nil
 }
 
-// CheckRoom says whether a release of so many bytes can be charged to the run:
-// the error matches ErrTooLarge when it cannot. Ask before the noise of a
-// release is drawn, with the most bytes that it can have: a charge that failed
-// for its size would tell of the release without paying for it.
+// CheckRoom checks that a release of the given bytes can be charged to the run; otherwise the error matches
+// ErrTooLarge. Call it before the noise is drawn, with the largest possible size: a charge that failed for its size
+// would reveal something about the release without paying for it.
 func (n *Snapshot) CheckRoom(release int) error {
 	l := n.loaded
 	record, err := encode(l.run)
 	if err != nil {
 		return err
 	}
-	// Both records are written with what is stored of the release in its own. What base64
-	// makes of that is one third longer.
+	// Both records are written, and the release's own record holds what is stored of it. base64 makes that one third
+	// longer.
 	totals := len(l.datasetKV.Value) + len(record)
 	if release > MaxRelease ||
 		base64.StdEncoding.EncodedLen(min(release, maxInline))+totals+chargeFrame > maxRequest {
@@ -74,16 +69,15 @@ func (n *Snapshot) CheckRoom(release int) error {
 // Round is a run with one of its rounds.
 type Round struct {
 	Run Run
-	// Release is what was stored of the round, with the ledger entry that paid for it;
-	// Found is false when it was not charged, or was forgotten.
+	// Release is the round's stored release, with the ledger entry that paid for it. Found is false if the round was
+	// not charged, or was dropped.
 	Release []byte
 	Entry   ledger.Entry
 	Found   bool
 }
 
-// Round returns a run with one of its rounds, as of one moment; the error matches
-// ErrNoRun when there is no such run. That a round was not charged yet is known without
-// reading while lead leads, as for [Store.Snapshot].
+// Round returns a run with one of its rounds at one moment; the error matches ErrNoRun if there is no such run. As with
+// [Store.Snapshot], while lead leads an uncharged round is known without reading.
 func (s *Store) Round(ctx context.Context, lead *Leadership, run string, round uint64) (Round, error) {
 	if err := checkName("run", run); err != nil {
 		return Round{}, err

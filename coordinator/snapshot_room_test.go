@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// spending is that of a run and of its dataset, as etcd has them.
+// spending is the spending of a run and of its dataset in etcd.
 func spending(s *Store, run string) (ofRun, ofDataset privacy.Spending, err error) {
 	n, err := s.Snapshot(context.Background(), nil, run)
 	if err != nil {
@@ -31,8 +31,7 @@ func checkRoom(c *cluster, run string, release int) error {
 	return n.CheckRoom(release)
 }
 
-// What there is room for can be charged, and what there is none for is refused
-// before: the bound is kept near what etcd takes.
+// Whatever CheckRoom accepts can be charged, and anything else is refused before. The bound is close to etcd's limit.
 func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -98,7 +97,7 @@ func TestThePlansOfThreeStudentsLeaveRoom(t *testing.T) {
 	}
 }
 
-// The size of a release depends on its noise and the votes under it.
+// The size of a release depends on its noise and on the votes.
 func TestARefusedChargeDoesNotTellItsSize(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -74,7 +74,7 @@ const (
 
 // Config says where etcd is.
 type Config struct {
-	// Endpoints are URLs or host:port pairs. Required, but for Embedded.
+	// Endpoints are URLs or host:port pairs. Required without Embedded.
 	Endpoints []string
 	// Embedded is an etcd of this process. Keys are then read and written without a socket.
 	Embedded Embedded
@@ -88,8 +88,8 @@ type Config struct {
 	// RequestTimeout bounds each request to etcd; an operation makes a few.
 	// Default 5 s.
 	RequestTimeout time.Duration
-	// Observe, when set, is told how long each request to etcd took, with gRPC's name of
-	// its method. It is called from many goroutines.
+	// Observe, if set, receives the duration of each request to etcd and the gRPC name of its method. Many goroutines
+	// call it.
 	Observe func(method string, took time.Duration, err error)
 }
 
@@ -107,13 +107,12 @@ type Store struct {
 	client *clientv3.Client
 	now    func() time.Time
 	part   int // bytes of each part of a large release; partBytes, but in tests
-	// datasets are those of the runs that were read, by name: no run changes its own.
+	// datasets caches the dataset of each run that was read, by the run's name: it never changes.
 	datasets sync.Map
 	caches   sync.Map // a *cache for each dataset that was charged, by name
 }
 
-// Open connects and makes sure that etcd answers. An error matches
-// ErrUnavailable when it does not.
+// Open connects and checks that etcd answers. Otherwise the error matches ErrUnavailable.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	if c.Embedded != nil {
 		c.Endpoints = c.Embedded.Endpoints()
@@ -134,8 +133,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		c.RequestTimeout = defaultRequestTimeout
 	}
 	options := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-		// gRPC's own pause between attempts grows to two minutes, in which an
-		// etcd that came back would not be noticed.
+		// gRPC's own pause between attempts grows to two minutes; an etcd that came back would not be noticed for that
+		// long.
 		Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 			MaxDelay: 250 * time.Millisecond},
 		MinConnectTimeout: 3 * time.Second,
@@ -147,7 +146,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		Endpoints: c.Endpoints,
 		TLS:       c.TLS,
 		Logger:    zap.NewNop(),
-		// Notice a peer that went silent, before the lease runs out.
+		// Notice a silent peer before the lease expires.
 		DialKeepAliveTime:    5 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
 		DialOptions:          options,
@@ -171,7 +170,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // without giving the leader's key back; see [Leadership.Resign].
 func (s *Store) Close() error { return s.client.Close() }
 
-// KnowsUsers says whether etcd keeps to what its users may do. Where it does not, whoever it lets connect may do all.
+// KnowsUsers reports whether etcd enforces the permissions of its users. If it does not, every client that may connect
+// can do everything.
 func (s *Store) KnowsUsers(ctx context.Context) (bool, error) {
 	bounded, cancel := s.request(ctx)
 	defer cancel()
@@ -186,7 +186,7 @@ func (s *Store) request(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, s.config.RequestTimeout)
 }
 
-// names are path elements, so that no name reaches into another's keys.
+// Names are path elements, so that no name reaches into another's keys.
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func checkName(what, name string) error {
@@ -197,16 +197,16 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// Keys that a backup treats apart, under the prefix.
+// Keys that a backup treats differently, under the prefix.
 const (
-	// LeaderKey says who leads. It is not backed up; while a backup is restored it keeps aggregators from leading.
+	// LeaderKey names the leader. It is not backed up. While a backup is restored it keeps aggregators from leading.
 	LeaderKey = "leader"
-	// FenceBaseKey is what a restored ledger adds to the revision at which a leader begins, a number: an etcd that
-	// begins anew counts from one, and the fences in a ledger never fall.
+	// FenceBaseKey holds the number that a restored ledger adds to the revision at which a leader begins. A new etcd
+	// counts from one, and the fences in a ledger must never fall.
 	FenceBaseKey = "fence-base"
 )
 
-// Keys gives what backups read and restore: the keys of etcd, and what all those of the store begin with.
+// Keys returns the key-value client of etcd and the prefix of all keys of the store, for backups.
 func (s *Store) Keys() (kv clientv3.KV, prefix string) { return s.client, s.config.Prefix }
 
 func (s *Store) leaderKey() string                { return s.config.Prefix + LeaderKey }
@@ -232,7 +232,7 @@ func (s *Store) nodesPrefix(dataset string) string { return s.config.Prefix + "n
 
 func (s *Store) nodeKey(n Node) string { return s.nodesPrefix(n.Dataset) + n.Site + "/" + n.Name }
 
-// decode reads a value this package wrote.
+// decode reads a value that this package wrote.
 func decode[T any](kv *mvccpb.KeyValue) (v T, err error) {
 	if err := json.Unmarshal(kv.Value, &v); err != nil {
 		return v, fmt.Errorf("%w: key %s: %w; restore etcd from a backup", ErrCorrupt, kv.Key, err)
@@ -240,7 +240,7 @@ func decode[T any](kv *mvccpb.KeyValue) (v T, err error) {
 	return v, nil
 }
 
-// encode writes a value; those of this package have nothing JSON cannot hold.
+// encode writes a value; the values of this package contain nothing that JSON cannot hold.
 func encode(v any) (string, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// State is how a run of the queue stands.
+// State is the state of a run in the queue.
 type State string
 
-// The states of a run of the queue. The last four are its ends.
+// The states of a run in the queue. The last four are final.
 const (
 	Waiting     State = "waiting"
 	Running     State = "running" // a worker holds it
@@ -28,7 +28,7 @@ const (
 	Cancelled   State = "cancelled"
 )
 
-// Final says whether a run in the state stays in it.
+// Final reports whether a run stays in the state.
 func (s State) Final() bool { return s != Waiting && s != Running }
 
 const (
@@ -38,53 +38,50 @@ const (
 	MaxSchemaFile = 1 << 20
 	// MaxStudyFile bounds the document of its study.
 	MaxStudyFile = 32 << 10
-	// maxReason bounds why a run ended, in bytes, and maxResults how many files it names.
+	// maxReason bounds the reason for the end of a run, in bytes, and maxResults the number of files that it names.
 	maxReason  = 512
 	maxResults = 32
 )
 
-// Submission is a run in the queue of its dataset, or one that was. Its name is unique
-// among all runs.
+// Submission is a run that is or was in the queue of its dataset. Its name is unique among all runs.
 type Submission struct {
 	Name     string `json:"name"`
 	Dataset  string `json:"dataset"`
 	Pipeline string `json:"pipeline"`
 	// Spec is the serialized spec that the run was submitted with.
 	Spec []byte `json:"spec"`
-	// Budget and Plan are those that the run will be opened with. The plan may be another
-	// one then; the budget may not.
+	// Budget and Plan are those that the run will be opened with. The plan may still change; the budget may not.
 	Budget privacy.Budget `json:"budget"`
 	Plan   privacy.Plan   `json:"plan"`
-	// By is who submitted it.
+	// By is the student that submitted it.
 	By string `json:"by"`
 	// RunFile is the SHA-256 of the run.yaml, in hex.
 	RunFile string `json:"run_file"`
 	Progress
-	// Order is lower for what was submitted earlier. The store fills it in.
+	// Order is lower for earlier submissions. The store fills it in.
 	Order int64 `json:"-"`
 }
 
-// Files are what a worker needs of a run, byte for byte: its run.yaml, its dataset's schema, and the document of its
-// study, nil where it is of none.
+// Files are the files that a worker needs for a run, byte for byte: its run.yaml, its dataset's schema, and the
+// document of its study, nil if it has none.
 type Files struct{ Run, Schema, Study []byte }
 
 // Progress is how far a submission has come, as the store fills it in. Times are as in the ledger.
 type Progress struct {
 	Submitted string `json:"submitted"`
 	State     State  `json:"state"`
-	// Reason says why it ended, or why it waits again.
+	// Reason says why the run ended, or why it waits again.
 	Reason string `json:"reason,omitempty"`
-	// Worker holds the run, or held it last; Holder is whom its certificate names.
+	// Worker is the current or last worker of the run; Holder is the name in its certificate.
 	Worker string `json:"worker,omitempty"`
 	Holder string `json:"holder,omitempty"`
-	// Claim names the time for which the worker holds it. Whoever shows another one is late.
+	// Claim names the time for which the worker has the run. A worker with another claim is too late.
 	Claim string `json:"claim,omitempty"`
 	// Claims counts how often it was taken.
 	Claims uint32 `json:"claims,omitempty"`
 	// Process is that of the worker, which may have several.
 	Process string `json:"process,omitempty"`
-	// Losses counts how often its worker was gone since LostAt rounds were released, LossesEver how
-	// often at all.
+	// Losses counts how often its worker was lost since LostAt rounds were released, LossesEver how often at all.
 	Losses     uint32   `json:"losses,omitempty"`
 	LostAt     uint64   `json:"lost_at,omitempty"`
 	LossesEver uint32   `json:"losses_ever,omitempty"`
@@ -93,7 +90,7 @@ type Progress struct {
 	Results    []Result `json:"results,omitempty"`
 }
 
-// Lost says that a worker of the run was ever gone.
+// Lost says that a worker of the run was ever lost.
 func (s Submission) Lost() bool { return s.Losses > 0 }
 
 // Result is a file that a run left on its worker's disk.
@@ -108,11 +105,9 @@ func (s *Store) runFileKey(run string) string    { return s.config.Prefix + "run
 func (s *Store) studyKey(run string) string      { return s.config.Prefix + "run-studies/" + run }
 func (s *Store) schemaKey(dataset string) string { return s.config.Prefix + "schemas/" + dataset }
 
-// Submit puts a run at the end of its dataset's queue, with its files. The schema must be the
-// dataset's: the caller has compared its hash. It says whether the
-// run was there before, with the same file from the same submitter, and has not ended. Errors match
-// ErrRunExists, ErrNoDataset or ErrTooLarge. Whether there is budget for it is decided when
-// its turn comes.
+// Submit puts a run at the end of its dataset's queue, with its files. The schema must be the dataset's: the caller has
+// compared its hash. It returns whether the run was there before, with the same file from the same submitter, and has
+// not ended. Errors match ErrRunExists, ErrNoDataset or ErrTooLarge. The budget is checked when the run's turn comes.
 func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission,
 	files Files) (stored Submission, existing bool, err error) {
 	const op = "submit run"
@@ -171,7 +166,7 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission,
 	return stored, false, err
 }
 
-// again answers whether a submission is that of q once more, of which an answer was lost.
+// again reports whether a submission repeats q, whose answer was lost.
 func (s Submission) again(q Submission) error {
 	switch {
 	case s.By != q.By:
@@ -246,7 +241,7 @@ func (s *Store) SubmittedFiles(ctx context.Context, q Submission) (files Files, 
 	return files, nil
 }
 
-// moved is the error of a step that the run's state does not allow.
+// moved is the error for a step that the run's state does not allow.
 func moved(q Submission, what string) error {
 	switch {
 	case q.State.Final():
@@ -257,11 +252,10 @@ func moved(q Submission, what string) error {
 	return fmt.Errorf("%w: run %q cannot be %s: worker %q holds it", ErrQueue, q.Name, what, q.Worker)
 }
 
-// ErrQueue: a run of the queue is not in the state that a step needs, or another worker
-// holds it.
-var ErrQueue = errors.New("not as the queue has it")
+// ErrQueue: a queued run is not in the state that a step needs, or another worker has it.
+var ErrQueue = errors.New("not possible in the queue's current state")
 
-// step changes one run of the queue. change returns false where nothing is to be written.
+// step changes one queued run. change returns false if there is nothing to write.
 func (s *Store) step(ctx context.Context, op string, lead *Leadership, name string,
 	change func(*Submission) (bool, error)) (q Submission, err error) {
 	err = update(func() (bool, error) {
@@ -299,12 +293,12 @@ func (s *Store) submission(ctx context.Context, op, name string) (*mvccpb.KeyVal
 
 // Holder is a worker that takes a run.
 type Holder struct {
-	// Worker is its own name, Process that of its process, By whom its certificate names, Claim a
-	// name for the time from now until it ends or gives back.
+	// Worker is its own name, Process its process's, By the name in its certificate. Claim names the time until it ends
+	// the run or gives it back.
 	Worker, Process, By, Claim string
 }
 
-// Claim gives a run that waits to a worker. Errors match ErrQueue where it does not wait.
+// Claim gives a waiting run to a worker. Errors match ErrQueue if it does not wait.
 func (s *Store) Claim(ctx context.Context, lead *Leadership, name string, h Holder) (Submission, error) {
 	return s.step(ctx, "claim run", lead, name, func(q *Submission) (bool, error) {
 		switch {
@@ -321,14 +315,13 @@ func (s *Store) Claim(ctx context.Context, lead *Leadership, name string, h Hold
 	})
 }
 
-// GiveBack puts a run that a worker holds back to where it was in the queue, because the worker
-// says so.
+// GiveBack puts a worker's run back into its place in the queue, at the worker's request.
 func (s *Store) GiveBack(ctx context.Context, lead *Leadership, name, claim, reason string) (Submission, error) {
 	return s.giveBack(ctx, lead, name, claim, reason, func(*Submission) {})
 }
 
-// Lose puts a run back whose worker is gone, and counts that. Losses count from the last one
-// since when the run has more releases than then.
+// Lose puts the run of a lost worker back and counts the loss. The count starts again if the run has released more
+// rounds since the last loss.
 func (s *Store) Lose(
 	ctx context.Context, lead *Leadership, name, claim, reason string, releases uint64,
 ) (Submission, error) {
@@ -357,7 +350,7 @@ func (s *Store) giveBack(
 	})
 }
 
-// bounded cuts a reason, which may come from far away, to what is kept of one.
+// bounded shortens a reason, which may come from a remote peer, to the stored length.
 func bounded(reason string) string {
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason], "") + "..."

@@ -76,7 +76,7 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	first := submit(t, c, "a")
-	// The same once more is no other run: an answer may have been lost.
+	// A repeated submission is no other run: an answer may have been lost.
 	xy := Files{Run: []byte("x"), Schema: []byte("y")}
 	again, existing, err := c.store.Submit(ctx, c.lead, testSubmission("a"), xy)
 	if err != nil || !existing || again.Order != first.Order {
@@ -98,7 +98,7 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 			t.Errorf("a run %s: %v", what, err)
 		}
 	}
-	// What differs is said, and who submitted it.
+	// The message says what differs and who submitted it.
 	for want, change := range map[string]func(*Submission){
 		`not submitted by "eve"`: func(q *Submission) { q.By = "eve" },
 		"with another run.yaml":  func(q *Submission) { q.RunFile = "other" },
@@ -119,12 +119,12 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	if !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a large study: %v", err)
 	}
-	// The largest that are allowed do fit.
+	// The largest allowed files fit.
 	if _, _, err := c.store.Submit(ctx, c.lead, testSubmission("d"), Files{bytes.Repeat([]byte{'a'}, MaxRunFile),
 		bytes.Repeat([]byte{'b'}, MaxSchemaFile), bytes.Repeat([]byte{'c'}, MaxStudyFile)}); err != nil {
 		t.Errorf("the largest files: %v", err)
 	}
-	// A run of the queue is not opened by anybody who holds no claim.
+	// A queued run cannot be opened without its claim.
 	if _, err := c.store.OpenRun(ctx, c.lead, testRun("a")); !errors.Is(err, ErrQueue) {
 		t.Errorf("a run that waits was opened: %v", err)
 	}
@@ -202,7 +202,7 @@ func TestOnlyTheClaimHolds(t *testing.T) {
 	if existing, err := c.store.OpenRun(ctx, c.lead, r); err != nil || existing {
 		t.Fatalf("existing %v, %v", existing, err)
 	}
-	// The worker is gone: the old claim is worth nothing.
+	// The worker is gone: the old claim is invalid.
 	if _, err := c.store.Lose(ctx, c.lead, "a", "c0", "gone", 0); !errors.Is(err, ErrQueue) {
 		t.Errorf("lost by another claim: %v", err)
 	}
@@ -244,7 +244,7 @@ func TestOnlyTheClaimHolds(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A run that ends is closed in the ledger in the same moment, and spends nothing more.
+// A run that ends is closed in the ledger in the same transaction, and spends nothing more.
 func TestTheEndClosesTheLedger(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -308,7 +308,7 @@ func TestLossesAreCounted(t *testing.T) {
 	}
 }
 
-// A leader that is over changes nothing.
+// A deposed leader changes nothing.
 func TestTheQueueIsFenced(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -338,7 +338,7 @@ func TestTheQueueIsFenced(t *testing.T) {
 	}
 }
 
-// everOpened are all runs; which are open their records say.
+// everOpened returns all runs; their records tell which are open.
 func everOpened(t *testing.T, s *Store) map[string]bool {
 	t.Helper()
 	runs, err := s.AllRuns(testkit.Within(t))
@@ -388,8 +388,8 @@ func TestRoomCountsOpenRuns(t *testing.T) {
 	}
 }
 
-// Whatever workers do with claims old and new, a run is held by one of them at a time, ends
-// once, and what ended is closed.
+// Whatever workers do with old and new claims, one worker at a time has a run, the run ends once, and an ended run is
+// closed.
 func TestAnyQueueHistory(t *testing.T) {
 	t.Parallel()
 	etcd := runEtcd(t, t.TempDir())

@@ -10,21 +10,19 @@ import (
 )
 
 const (
-	// lookEvery is the pause between looks at an address that answers, and
-	// lookAgain at one that does not.
+	// lookEvery is the pause between checks of an address that answers, and lookAgain of one that does not.
 	lookEvery = 200 * time.Millisecond
 	lookAgain = 50 * time.Millisecond
-	// refusals in a row say that nothing listens, and that it is not one process that
-	// makes room for the next.
+	// refusals is how many refusals in a row show that nothing listens, rather than one process that makes room for the
+	// next.
 	refusals = 3
 )
 
-// awaitGone returns true when the process of the leader at the address is seen to have
-// ended, and false when the leader's key changed behind revision, when ctx ended, or when
-// the watch broke.
+// awaitGone returns true when the process of the leader at the address is seen to have ended. It returns false when the
+// leader's key changed after revision, when ctx ended, or when the watch broke.
 //
-// What is seen decides only when a standby begins to lead. That two never both write is
-// kept by the fence of every write, and holds also where a living leader is taken for dead.
+// This decides only when a standby begins to lead. The fence of every write keeps two leaders from writing, also if a
+// living leader is taken for dead.
 func (s *Store) awaitGone(ctx context.Context, address string, revision int64) bool {
 	if address == "" {
 		s.awaitChange(ctx, revision)
@@ -43,12 +41,11 @@ func (s *Store) awaitGone(ctx context.Context, address string, revision int64) b
 	return gone
 }
 
-// awaitEnd connects to an address again and again, and returns true when it answered and
-// nothing listens there now, which a machine says at once of a process that died. Of an
-// address that never answered, of a machine that died, and of a network that is down it
-// says nothing: the lease ends then. It returns false when ctx ends.
+// awaitEnd connects to an address repeatedly, and returns true when the address answered before and nothing listens
+// there now. A machine reports that at once for a process that died. If the address never answered, the machine died or
+// the network is down, it cannot tell; the lease expires then. It returns false when ctx ends.
 //
-// Connections are closed at once. Servers wait for those that say nothing before they end.
+// It closes connections at once, because servers wait for idle connections before they end.
 func awaitEnd(ctx context.Context, address string) bool {
 	var dialer net.Dialer
 	met, refused := false, 0

@@ -46,8 +46,7 @@ func listen(t *testing.T, address string) (at string, stop func()) {
 	}
 }
 
-// A standby takes over long before the lease of a leader ends that listens no more, and the
-// old leadership cannot write.
+// A standby takes over long before the lease ends if the leader no longer listens, and the old leadership cannot write.
 func TestAStandbyTakesOverFromAProcessThatEnded(t *testing.T) {
 	t.Parallel()
 	etcd := runEtcd(t, t.TempDir())
@@ -85,7 +84,7 @@ func TestAStandbyTakesOverFromAProcessThatEnded(t *testing.T) {
 	}
 }
 
-// An address that never answered says nothing, nor does one that hangs up.
+// An address that never answered proves nothing, nor does one that hangs up.
 func TestAwaitEnd(t *testing.T) {
 	t.Parallel()
 	never, stop := listen(t, "127.0.0.1:0")
@@ -96,7 +95,7 @@ func TestAwaitEnd(t *testing.T) {
 		t.Error("an address where nobody ever listened is taken for a process that ended")
 	}
 
-	// One that is tired of connections that say nothing.
+	// A server that closes idle connections.
 	tired, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	var hangups atomic.Int64

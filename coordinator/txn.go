@@ -14,8 +14,7 @@ import (
 
 const (
 	readRetryPause = 50 * time.Millisecond
-	// commitAttempts bounds how often a commit without an answer is looked
-	// into and, where it did not happen, made again.
+	// commitAttempts bounds how often a commit without an answer is checked and, if it did not happen, repeated.
 	commitAttempts = 3
 )
 
@@ -48,9 +47,8 @@ func (s *Store) read(ctx context.Context, op string, keys ...string) ([]*mvccpb.
 	return kvs, r.Header.GetRevision(), nil
 }
 
-// list returns the values under a prefix in the order of their keys, beginning
-// behind it. It reads in pages, for keys that are never changed or removed
-// together.
+// list returns the values under a prefix in the order of their keys. It reads in pages, for keys
+// that are never changed or removed together.
 func (s *Store) list(ctx context.Context, op, prefix string) ([]*mvccpb.KeyValue, error) {
 	const page = 1000
 	end := clientv3.GetPrefixRangeEnd(prefix)
@@ -113,10 +111,9 @@ func (s *Store) commitAt(ctx context.Context, op string, lead *Leadership, condi
 	return 0, nil
 }
 
-// update repeats a step that reads, decides and commits, until it is done. A
-// commit that lost against another writer is decided anew; so is one without
-// an answer, because reading again tells whether it happened. A late commit
-// does no harm: each compares what its decision was made on.
+// update repeats a step that reads, decides and commits, until it is done. A commit that lost against another writer is
+// decided again; so is one without an answer, because reading again tells whether it happened. A late commit does no
+// harm: each compares the revisions that its decision was based on.
 func update(step func() (done bool, err error)) error {
 	for unknown := 0; ; {
 		done, err := step()

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// The aggregator's user of an etcd may read and write what lies under the prefix, and that is enough for all
-// that a store does: no key, no lease and no watch is elsewhere.
+// The aggregator's etcd user may read and write keys under the prefix, and that is enough for everything that a store
+// does: no key, lease or watch is elsewhere.
 func TestAUserOfThePrefixIsEnough(t *testing.T) {
 	t.Parallel()
 	users := etcdtest.WithUsers(t, "/conclave/")

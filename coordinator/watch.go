@@ -28,12 +28,12 @@ func (s *Store) Spent(ctx context.Context, dataset string) (privacy.Spending, er
 	if err := checkName("dataset", dataset); err != nil {
 		return privacy.Spending{}, err
 	}
-	kvs, _, err := s.read(ctx, "read what was spent", s.datasetKey(dataset))
+	kvs, _, err := s.read(ctx, "read the spending", s.datasetKey(dataset))
 	if err != nil {
 		return privacy.Spending{}, err
 	}
 	if kvs[0] == nil {
-		return privacy.Spending{}, fmt.Errorf("read what was spent: %w: %q", ErrNoDataset, dataset)
+		return privacy.Spending{}, fmt.Errorf("read the spending: %w: %q", ErrNoDataset, dataset)
 	}
 	record, err := decode[datasetRecord](kvs[0])
 	return privacy.DatasetSpending(record.Budget, record.Spent, nil), err

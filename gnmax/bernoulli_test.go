@@ -38,9 +38,8 @@ func TestBernoulliExp(t *testing.T) {
 	}
 }
 
-// The table of the first seven tosses is that of the alternating series, and
-// what it leaves to further tosses is right as well: a zero from it, then 1/8,
-// 1/9, ...
+// The table of the first seven tosses matches the alternating series, and so do the further tosses that it leaves open:
+// a zero from it, then 1/8, 1/9, ...
 func TestBernoulliExpOne(t *testing.T) {
 	const all = 5040
 	odd, factorial := 0.0, 1.0

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// perScale is how many blocks of magnitudes there are in the scale t of a [Sigma]. With more of them fewer draws are
-// repeated, one in 40 as it is.
+// perScale is the number of blocks of magnitudes within the scale t of a [Sigma]. More blocks mean fewer repeated
+// draws; with 16, one draw in 40 is repeated.
 const perScale = 16
 
-// leastBlocks is the least scale t that is drawn by blocks: below it blocks of whole numbers fit badly.
+// leastBlocks is the smallest scale t that is drawn by blocks. Below it, blocks of whole numbers fit badly.
 const leastBlocks = 1 << 10
 
 // blocks draws discrete Gaussian noise of a large variance v = t w/q, exactly, by rejection from a histogram.
@@ -49,7 +49,7 @@ func newBlocks(s Sigma) blocks {
 	return b
 }
 
-// draw draws a number.
+// draw returns one number.
 func (b *blocks) draw(d *draws) int64 {
 	for range maxRepeats {
 		k := d.block(b.table)
@@ -71,7 +71,8 @@ func (b *blocks) draw(d *draws) int64 {
 	return 0
 }
 
-// exponent bounds 2^64 x: low <= 2^64 x <= high. It says no where x is 1/2 or more, or y² does not fit, which is rare.
+// exponent bounds 2^64 x: low <= 2^64 x <= high. It returns false if x is 1/2 or more, or if y² does not fit, which is
+// rare.
 //
 // With e the rest of the division, y² factor/2^shift = 2^64 y²/(2 v) - y² e/2^shift with 0 <= e < 1, and rounding down
 // takes less than one from it. The term in k is whole: 2^64 k²/512.
@@ -128,7 +129,7 @@ func (b *blocks) kept(d *draws, k, y uint64) bool {
 	return b.exactlyKept(d, k, y, new(big.Int).SetUint64(uniform), 64)
 }
 
-// exactlyKept is kept with so many bits of the uniform number given, and as many more as it takes.
+// exactlyKept is kept with the given bits of the uniform number, and draws more bits as needed.
 func (b *blocks) exactlyKept(d *draws, k, y uint64, uniform *big.Int, have uint) bool {
 	// x = (16² y² q - k² t w)/(2 16² t w)
 	number := func(factors ...uint64) *big.Int {
@@ -169,8 +170,8 @@ func (d *draws) extend(x *big.Int) *big.Int {
 	return x.Add(new(big.Int).Lsh(x, 64), new(big.Int).SetUint64(d.word()))
 }
 
-// blockTable chooses blocks. Below[k] is floor(2^64 P[block <= k]), up to the first that is 2^64-1; first has the
-// first block that is possible for the eight leading bits of a uniform number.
+// blockTable chooses blocks. below[k] is floor(2^64 P[block <= k]), up to the first that is 2^64-1. first holds the
+// first possible block for the eight leading bits of a uniform number.
 type blockTable struct {
 	below []uint64
 	first [256]uint16
@@ -200,7 +201,7 @@ var theBlocks = sync.OnceValue(func() *blockTable {
 	return t
 })
 
-// block chooses a block. A uniform number whose 64 leading bits are not those of a border is on one side of it.
+// block chooses a block. A uniform number whose 64 leading bits differ from those of every border is on one side of it.
 func (d *draws) block(t *blockTable) uint64 {
 	uniform := d.word()
 	k := t.first[uniform>>56]
@@ -213,7 +214,7 @@ func (d *draws) block(t *blockTable) uint64 {
 	return uint64(k)
 }
 
-// exactBlock chooses a block by a uniform number with more bits than those given.
+// exactBlock chooses a block by a uniform number that starts with the given bits and gets more as needed.
 func (d *draws) exactBlock(lead uint64) uint64 {
 	uniform := new(big.Int).SetUint64(lead)
 	for have := uint(64); d.err == nil && have < 64*maxExtended; have += 64 {
@@ -232,9 +233,9 @@ func (d *draws) exactBlock(lead uint64) uint64 {
 	return 0
 }
 
-// blockBounds bounds 2^p P[block <= k] for all k but those above which next to nothing is. The weights are
-// exp(-k²/512), each that before times exp(-(2k+1)/512). From k = 128 on each is below 0.61 of that before, so all that
-// follow together are below three times the next.
+// blockBounds bounds 2^p P[block <= k] for all k, up to the blocks with almost no weight. The weights are exp(-k²/512),
+// each the previous one times exp(-(2k+1)/512). From k = 128 on each weight is below 0.61 times the previous one, so
+// all later weights together are below three times the next.
 func blockBounds(p uint) (lows, highs []*big.Int) {
 	const divisor = 2 * perScale * perScale
 	precision := p + 64

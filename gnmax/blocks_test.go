@@ -116,7 +116,7 @@ func place(t *rapid.T) (b blocks, k, y uint64) {
 	return b, k, k*b.width + rapid.Uint64Range(0, b.width-1).Draw(t, "place")
 }
 
-// x is what exp(-x) keeps.
+// x is the exponent: a number is kept with probability exp(-x).
 func (b *blocks) x(k, y uint64) *big.Rat {
 	square := func(n uint64) *big.Rat {
 		r := new(big.Rat).SetInt(new(big.Int).SetUint64(n))
@@ -149,7 +149,7 @@ func TestBlockExponents(t *testing.T) {
 	})
 }
 
-// A number is kept or not as many bits of the uniform number and of exp(-x) say, however close they are.
+// Enough bits of the uniform number and of exp(-x) decide whether a number is kept, however close the two are.
 func TestBlocksKeepExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, k, y := place(t)
@@ -159,7 +159,7 @@ func TestBlocksKeepExactly(t *testing.T) {
 		if new(big.Int).Add(high, border).BitLen() > 258 {
 			t.Fatalf("bounds %v and %v", high, border)
 		}
-		// From next to it up to far from it.
+		// Distances from adjacent to far away.
 		distance := new(big.Int).Lsh(big.NewInt(4), rapid.UintRange(0, 250).Draw(t, "log distance"))
 		for _, sign := range []int{-1, 1} {
 			uniform := new(big.Int).Set(border)
@@ -209,7 +209,7 @@ func TestLargeNoiseIsNormal(t *testing.T) {
 	}
 }
 
-// The draws of a seed, so that none changes by mistake.
+// The draws of a fixed seed, so that no change alters them by mistake.
 func TestDrawsOfASeed(t *testing.T) {
 	got := make([]int64, 6)
 	testkit.Must(t, NewSourceFrom(rand.NewChaCha8([32]byte{7})).DiscreteGaussians(got, mustSigma(t, 1e6)))

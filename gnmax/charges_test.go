@@ -24,9 +24,8 @@ func drawNeighbours(t *rapid.T, spread float64) (before, after []int64) {
 
 func scaleFloat(s Scale) float64 { f, _ := s.rat().Float64(); return f }
 
-// Every mechanism on random neighbouring inputs, by exact enumeration of the
-// noise that it draws: never easier to see than it is charged for. Rapid tries
-// 100 cases each, 1,200 together (a fifth under -short).
+// For random neighbouring inputs no mechanism loses more privacy than it is charged for, by exact enumeration of its
+// noise. Rapid tries 100 cases each, 1,200 together (a fifth under -short).
 func TestCharges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -137,7 +136,7 @@ func TestCharges(t *testing.T) {
 	}
 }
 
-// drawSum draws a release and what one unit adds to the sum, as it is encoded.
+// drawSum draws a release and one unit's encoded contribution to the sum.
 func drawSum(t *rapid.T) (privacy.Event, *GaussianSum, []int64) {
 	bound := rapid.Int64Range(2, 7).Draw(t, "bound")
 	multiplier := rapid.Float64Range(0.5, 3).Draw(t, "multiplier")
@@ -172,9 +171,8 @@ func drawSelection(t *rapid.T) (privacy.Event, outputs) {
 		outputs{selection(before, scaleFloat(m.scale)), selection(after, scaleFloat(m.scale))}
 }
 
-// The tightest claims, those of [privacy.Account], at one delta: they take too long for a
-// thousand cases. And the enumeration would see too little noise: a sum whose noise is 1%
-// below what it is charged for, the others by 5%.
+// The tightest claims, those of [privacy.Account], at one delta, because a thousand cases take too long. The
+// enumeration also detects too little noise: 1% less for a sum, 5% less for the others.
 func TestTightestClaims(t *testing.T) {
 	const delta = 0.05
 	sum, choice := testkit.Value(NewGaussianSum(5, 2)), testkit.Value(NewExponential(1, 10))

@@ -14,8 +14,8 @@ import (
 const (
 	falseFailure = 1e-9
 	perCheck     = falseFailure / 2000
-	// deviations is how many standard errors a normal variable passes with
-	// probability perCheck, to either side.
+	// deviations is the number of standard errors that a normal variable exceeds with probability perCheck, on either
+	// side.
 	deviations = 7.23
 )
 
@@ -47,7 +47,7 @@ func chiSquareOf(t *testing.T, sample []int64, exact pmf) {
 	if bins < 2 {
 		t.Fatalf("only %v bins: too small a sample", bins)
 	}
-	// What is left joins the last bin.
+	// The remainder joins the last bin.
 	statistic -= (lastSeen - lastExpected) * (lastSeen - lastExpected) / lastExpected
 	off := lastSeen + seen - lastExpected - expected
 	statistic += off * off / (lastExpected + expected)

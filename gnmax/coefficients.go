@@ -8,8 +8,8 @@ import (
 	"math/bits"
 )
 
-// ErrDimension is what errors.Is finds when a vector is too long for norm-Gamma
-// noise. Gaussian noise ([NewGaussianSum]) is for those.
+// ErrDimension matches, with errors.Is, the error for a vector that is too long for norm-Gamma noise. Use Gaussian
+// noise ([NewGaussianSum]) for such vectors.
 var ErrDimension = errors.New("too many entries for norm-Gamma noise")
 
 // NormGamma releases a vector of whole numbers whose L2 norm is bounded in how far
@@ -47,10 +47,9 @@ type NormGamma struct {
 	noise     radial
 }
 
-// NewNormGamma makes a release that costs epsilon for vectors of that many entries,
-// from 1 to 40, which one privacy unit moves by at most sensitivityL2 in the L2 norm: a
-// public number above zero. More entries give an [ErrDimension]. The noise of one
-// entry, about sqrt(dimension) x sensitivityL2/epsilon, must not pass 2^38.
+// NewNormGamma returns a release that costs epsilon, for vectors of 1 to 40 entries. One privacy unit moves a vector by
+// at most sensitivityL2 in the L2 norm: a public number above zero. More entries give an [ErrDimension]. The noise of
+// one entry, about sqrt(dimension) x sensitivityL2/epsilon, must not exceed 2^38.
 func NewNormGamma(epsilon float64, sensitivityL2 int64, dimension int) (*NormGamma, error) {
 	switch {
 	case dimension < 1:
@@ -75,8 +74,7 @@ func NewNormGamma(epsilon float64, sensitivityL2 int64, dimension int) (*NormGam
 	return &NormGamma{dimension: dimension, noise: noise}, nil
 }
 
-// newRadial rounds s up to the sampler's form. It is not ok where the proposals'
-// scale passes 2^38.
+// newRadial rounds s up to the sampler's form. ok is false if the proposals' scale exceeds 2^38.
 func newRadial(s *big.Rat, dimension int) (r radial, ok bool) {
 	squared := uint64(dimension) << (2 * rootBits)
 	r.root = rootUp(0, squared)
@@ -107,9 +105,8 @@ func (m *NormGamma) Scale() *big.Rat {
 	return new(big.Rat).SetFrac(new(big.Int).SetUint64(m.noise.num), new(big.Int).SetUint64(m.noise.den))
 }
 
-// Release returns values with noise, of the same length, which must be the
-// dimension. Values must lie within 2^61 of zero; what is wrong with others is an
-// [ErrSum].
+// Release returns values with noise. values must have the dimension's length and lie within 2^61 of zero; otherwise the
+// error matches [ErrSum].
 func (m *NormGamma) Release(src *Source, values []int64) ([]int64, error) {
 	if m.noise.num == 0 {
 		return nil, errZeroParameter
@@ -125,7 +122,7 @@ func (m *NormGamma) Release(src *Source, values []int64) ([]int64, error) {
 	return addNoise(values, func(dst []int64) error { return src.radial(dst, m.noise) })
 }
 
-// radial fills dst with one vector of noise, or with zeros when the source fails.
+// radial fills dst with one vector of noise, or with zeros if the source fails.
 func (s *Source) radial(dst []int64, r radial) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

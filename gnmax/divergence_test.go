@@ -8,8 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// outputs are the exact probabilities of all that a mechanism may release, on
-// two neighbouring datasets.
+// outputs holds the exact probabilities of everything that a mechanism may release, on two neighbouring datasets.
 type outputs struct{ p, q []float64 }
 
 // divergence is the Rényi divergence of order alpha of p from q.
@@ -35,9 +34,8 @@ func (o outputs) hockeyStick(epsilon float64) float64 {
 // divergenceOrders keep (alpha-1) times a move within the enumerated noise.
 var divergenceOrders = []float64{1.05, 1.5, 2, 3, 5, 8}
 
-// violation says where the outputs are easier to tell apart than the event
-// charges for, in either direction: by Rényi divergence, and by every (epsilon,
-// delta) that the accountants with a formula claim. Nil when nowhere.
+// violation reports if the outputs are easier to tell apart than the event charges for, in either direction: by Rényi
+// divergence, and by every (epsilon, delta) that the accountants with a formula claim. It is nil if they are not.
 func (o outputs) violation(e privacy.Event) error {
 	const rounding = 1e-9
 	for _, o := range []outputs{o, {p: o.q, q: o.p}} {
@@ -101,9 +99,8 @@ func winnersOf(counts []int64, noise pmf) []float64 {
 	return wins
 }
 
-// movedGaussians is a vector with independent noise, before and after it moves
-// by d. All that tells them apart is N = sum of d_j X_j: the logarithm of their
-// ratio at x is (|d|² - 2 N)/(2 v), and the move adds |d|² to N.
+// movedGaussians is a vector with independent noise, before and after it moves by d. Only N = sum of d_j X_j tells them
+// apart: the logarithm of their ratio at x is (|d|² - 2 N)/(2 v), and the move adds |d|² to N.
 func movedGaussians(v float64, d []int64) outputs {
 	far, squares := int64(0), 0
 	for _, dj := range d {
@@ -146,7 +143,7 @@ func movedLaplaces(scale float64, d []int64) outputs {
 	return o
 }
 
-// then is what two releases give that do not depend on each other.
+// then composes two independent releases.
 func (o outputs) then(next outputs) outputs {
 	var both outputs
 	for i := range o.p {
@@ -157,8 +154,8 @@ func (o outputs) then(next outputs) outputs {
 	return both
 }
 
-// afterThreshold is an unanswered query, or one of the outputs of an answer, by the
-// probabilities that the threshold is passed and that it is not.
+// afterThreshold is an unanswered query, or an output of an answer. test holds the probabilities of passing the
+// threshold and of failing it.
 func afterThreshold(test, answer outputs) outputs {
 	o := outputs{p: test.p[1:], q: test.q[1:]}
 	for i := range answer.p {

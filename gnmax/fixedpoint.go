@@ -7,16 +7,15 @@ import (
 	"slices"
 )
 
-// ErrVector is what errors.Is finds when a unit's vector cannot be encoded. The
-// message holds none of its values.
+// ErrVector matches, with errors.Is, the error for a unit's vector that cannot be encoded. The message contains none of
+// its values.
 var ErrVector = errors.New("unusable vector")
 
 // maxBound keeps the square of a bound in 64 bits.
 const maxBound = 1 << 30
 
-// FixedPoint turns vectors of real numbers with a bounded L2 norm into vectors
-// of whole numbers with a bounded L2 norm, and back. It is made by
-// [NewFixedPoint]; both ends of a sum must use the same one.
+// FixedPoint converts vectors of real numbers with a bounded L2 norm to vectors of whole numbers with a bounded L2
+// norm, and back. [NewFixedPoint] makes it; both ends of a sum must use the same one.
 type FixedPoint struct {
 	clip  float64
 	bound int64
@@ -44,13 +43,12 @@ func NewFixedPoint(clip float64, bound int64) (FixedPoint, error) {
 // Clip is the L2 norm to which vectors are clipped, in their own unit.
 func (f FixedPoint) Clip() float64 { return f.clip }
 
-// Encode clips one privacy unit's vector to f's clip norm and returns it in
-// whole steps, of the same length. Its L2 norm is at most f's bound: that is
-// checked on the whole numbers themselves, so it does not rest on any rounding
-// of floating-point numbers.
+// Encode clips one privacy unit's vector to f's clip norm and returns it in whole steps, of the same length. Its L2
+// norm is at most f's bound. Encode checks that on the whole numbers themselves, so it does not depend on
+// floating-point rounding.
 //
-// A vector with a number that is not finite gives an [ErrVector]. Count such a
-// unit as zeros: a sum that fails because of one unit tells of that unit.
+// A vector with a number that is not finite gives an [ErrVector]. Count such a unit as zeros: a sum that fails because
+// of one unit reveals something about that unit.
 func Encode[F float32 | float64](f FixedPoint, vector []F) ([]int64, error) {
 	steps, err := AppendEncoded(make([]int64, 0, len(vector)), f, vector)
 	if err != nil {
@@ -59,7 +57,7 @@ func Encode[F float32 | float64](f FixedPoint, vector []F) ([]int64, error) {
 	return steps, nil
 }
 
-// AppendEncoded is [Encode] that appends to steps, and leaves them as they are where it fails.
+// AppendEncoded is [Encode] that appends to before, and returns it unchanged on an error.
 func AppendEncoded[F float32 | float64](before []int64, f FixedPoint, vector []F) ([]int64, error) {
 	if f.bound == 0 {
 		return before, fmt.Errorf("%w: the fixed point was not made by its constructor", ErrParameter)
@@ -99,7 +97,7 @@ func AppendEncoded[F float32 | float64](before []int64, f FixedPoint, vector []F
 	}
 }
 
-// within is whether the L2 norm is at most bound.
+// within reports whether the L2 norm is at most bound.
 func within(steps []int64, bound int64) bool {
 	var squares uint64 // at most bound² = 2^60, and 2^60 more before the check
 	for _, x := range steps {

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// anyVector draws entries of all sizes, the awkward ones among them.
+// anyVector draws entries of all sizes, including awkward ones.
 func anyVector(t *rapid.T) []float64 {
 	entry := rapid.OneOf(
 		rapid.Float64Range(-2, 2),
@@ -105,7 +105,7 @@ func clipped(vector []float64, f FixedPoint) []*big.Float {
 	return steps
 }
 
-// A vector on the bound that is easy to round across it.
+// A vector on the bound that rounding easily moves across it.
 func TestEncodeUsesTheBound(t *testing.T) {
 	for _, c := range []struct {
 		vector []float32

@@ -23,7 +23,7 @@ func (s *Source) DiscreteGaussians(dst []int64, sigma Sigma) error {
 	return s.fillWith(dst, sigma.sampler())
 }
 
-// sampler is what draws the noise: by blocks where it is large.
+// sampler returns the sampler of the noise: by blocks if the noise is large.
 func (s Sigma) sampler() func(d *draws) int64 {
 	if s.t < leastBlocks {
 		return func(d *draws) int64 { return d.gaussian(s) }

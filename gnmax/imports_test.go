@@ -59,8 +59,8 @@ func imports(file *ast.File) []string {
 	return paths
 }
 
-// predictable is whether a package generates numbers from a seed: math/rand,
-// math/rand/v2, and what others have called rand, such as golang.org/x/exp/rand.
+// predictable reports whether a package generates numbers from a seed: math/rand, math/rand/v2, and other packages
+// called rand, such as golang.org/x/exp/rand.
 func predictable(imported string) bool {
 	return slices.Contains(strings.Split(imported, "/"), "rand") && imported != "crypto/rand"
 }

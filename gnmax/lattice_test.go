@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/normal"
 )
 
-// lattice has what is needed of the discrete Gaussian with variance parameter
-// s², in logarithms, so that it holds far into the tail.
+// lattice holds the logarithms for the discrete Gaussian with variance parameter s², so that they stay accurate far
+// into the tail.
 type lattice struct{ s2, logZ float64 }
 
 func newLattice(s2 float64) lattice {
@@ -59,8 +59,8 @@ func stepAfter(m, dense float64) float64 {
 	return 1.02
 }
 
-// The claim on which the charge for discrete Gaussian noise rests where it is
-// computed; from computedBelow on it is proved.
+// The claim that the charge for discrete Gaussian noise relies on, in the range where it is computed. From
+// computedBelow on it is proved.
 func TestLatticeMargin(t *testing.T) {
 	const rounding = 1e-12
 	step := 1.3
@@ -72,7 +72,7 @@ func TestLatticeMargin(t *testing.T) {
 		if mu > 1/sigma*(1+rounding) {
 			t.Errorf("sigma %v: the noise is %v-GDP per unit, charged for %v", sigma, mu, 1/sigma)
 		}
-		// Without a margin it would not hold; so the test can tell.
+		// Without a margin the claim fails, so the test can detect that.
 		if bare := newLattice(sigma * sigma).steepest(); bare <= 1/sigma {
 			t.Errorf("sigma %v: no margin is needed (%v); the test sees nothing", sigma, bare)
 		}
@@ -85,7 +85,7 @@ func TestLatticeMargin(t *testing.T) {
 	}
 }
 
-// The numbers in the proof for larger sigma, from the tightest end.
+// The numbers in the proof for larger sigma, starting at the tightest.
 func TestLargeSigmaMargin(t *testing.T) {
 	h := 2.01 * math.Exp(-8*math.Pi*math.Pi)
 	eta := math.Log1p(h) - math.Log1p(-h)
@@ -99,7 +99,7 @@ func TestLargeSigmaMargin(t *testing.T) {
 	if room := 1 / (sigma * root * (sigma + root)); room < 1e-27 || shift > room {
 		t.Errorf("the room at sigma %v is %v", sigma, room)
 	}
-	// Rounding with exp(-(x-y)²/8) is as even as the proof says.
+	// Rounding with exp(-(x-y)²/8) is as uniform as the proof says.
 	for y := 0.0; y < 1; y += 0.01 {
 		z := 0.0
 		for x := -60.0; x <= 60; x++ {

@@ -13,27 +13,27 @@ import (
 // privacy that pays for a query: against the budget's filter before the question is
 // asked, to the ledger before the answer is given.
 type Mechanism interface {
-	// Answer decides one query. Counts has one entry per class.
+	// Answer decides one query. counts has one entry per class.
 	Answer(src *Source, counts []int64) (Answer, error)
 }
 
 // Answer is what may leave the aggregator.
 type Answer struct {
-	// Answered is false where a confidence threshold was not passed.
+	// Answered is false if the confidence threshold was not reached.
 	Answered bool
 	// Winner is the class with the largest noisy count, -1 when unanswered.
 	// Equal counts are decided by lot.
 	Winner int
-	// Noisy holds the noisy counts of all classes; nil unless answered and the
-	// mechanism releases whole histograms.
+	// Noisy holds the noisy counts of all classes. It is nil unless the query was answered and the mechanism releases
+	// whole histograms.
 	Noisy []int64
 }
 
 // maxCount keeps sums of counts and noise far from the ends of int64.
 const maxCount = 1 << 61
 
-// ErrHistogram is what errors.Is finds when a histogram cannot be answered. The
-// message holds no count.
+// ErrHistogram matches, with errors.Is, the error for a histogram that cannot be answered. The message contains no
+// count.
 var ErrHistogram = errors.New("unusable histogram of votes")
 
 func checkHistogram(counts []int64) error {
@@ -53,8 +53,7 @@ func checkHistogram(counts []int64) error {
 	return nil
 }
 
-// addNoise returns each number with noise of its own. Noise fills a slice with
-// independent draws.
+// addNoise returns each number with its own noise. noise fills a slice with independent draws.
 func addNoise(numbers []int64, noise func([]int64) error) ([]int64, error) {
 	noisy := make([]int64, len(numbers))
 	if err := noise(noisy); err != nil {

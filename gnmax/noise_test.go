@@ -76,11 +76,11 @@ func checkNoise(t *testing.T, xs []int64, exact pmf) {
 	}
 }
 
-// sampleSize is the number of draws that a distribution is compared with.
+// sampleSize is the number of draws per comparison with a distribution.
 const sampleSize = 300_000
 
-// Sigmas below privacy.MinSigma are refused for what they promise, not for how
-// they are drawn: the sampler itself is right for them.
+// Sigmas below privacy.MinSigma are refused because of the charge, not because of the sampler: the sampler is correct
+// for them.
 func TestDiscreteGaussianMass(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -114,8 +114,8 @@ func TestDiscreteLaplaceMass(t *testing.T) {
 	}
 }
 
-// What a proposal y loses by its own distribution and by the exponent is y²/(2 v)
-// and a constant: as fractions, far beyond what a sample could show.
+// The proposal's own distribution and the exponent together give y²/(2 v) and a constant. The test uses fractions, far
+// more exact than any sample.
 func TestGaussianExponentIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := NewSigma(math.Exp(rapid.Float64Range(0, math.Log(maxSigma)-1e-9).Draw(t, "log sigma")))
@@ -139,7 +139,7 @@ func TestGaussianExponentIsExact(t *testing.T) {
 	})
 }
 
-// One draw at a time and a slice at a time are the same draws.
+// Single draws and slices give the same numbers.
 func TestSlicesAreDraws(t *testing.T) {
 	one, many := NewSourceFrom(&chain{}), NewSourceFrom(&chain{})
 	s, scale := mustSigma(t, 7), testkit.Value(NewScale(7, 3))

@@ -3,17 +3,16 @@ package gnmax
 import "math/bits"
 
 const (
-	// lengthBits are the binary digits that a vector's length has behind the point.
+	// lengthBits is the number of binary digits of a vector's length after the point.
 	lengthBits = 10
-	// rootBits are those of the square root of a dimension.
+	// rootBits is the number of binary digits of the square root of a dimension after the point.
 	rootBits = 10
 	// maxDimension keeps acceptance above 1 in 2^16; see radial.trials.
 	maxDimension = 40
 )
 
-// radial is noise on vectors of d whole numbers, of which z has a probability
-// proportional to exp(-c(z)/(2^lengthBits s)), where c(z) is 2^lengthBits times the
-// L2 norm of z, rounded up to a whole number, and s = num/den.
+// radial is noise on vectors of d whole numbers. Its vector z has a probability proportional to exp(-c(z)/(2^lengthBits
+// s)), where c(z) is 2^lengthBits times the L2 norm of z, rounded up to a whole number, and s = num/den.
 type radial struct {
 	// den is a power of two; both are 2^38 at most.
 	num, den uint64

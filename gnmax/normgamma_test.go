@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// length is c of [NormGamma], by another way than the sampler's.
+// length is c of [NormGamma], computed in a different way from the sampler.
 func length(z ...int64) int64 {
 	squares := new(big.Int)
 	for _, x := range z {
@@ -69,8 +69,8 @@ func TestRootUp(t *testing.T) {
 	}
 }
 
-// What a proposal loses by its own distribution and by the exponent is c/(2^10 s), as
-// fractions, up to the largest entries that there can be.
+// The proposal's own distribution and the exponent together give c/(2^10 s), as fractions, up to the largest possible
+// entries.
 func TestRadialExponentIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.IntRange(1, maxDimension).Draw(t, "d")
@@ -107,7 +107,7 @@ func TestRadialExponentIsExact(t *testing.T) {
 	})
 }
 
-// s is (sensitivity + 2^-10)/epsilon, and not more than a part in 10^7 above it.
+// s is (sensitivity + 2^-10)/epsilon, and at most one part in 10^7 above it.
 func TestNormGammaScale(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sensitivity := rapid.Int64Range(1, 1<<20).Draw(t, "sensitivity")
@@ -136,8 +136,8 @@ func TestNormGammaMassOfOne(t *testing.T) {
 	}
 }
 
-// Against the exact mass function in two dimensions, point by point (neighbours
-// of little mass together). What lies outside of the square is the last place.
+// The sample agrees with the exact mass function in two dimensions, point by point (neighbours of little mass
+// together). The last bin holds everything outside the square.
 func TestNormGammaMassOfTwo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -198,7 +198,7 @@ func TestNormGammaMoments(t *testing.T) {
 		// E r^4 is d(d+1)(d+2)(d+3).
 		checkMean(t, "mean square", squares/N, D*(D+1), D*(D+1)*((D+2)*(D+3)-D*(D+1)), n)
 		for i := range d {
-			// Of a uniform direction u: E u_i² = 1/d, E u_i² u_j² = 1/(d (d+2)).
+			// For a uniform direction u: E u_i² = 1/d, E u_i² u_j² = 1/(d (d+2)).
 			checkMean(t, "mean of an entry", means[i]/N, 0, D+1, n)
 			checkMean(t, "covariance of entries", seconds[i]/N, 0, (D+1)*(D+3), n)
 		}
@@ -320,7 +320,7 @@ func TestNormGammaIsRefused(t *testing.T) {
 	}
 }
 
-// A source that is broken gives an error and no values, for many entries as well.
+// A broken source gives an error and no values, also for many entries.
 func TestNormGammaOfBrokenSources(t *testing.T) {
 	for _, d := range []int{1, 2, 40} {
 		m := testkit.Value(NewNormGamma(1, 1<<10, d))

@@ -10,12 +10,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// ErrParameter is what errors.Is finds when noise was asked for with a parameter
-// that cannot be used.
+// ErrParameter matches, with errors.Is, the error for a noise parameter that cannot be used.
 var ErrParameter = errors.New("unusable noise parameter")
 
-// errZeroParameter catches a Sigma or Scale that was not made by its
-// constructor: its zero value would mean no noise.
+// errZeroParameter reports a Sigma or Scale that was not made by its constructor: its zero value would mean no noise.
 var errZeroParameter = fmt.Errorf("%w: it was not made by its constructor", ErrParameter)
 
 func parameterErrorf(format string, args ...any) error {
@@ -28,8 +26,7 @@ const (
 	maxScale = 1 << 38
 )
 
-// Sigma is the standard deviation of integer Gaussian noise as the ledger
-// charges for it, made by [NewSigma].
+// Sigma is the standard deviation of integer Gaussian noise for which the ledger charges. [NewSigma] makes it.
 type Sigma struct {
 	sigma float64
 	// The noise has variance parameter t w/q, the form in which the sampler
@@ -38,7 +35,7 @@ type Sigma struct {
 	t, w, q uint64
 }
 
-// NewSigma accepts numbers from [privacy.MinSigma] to 2^29.
+// NewSigma accepts numbers from [privacy.MinSigma] to 2^29; the error for others matches [ErrParameter].
 func NewSigma(sigma float64) (Sigma, error) {
 	if math.IsNaN(sigma) || math.IsInf(sigma, 0) {
 		return Sigma{}, parameterErrorf("sigma is %v; it must be a finite number", sigma)
@@ -59,8 +56,8 @@ func exactSigma(sigma *big.Rat) (Sigma, error) {
 	return s, nil
 }
 
-// margin is what the variance of the noise needs above sigma² for the charge to
-// hold; the package's documentation has the two proofs.
+// margin is the amount above sigma² that the variance of the noise needs for the charge to hold. The package's
+// documentation has the two proofs.
 func margin(sigma *big.Rat) *big.Rat {
 	if sigma.Cmp(big.NewRat(computedBelow, 1)) < 0 {
 		return big.NewRat(1, 8)
@@ -71,8 +68,8 @@ func margin(sigma *big.Rat) *big.Rat {
 // computedBelow is the sigma up to which the margin is computed.
 const computedBelow = 256
 
-// sigmaOfVariance rounds a variance parameter below 2^59 up to the sampler's
-// form. It charges for nothing, and so it is not for callers outside.
+// sigmaOfVariance rounds a variance parameter below 2^59 up to the sampler's form. It has no charge, so other packages
+// cannot call it.
 func sigmaOfVariance(v *big.Rat) Sigma {
 	whole := new(big.Int).Quo(v.Num(), v.Denom())
 	t := whole.Sqrt(whole).Uint64() + 1

@@ -66,7 +66,7 @@ func TestParametersAreRefused(t *testing.T) {
 			t.Errorf("scale %v: error is %v", bad, err)
 		}
 	}
-	// The smallest noise there is: 10 steps by 0.1 is 1 and a bit.
+	// The smallest possible noise: 10 steps by 0.1 is slightly above 1.
 	if _, err := NewGaussianSum(10, 0.1); err != nil {
 		t.Error(err)
 	}

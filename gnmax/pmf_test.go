@@ -10,7 +10,7 @@ func (s Scale) rat() *big.Rat {
 	return new(big.Rat).SetFrac(new(big.Int).SetUint64(s.num), new(big.Int).SetUint64(s.den))
 }
 
-// pmf is a distribution on whole numbers: mass[i] is that of from+i.
+// pmf is a distribution on whole numbers: mass[i] is the probability of from+i.
 type pmf struct {
 	from int
 	mass []float64
@@ -21,7 +21,7 @@ func gaussianPMF(v, reach float64) pmf {
 	return symmetricPMF(int(reach), func(x float64) float64 { return math.Exp(-x * x / (2 * v)) })
 }
 
-// laplacePMF is the discrete Laplace of that scale; less than 1e-17 is cut off.
+// laplacePMF is the discrete Laplace distribution of the given scale; it cuts off less than 1e-17.
 func laplacePMF(scale float64) pmf {
 	return symmetricPMF(int(40*scale)+2, func(x float64) float64 { return math.Exp(-math.Abs(x) / scale) })
 }
@@ -76,7 +76,7 @@ func (f pmf) plus(g pmf, factor int) pmf {
 	return sum
 }
 
-// above returns P[X >= x] for every x from the first to one behind the last.
+// above returns P[X >= x] for every x from the first to one past the last.
 func (f pmf) above() func(x int) float64 {
 	tails := make([]float64, len(f.mass)+1)
 	for i := len(f.mass) - 1; i >= 0; i-- {

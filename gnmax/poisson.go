@@ -5,15 +5,14 @@ import (
 	"math"
 )
 
-// Rate is the probability of a privacy unit to be in a Poisson sample, made by
-// [NewRate].
+// Rate is the probability that a privacy unit is in a Poisson sample. [NewRate] makes it.
 type Rate struct {
 	rate float64
 	// below holds floor(rate 2^64), 0 for a rate of 1.
 	below uint64
 }
 
-// NewRate accepts numbers from 2^-64 to 1.
+// NewRate accepts numbers from 2^-64 to 1; the error for others matches [ErrParameter].
 func NewRate(rate float64) (Rate, error) {
 	if !(rate >= 0x1p-64 && rate <= 1) {
 		return Rate{}, parameterErrorf("sampling rate is %v; it must be the probability of a unit to be in the "+
@@ -28,10 +27,9 @@ func NewRate(rate float64) (Rate, error) {
 // Float returns the number that Rate was made from.
 func (r Rate) Float() float64 { return r.rate }
 
-// PoissonSample appends to dst those of the numbers 0 to n-1 that are in a sample: each
-// by itself with the probability of the rate, rounded down to a multiple of 2^-64, so
-// that a charge for the rate is enough (a smaller one costs less: it is a sample of the
-// sample). Who is in it is private, as is how many are.
+// PoissonSample appends a sample of the numbers 0 to n-1 to dst. Each number is in it independently, with the
+// probability of the rate rounded down to a multiple of 2^-64. A charge for the rate is therefore enough: a smaller
+// rate costs less, because it is a sample of the sample. Both the members and the size of the sample are private.
 func (s *Source) PoissonSample(dst []int, n int, r Rate) ([]int, error) {
 	if r.rate == 0 {
 		return nil, errZeroParameter

@@ -16,10 +16,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Everybody is in a sample with the probability of the rate, independent of neighbours
-// and of earlier samples, and so the size has the variance of a binomial variable. Each of
-// 20 checks fails with a probability of about perCheck although the samples are right (of
-// sums of thousands of draws taken as normal): all together below 1e-9.
+// Every unit is in a sample with the probability of the rate, independent of neighbours and of earlier samples, so the
+// size has the variance of a binomial variable. Each of 20 checks fails with a probability of about perCheck although
+// the samples are right (sums of thousands of draws are taken as normal): all together below 1e-9.
 func TestPoissonSample(t *testing.T) {
 	src := NewSource()
 	const n = 50
@@ -65,7 +64,7 @@ func TestPoissonSample(t *testing.T) {
 		// n v (1 + (3n-6) v)).
 		fourth := n * v * (1 + (3*n-6)*v)
 		checkMean(t, fmt.Sprintf("rate %v: variance of the size", p), square/m, n*v, fourth-n*v*n*v, samples)
-		// Of pairs of neighbours, p² each. Two that share a unit have covariance p³ - p⁴.
+		// Pairs of neighbours have p² each. Two that share a unit have covariance p³ - p⁴.
 		q := p * p
 		perPair := q*(1-q) + 2*(p*q-q*q)
 		checkMean(t, fmt.Sprintf("rate %v: pairs of neighbours", p), pairs/(m*n), q, perPair, samples*n)
@@ -95,7 +94,7 @@ func TestPoissonSampleIsExact(t *testing.T) {
 	}
 }
 
-// Rate 1 takes all, and needs no luck.
+// Rate 1 takes all units and needs no random bits.
 func TestPoissonSampleOfAll(t *testing.T) {
 	one := testkit.Value(NewRate(1))
 	for _, n := range []int{0, 1, 5} {
@@ -128,7 +127,7 @@ func TestRatesAreRefused(t *testing.T) {
 	}
 }
 
-// Of a broken source nobody is taken: half a sample would be another rate.
+// A broken source gives an empty sample: half a sample would have another rate.
 func TestPoissonSampleOfABrokenSource(t *testing.T) {
 	rate := testkit.Value(NewRate(0.9))
 	for _, bytesLeft := range []int64{0, 7, 8, 80, 799} {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ErrScores is what errors.Is finds when nothing can be selected from scores.
-// The message holds no score.
+// ErrScores matches, with errors.Is, the error for scores from which nothing can be selected. The message contains no
+// score.
 var ErrScores = errors.New("unusable scores")
 
 // ExponentialMechanism selects one of several public candidates by their
@@ -37,10 +37,8 @@ type ExponentialMechanism struct {
 	scale Scale // 2 s/epsilon, rounded up: never more than epsilon
 }
 
-// NewExponential makes a selection that costs epsilon, for whole-numbered (or
-// fixed-point) scores of which one privacy unit changes each by at most
-// sensitivity, a public number above zero. 2 sensitivity/epsilon must not pass
-// 2^38.
+// NewExponential returns a selection that costs epsilon, for whole-numbered (or fixed-point) scores. One privacy unit
+// changes each score by at most sensitivity, a public number above zero. 2 sensitivity/epsilon must not exceed 2^38.
 func NewExponential(epsilon float64, sensitivity int64) (*ExponentialMechanism, error) {
 	if sensitivity <= 0 || sensitivity > maxCount {
 		return nil, parameterErrorf("exponential: sensitivity is %d; it must be what one privacy unit changes a "+
@@ -53,9 +51,8 @@ func NewExponential(epsilon float64, sensitivity int64) (*ExponentialMechanism, 
 	return &ExponentialMechanism{scale: scale}, nil
 }
 
-// Select returns the place of the selected candidate. Scores has one entry for
-// each candidate, within 2^61 of zero; it must not depend on private data how
-// many there are.
+// Select returns the index of the selected candidate. scores has one entry for each candidate, within 2^61 of zero;
+// their number must not depend on private data.
 func (m *ExponentialMechanism) Select(src *Source, scores []int64) (int, error) {
 	if m.scale.num == 0 {
 		return 0, errZeroParameter

@@ -46,8 +46,8 @@ func TestSelectFollowsTheWeights(t *testing.T) {
 	}
 }
 
-// Where the others have no chance, the best is selected, over the whole range of
-// scores; and a single candidate always.
+// If the others have no chance, the best is selected, over the whole range of scores. A single candidate is always
+// selected.
 func TestSelectTheBest(t *testing.T) {
 	src := NewSource()
 	for range 100 {

@@ -6,24 +6,23 @@ import (
 	"math/big"
 )
 
-// minShare is the least standard deviation of a share, in whole steps.
+// minShare is the smallest standard deviation of a share, in whole steps.
 const minShare = 8
 
-// Share is one party's part of the noise of a sum whose noise nobody draws alone: each of several
-// parties adds a share to what it sends, and who knows some of the shares still does not know those of
-// the others. It is made by [GaussianSum.Share].
+// Share is one party's part of the noise of a sum. Each of several parties adds a share to its message, so that no
+// party knows the whole noise: a party that knows some shares still does not know the others. [GaussianSum.Share] makes
+// it.
 //
-// Why this is private: so many honest parties add discrete Gaussian noise of variance parameter v/h
-// each, where v is what the whole noise needs and h their number. The sum of n discrete Gaussians of
-// standard deviation s is the discrete Gaussian of variance n s² but for [ShareError] in the logarithm
-// of each probability (Kairouz, Liu, Steinke 2021, Theorem 9). At s >= 8 that is below 1e-270 for any
-// number of parties: so no figure of an accountant moves. Shares of further parties are independent of
-// these, and add to what is private already.
+// Why this is private: h honest parties each add discrete Gaussian noise of variance parameter v/h, where v is the
+// variance parameter that the whole noise needs. The sum of n discrete Gaussians of standard deviation s is the
+// discrete Gaussian of variance n s², up to [ShareError] in the logarithm of each probability (Kairouz, Liu, Steinke
+// 2021, Theorem 9). At s >= 8 that is below 1e-270 for any number of parties, so no accountant's figure changes. Shares
+// of further parties are independent of these, and add to a sum that is already private.
 type Share struct{ noise Sigma }
 
-// Share is the part of the noise that each of so many honest parties adds, so that theirs alone is
-// enough. More noise comes of further parties. It is refused below 8 steps, where a sum of discrete Gaussians
-// is not close enough to one; use a finer fixed point then.
+// Share returns the part of the noise that each of the given number of honest parties adds, so that their noise alone
+// is enough. Further parties add more noise. It fails below 8 steps, where a sum of discrete Gaussians is not close
+// enough to a discrete Gaussian; use a finer fixed point then.
 func (m *GaussianSum) Share(honest int) (Share, error) {
 	if honest < 1 {
 		return Share{}, parameterErrorf("a share of noise among %d honest parties; there must be one or more", honest)

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// So many shares together are never less noise than the whole.
+// The given number of shares together is never less noise than the whole.
 func TestSharesAreEnough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := NewGaussianSum(rapid.Int64Range(1<<8, 1<<20).Draw(t, "bound"),
@@ -65,7 +65,7 @@ func TestShareError(t *testing.T) {
 	}
 }
 
-// What the shares of several parties add up to is distributed like the noise of their variance.
+// The sum of several parties' shares is distributed like noise of their total variance.
 func TestSharesAddUp(t *testing.T) {
 	const parties = 3
 	m := testkit.Value(NewGaussianSum(20, 1))

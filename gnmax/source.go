@@ -11,11 +11,9 @@ import (
 	"sync"
 )
 
-// Source is where noise comes from. It may be used by several goroutines at
-// once; each draw has its own random bits.
+// Source draws noise. It may be used by several goroutines at once; each draw has its own random bits.
 type Source struct {
-	// divided is whether the reader serves several goroutines at once, so that long
-	// slices can be filled by all processors.
+	// divided tells that the reader serves several goroutines at once, so that all processors can fill long slices.
 	divided bool
 	mu      sync.Mutex
 	draws   draws // guarded by mu, but for its reader
@@ -28,13 +26,13 @@ func NewSource() *Source {
 	return s
 }
 
-// NewSourceFrom is for tests, and for a secret sample that is drawn once more: noise from bytes that
-// somebody else knows protects nothing.
+// NewSourceFrom is for tests, and for repeating a secret sample. Noise from bytes that anyone else knows protects
+// nothing.
 func NewSourceFrom(r io.Reader) *Source {
 	return &Source{draws: draws{reader: r}}
 }
 
-// errBroken is returned where only a source that is not random can lead.
+// errBroken is returned if only a source that is not random can reach this point.
 var errBroken = errors.New("the source of randomness repeats itself; nothing can be released with it")
 
 // draws hands out random bits. After its first error all bits are zero:
@@ -53,13 +51,12 @@ func (s *Source) draw(sample func(d *draws) int64) (int64, error) {
 	return x[0], err
 }
 
-// minPart is how many draws repay a goroutine.
+// minPart is the number of draws that makes a goroutine worthwhile.
 const minPart = 2048
 
-// fillWith puts a number from sample into every place of dst, or zero into all of them
-// when the source fails. Sample draws from what it is given, which it has to itself, and
-// must depend on nothing that it changes: long slices are divided among processors, each
-// with random bits of its own, at places that depend on their number only.
+// fillWith puts a number from sample into every place of dst, or zero into all of them if the source fails. sample has
+// its argument to itself and must not depend on anything that it changes. Long slices are divided among processors,
+// each with its own random bits, at places that depend only on the number of processors.
 func (s *Source) fillWith(dst []int64, sample func(d *draws) int64) error {
 	var err error
 	if parts := min(runtime.GOMAXPROCS(0), len(dst)/minPart); s.divided && parts > 1 {
@@ -74,7 +71,7 @@ func (s *Source) fillWith(dst []int64, sample func(d *draws) int64) error {
 	return nil
 }
 
-// fillTogether is fillWith by several goroutines; after an error dst is partly full.
+// fillTogether is fillWith by several goroutines; after an error dst is partly filled.
 func (s *Source) fillTogether(dst []int64, sample func(d *draws) int64, parts int) error {
 	var wg sync.WaitGroup
 	errs := make([]error, parts)
@@ -91,7 +88,7 @@ func (s *Source) fillTogether(dst []int64, sample func(d *draws) int64, parts in
 	return nil
 }
 
-// fillAlone is fillWith with the source to itself; after an error dst is half full.
+// fillAlone is fillWith with the source to itself; after an error dst is partly filled.
 func (s *Source) fillAlone(dst []int64, sample func(d *draws) int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +102,7 @@ func (s *Source) fillAlone(dst []int64, sample func(d *draws) int64) error {
 	return nil
 }
 
-// refill reads until n bytes are unused. It says no after an error.
+// refill reads until n bytes are unused. It returns false after an error.
 func (d *draws) refill(n int) bool {
 	if d.err != nil {
 		return false
@@ -160,7 +157,7 @@ func (d *draws) flip() bool {
 	return b&1 == 1
 }
 
-// fail keeps the first error and drops the bytes in hand.
+// fail keeps the first error and drops the unused bytes.
 func (d *draws) fail(err error) {
 	if d.err == nil {
 		d.err = err
@@ -168,9 +165,8 @@ func (d *draws) fail(err error) {
 	d.from, d.to = 0, 0
 }
 
-// maxRepeats bounds every loop that a random source leaves with probability 1/4
-// or more each time: none gets there (0.75^4096 is below 10^-500), a broken one
-// may.
+// maxRepeats bounds every loop that a random source leaves with probability 1/4 or more each time. A random source
+// never reaches it (0.75^4096 is below 10^-500), a broken one may.
 const maxRepeats = 1 << 12
 
 // uniform returns a number in [0, n), n > 0, every one equally likely: with a

@@ -24,7 +24,7 @@ func (c constant) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A source that is broken gives an error, and neither noise nor an endless loop.
+// A broken source gives an error, and neither noise nor an endless loop.
 func TestBrokenSources(t *testing.T) {
 	sigma, large := mustSigma(t, 3), mustSigma(t, 3000)
 	scale, err := NewScale(3, 1)
@@ -96,8 +96,8 @@ func TestSourceIsSafeForGoroutines(t *testing.T) {
 	wg.Wait()
 }
 
-// A long slice is filled by several processors, as one that nobody divides: every place
-// with bits that no other place has, and with the distribution that was asked for.
+// A long slice is filled by several processors like one that is not divided: every place has bits that no other place
+// has, and the requested distribution.
 func TestLongSlicesAreDivided(t *testing.T) {
 	atLeastTwoProcessors(t)
 	const n = 40 * minPart
@@ -141,8 +141,7 @@ func (r *runsOut) Read(p []byte) (int, error) {
 	return rand.Read(p)
 }
 
-// When one of the processors gets no more bits nothing is handed out, and nothing that
-// the others drew.
+// If one of the processors gets no more bits, nothing is returned, including the numbers that the others drew.
 func TestOneProcessorWithoutBits(t *testing.T) {
 	atLeastTwoProcessors(t)
 	sigma := mustSigma(t, 100)

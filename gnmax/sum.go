@@ -7,8 +7,7 @@ import (
 	"math/big"
 )
 
-// ErrSum is what errors.Is finds when a sum cannot be released. The message
-// holds none of its values.
+// ErrSum matches, with errors.Is, the error for a sum that cannot be released. The message contains none of its values.
 var ErrSum = errors.New("unusable sum")
 
 // GaussianSum releases a sum of bounded vectors with Gaussian noise. Datasets

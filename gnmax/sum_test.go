@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// The noise is multiplier times bound, as fractions: never rounded down.
+// The noise is exactly multiplier times bound: it is never rounded down.
 func TestGaussianSumNoiseIsNotRounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bound := rapid.Int64Range(1, 1<<22).Draw(t, "bound")

@@ -18,8 +18,8 @@ type GNMaxMechanism struct {
 	whole bool
 }
 
-// NewGNMax makes a GNMax with noise sigma per count, at least
-// [privacy.MinSigma]; whole releases all noisy counts for the same price.
+// NewGNMax makes a GNMax with noise sigma per count, at least [privacy.MinSigma]. If whole is set it also releases all
+// noisy counts, for the same price.
 func NewGNMax(sigma float64, whole bool) (*GNMaxMechanism, error) {
 	s, err := NewSigma(sigma)
 	if err != nil {
@@ -73,7 +73,7 @@ func NewConfident(threshold, sigma1, sigma2 float64, whole bool) (*ConfidentMech
 	}, nil
 }
 
-// Answer tests first.
+// Answer tests the threshold first.
 func (m *ConfidentMechanism) Answer(src *Source, counts []int64) (Answer, error) {
 	if err := checkHistogram(counts); err != nil {
 		return Answer{}, err

@@ -36,7 +36,7 @@ func (p *Projection) Discretize(bins []uint8, projected []float32, voter int) {
 	}
 }
 
-// Midpoint returns the middle of a bin, which stands for all that it holds.
+// Midpoint returns the middle of a bin, which represents all its values.
 func (p *Projection) Midpoint(bin int) float32 {
 	return float32(p.spec.Clip * (float64(2*bin+1)/float64(p.spec.Bins) - 1))
 }

@@ -1,7 +1,6 @@
 package projection
 
-// knots part [0, 1] into pieces, finer at both ends: where bounds are public and wide, most
-// records are near one of them.
+// knots divide [0, 1] into pieces, finer at both ends: with wide public bounds, most records are near one of them.
 var knots = [...]float32{0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.99, 1}
 
 // PieceCount is the number of pieces of a number in [0, 1].

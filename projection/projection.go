@@ -14,7 +14,7 @@ type Spec struct {
 	// Features is the length of a gradient, Directions that of its projection, at most Features. The paper's k is
 	// Directions: 5 for tables, 10 for images.
 	Features, Directions int
-	// Clip is the paper's c: what is projected beyond -Clip or Clip counts there.
+	// Clip is the paper's c: values beyond -Clip or Clip count as that bound.
 	Clip float64
 	// Bins are the equal parts of (-Clip, Clip), at least 2; the paper's B is 10.
 	Bins int
@@ -46,8 +46,8 @@ func (s Spec) Check() error {
 	return nil
 }
 
-// Projection is a public random matrix with what is needed to vote on what it
-// projects. It may be used by several goroutines at once.
+// Projection is a public random matrix with the data for votes on its projections. It may be used by several goroutines
+// at once.
 type Projection struct {
 	spec   Spec
 	matrix kernel.Matrix // [Features, Directions]
@@ -85,7 +85,7 @@ func normals(bits *rand.PCG) (a, b float64) {
 	return r * cos, r * sin
 }
 
-// Spec returns what the projection was made of.
+// Spec returns the specification from which the projection was made.
 func (p *Projection) Spec() Spec { return p.spec }
 
 // Project writes the projections of n gradients, shape [n, Features], to dst, shape

@@ -26,7 +26,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
-// result is what is printed. Times are in milliseconds.
+// result is the output. Times are in milliseconds.
 type result struct {
 	Nodes int     `json:"nodes"`
 	Runs  int     `json:"runs"`

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// schema is that of the points. Its bounds are public.
+// schema is the schema of the points. Its bounds are public.
 const schema = `
 name: gaussians
 columns:

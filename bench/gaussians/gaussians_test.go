@@ -93,7 +93,7 @@ func TestBoostingIsBetterThanTheLastGenerator(t *testing.T) {
 	}
 }
 
-// What the private runs cost is within the budget, the GAN's part and the selections'.
+// The private runs stay within the budget: the GAN's part and the selections'.
 func TestTheBudgetCoversBoth(t *testing.T) {
 	s := standard(1, authors)
 	noise, err := s.noise()

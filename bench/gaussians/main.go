@@ -45,7 +45,7 @@ func command() *cobra.Command {
 	return c
 }
 
-// measure prints the table, and draws the picture where plot is a file.
+// measure prints the table, and draws the picture if plot is a file.
 func measure(ctx context.Context, out io.Writer, epsilon float64, records int, rate float64, seeds int,
 	plot string) error {
 	var first []*result

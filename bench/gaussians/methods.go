@@ -15,14 +15,14 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 )
 
-// methods are the names of what is compared: the paper's, then the game among discriminators
-// and their opposites. A private run pays for one of the two games.
+// methods are the names of the compared methods: the paper's, then the game among discriminators and their opposites. A
+// private run pays for one of the two games.
 var methods = []string{"last generator", "DRS", "PGB", "PGB + DRS", "PGB, opposites", "PGB, opposites + DRS"}
 
 // methodPGB is the place of the paper's boosting.
 const methodPGB = 2
 
-// result is what one seed came to: the points of each method, encoded, and their quality.
+// result is the result of one seed: the points of each method, encoded, and their quality.
 type result struct {
 	points  [][]float32
 	quality []float64

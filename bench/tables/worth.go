@@ -93,7 +93,7 @@ func accuracyOf(ctx context.Context, d *dataset, rows *table) ([]float64, error)
 	return []float64{share}, err
 }
 
-// alikeSeed picks the pairs that are compared of tables with many.
+// alikeSeed chooses the compared pairs of tables that have many.
 const alikeSeed = 1
 
 // alikeOf is how alike columns are, and how pairs of columns go together, in the mean.

@@ -235,7 +235,7 @@ func (i *interrupted) Txn(ctx context.Context) clientv3.Txn {
 	return i.KV.Txn(ctx)
 }
 
-// Wherever a restore ends, nobody leads on a part of the ledger; the same file completes it, and no other does.
+// Wherever a restore ends, no aggregator leads on a part of the ledger; the same file completes it, and no other does.
 func TestARestoreThatWasInterrupted(t *testing.T) {
 	t.Parallel()
 	source := embedded(t)

@@ -24,7 +24,7 @@ var ErrNotEmpty = errors.New("etcd already holds keys there, and a ledger is nev
 	"move its data away and begin with an empty etcd")
 
 // Restore puts a file of size bytes into an etcd that has nothing under the store's prefix. The file is read and
-// compared with its digest first. Until all of it is there nobody leads; a restore that was interrupted goes on
+// compared with its digest first. Until all of it is there no aggregator leads; a restore that was interrupted goes on
 // with the same file. The error matches [ErrNotEmpty] or [ErrDamaged].
 func Restore(ctx context.Context, store *coordinator.Store, file io.ReaderAt, size int64) (Summary, error) {
 	places, sum, err := index(io.NewSectionReader(file, 0, size))

@@ -14,21 +14,19 @@ import (
 	"github.com/conclave-dp/conclave/internal/auditlog"
 )
 
-// lookEvery is how often the certificate files, and the certificates of idle peers, are
-// looked at.
+// lookEvery is the pause between checks of the certificate files and of the certificates of idle peers.
 const lookEvery = time.Second
 
 // resignTimeout bounds giving leadership back; the lease ends it anyway.
 const resignTimeout = 3 * time.Second
 
-// certificateGrace is for how long a leader may be able to let nobody in before it gives the
-// lead away: a renewal, or a file that is being replaced, moves no lead.
+// certificateGrace is how long a leader may be unable to accept peers before it resigns: a renewal, or a file that is
+// being replaced, must not move leadership.
 const certificateGrace = 10 * time.Second
 
 var (
-	// errGivenAway is what calls under way end with; Serve adds the reason, which names
-	// files and is for the operator.
-	errGivenAway = fmt.Errorf("%w: the aggregator gave it away, because it can let nobody in", ErrLeadershipLost)
+	// errGivenAway ends calls in progress. Serve adds the reason, which names files and is for the operator.
+	errGivenAway = fmt.Errorf("%w: the aggregator resigned, because it can accept no peer", ErrLeadershipLost)
 	// errWithdrawn ends an attempt to lead of a server that may not.
 	errWithdrawn = errors.New("the certificate files are no longer in order")
 )
@@ -39,8 +37,8 @@ type acceptance struct {
 	since  time.Time // of the first of all reasons without a pause
 }
 
-// watchCertificates looks at the files once a second until the server is closed, says when
-// nobody new can be let in and when that is over, and gives the lead away where it lasts.
+// watchCertificates checks the files once a second until the server is closed. It logs when no new peer can be accepted
+// and when that is over, and resigns if it lasts.
 func (s *Server) watchCertificates() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -76,7 +74,7 @@ func (s *Server) lookAtFiles(a *acceptance) {
 		if before == nil {
 			a.since = time.Now()
 		}
-		text := "nobody new is let in"
+		text := "no new peer is accepted"
 		if s.phase.Load() < leads {
 			text = "nobody would be let in; this aggregator does not stand for the lead until its certificate files " +
 				"are in order"
@@ -93,13 +91,13 @@ func (s *Server) grace() time.Duration {
 	return certificateGrace
 }
 
-// giveAway ends the lead of a server that can let nobody in, so that a standby takes over. An
-// embedded etcd has no standby: whoever is connected is served on.
+// giveAway ends the leadership of a server that can accept no peer, so that a standby takes over. An embedded etcd has
+// no standby, so the server continues to serve connected peers.
 func (s *Server) giveAway(reason error) {
 	if !s.leads() || s.embedded != nil || s.life.Leading().Err() != nil { // embedded is set before it leads
 		return
 	}
-	s.log.Error("the lead is given away, because nobody can be let in", zap.Duration("for", s.grace()),
+	s.log.Error("leadership is given up, because no peer can be accepted", zap.Duration("for", s.grace()),
 		zap.String("reason", reason.Error()))
 	_ = s.audit.Write(peer.Caller{}, auditlog.Entry{Event: auditlog.GaveAway, Reason: reason.Error()})
 	s.outOfOrder = reason
@@ -164,7 +162,7 @@ func (s *Server) awaitOrder(ctx context.Context) error {
 	}
 }
 
-// awaitDisorder withdraws once nobody could be let in, unless ctx ends before.
+// awaitDisorder withdraws once no peer can be accepted, unless ctx ends before.
 func (s *Server) awaitDisorder(ctx context.Context, withdraw context.CancelCauseFunc) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

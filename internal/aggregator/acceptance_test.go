@@ -153,7 +153,7 @@ func (p *pair) serves(t *testing.T) {
 	}
 }
 
-// A leader that can let nobody in says so at once, and gives the lead to its standby.
+// A leader that can accept no peer logs it at once, and its standby takes over.
 func TestALeaderThatCanLetNobodyInGivesTheLeadAway(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -180,7 +180,7 @@ func TestALeaderThatCanLetNobodyInGivesTheLeadAway(t *testing.T) {
 			}
 			began := time.Now()
 			tc.spoil(t, p)
-			awaitReady(t, address, http.StatusServiceUnavailable, "nobody new is let in", tc.says)
+			awaitReady(t, address, http.StatusServiceUnavailable, "no new peer is accepted", tc.says)
 			if m := scrape(t, address); m["conclave_tls_accepting_state"] != 0 || len(m) == 0 {
 				t.Error("the metrics say that somebody is let in")
 			}
@@ -247,14 +247,13 @@ func TestAFileThatIsReplacedMovesNoLead(t *testing.T) {
 	}
 }
 
-// An aggregator that could let nobody in does not lead, also when nobody else does, and does
-// by itself as soon as it could.
+// An aggregator that can accept no peer does not lead, even if no other does. It leads on its own once it can.
 func TestNobodyStandsForTheLeadWhoCouldLetNobodyIn(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 0)
 	p.standBy(t)
 	p.revoke(t, certs.RoleAggregator, "second")
-	p.says(t, http.StatusServiceUnavailable, "nobody new is let in", "own certificate", "revoked on")
+	p.says(t, http.StatusServiceUnavailable, "no new peer is accepted", "own certificate", "revoked on")
 	time.Sleep(2 * lookEvery) // it withdraws
 	testkit.Must(t, p.stop())
 
@@ -283,7 +282,7 @@ func TestNobodyStandsForTheLeadWhoCouldLetNobodyIn(t *testing.T) {
 	p.says(t, http.StatusOK, "leader")
 }
 
-// With an embedded etcd there is nobody to take over: whoever is connected is served on.
+// With an embedded etcd there is no standby: connected peers are served on.
 func TestAnAggregatorWithoutStandbyKeepsTheLead(t *testing.T) {
 	t.Parallel()
 	path, change := observed(t)

@@ -16,7 +16,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Of a run of one student another one learns nothing, and can do nothing to it.
+// A student learns nothing about another student's run, and cannot change it.
 func TestARunIsWhoseItIs(t *testing.T) {
 	c := shared(t)
 	d := c.dataset()
@@ -109,7 +109,7 @@ func TestOperators(t *testing.T) {
 	if names, _ := desk.list(t, d); len(names) != 0 {
 		t.Errorf("after it was removed the list has %v", names)
 	}
-	// The answers are gone, the ledger is whole, and nobody gets the name again.
+	// The answers are gone, the ledger is complete, and the name stays reserved.
 	_, err = lab.ask(ctx, roundtest.VoteRound(spec.Name, 0, 4), nil)
 	roundtest.WantStatus(t, err, codes.NotFound, "removed")
 	_, err = lab.OpenRun(ctx, &conclavev1.OpenRunRequest{Spec: spec})
@@ -126,7 +126,7 @@ func TestOperators(t *testing.T) {
 	c.start(Options{})
 }
 
-// A dataset's configuration lists who may open runs on it, and who may take them.
+// A dataset's configuration lists the students that may open runs on it, and the workers that may take them.
 func TestDatasetsListTheirStudents(t *testing.T) {
 	c := newCluster(t, Options{}, func(config *Config) {
 		small(config)
@@ -143,7 +143,7 @@ func TestDatasetsListTheirStudents(t *testing.T) {
 	me := &conclavev1.Worker{Dataset: "small", Name: "w"}
 	_, err = c.queue(t, "lab").worker(t, me).stream.Recv()
 	roundtest.WantStatus(t, err, codes.PermissionDenied, `"lab"`, "workers")
-	// Eve sees neither the run nor what is spent of the dataset; the others see what is spent.
+	// Eve sees neither the run nor the dataset's spending; the others see the spending.
 	for name, sees := range map[string]bool{"eve": false, "lab": true, "hired": true} {
 		if _, budget := c.queue(t, name).list(t, "small"); (budget != nil) != sees {
 			t.Errorf("%s sees the budget %v", name, budget)
@@ -213,7 +213,7 @@ func TestOpenRunsOfAStudentAreBounded(t *testing.T) {
 	}
 }
 
-// Runs that were closed stay in the ledger, and removed ones too: a student has so many and no more.
+// Closed and removed runs stay in the ledger, so they count towards a student's limit.
 func TestRunsOfAStudentAreCountedForEver(t *testing.T) {
 	c := newCluster(t, Options{}, func(config *Config) { config.MaxRuns = 4 })
 	d := c.dataset()
@@ -236,8 +236,8 @@ func TestRunsOfAStudentAreCountedForEver(t *testing.T) {
 	testkit.Must(t, open(c.studentAs(t, "eve"), "r4"))
 }
 
-// Each entry of a plan may be one more mechanism in what its dataset has spent, which is one value: a student
-// has so many on a dataset, in runs that it opened and, here, submitted.
+// Each entry of a plan may be one more mechanism in a dataset's spending, which is one value. So a student has a limit
+// on a dataset, over the runs that it opened and, here, submitted.
 func TestPlansOfAStudentAreCountedForEver(t *testing.T) {
 	c := newCluster(t, Options{}, small, func(config *Config) { config.MaxPlanEntries = 5 })
 	open := func(student *testStudent, dataset, name string) error {
@@ -259,7 +259,7 @@ func TestPlansOfAStudentAreCountedForEver(t *testing.T) {
 	testkit.Must(t, open(lab, "small", "r1")) // once more
 	testkit.Must(t, open(lab, c.dataset(), "r2"))
 
-	// Runs that wait count once, for who submitted them, and when a worker opens one the others still do.
+	// Waiting runs count once, for the student that submitted them, also after a worker opens one.
 	eve, hired := c.queue(t, "eve"), c.queue(t, "hired")
 	eve.cheap(t, "a")
 	eve.cheap(t, "b")
@@ -280,8 +280,7 @@ func TestPlansOfAStudentAreCountedForEver(t *testing.T) {
 	testkit.Must(t, submitted())
 }
 
-// Each question that is charged is an entry of the ledger, released or not: a student has so many in all
-// its runs.
+// Each charged question is an entry of the ledger, released or not, so a student has a limit over all its runs.
 func TestQuestionsOfAStudentAreCountedForEver(t *testing.T) {
 	c := newCluster(t, Options{}, func(config *Config) { config.MaxQuestions = 3 })
 	d := c.dataset()
@@ -316,7 +315,7 @@ func TestQuestionsOfAStudentAreCountedForEver(t *testing.T) {
 	}
 	node.leave()
 	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
-	// What is under way when a question is asked counts for the next one.
+	// A question in progress counts for the next one.
 	var err error
 	released := uint64(0)
 	for ; err == nil && released < 10; released++ {
@@ -337,7 +336,7 @@ func TestQuestionsOfAStudentAreCountedForEver(t *testing.T) {
 	eve.mustAsk(t, roundtest.VoteRound(third.Name, 0, 5))
 }
 
-// Runs of the queue count for who submitted them, and not for whose worker opened them.
+// Queued runs count for the student that submitted them, not for the one whose worker opened them.
 func TestSubmittedRunsOfAStudentAreCounted(t *testing.T) {
 	c := newCluster(t, Options{}, small, func(config *Config) { config.MaxRuns = 2 })
 	lab, hired, desk := c.queue(t, "lab"), c.queue(t, "hired"), c.operator(t)

@@ -93,7 +93,7 @@ func TestARunThatEndsItsProcessTakesNoOthersAlong(t *testing.T) {
 	if record, err := c.server.store.Submission(testkit.Within(t), "innocent"); err != nil || record.Losses != 1 {
 		t.Errorf("the other one is %+v, %v", record, err)
 	}
-	// What was lost once is alone, and holds up no other process.
+	// A question that was lost once is alone, and delays no other process.
 	lab.cheap(t, "new")
 	v := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "v.1", Process: "v"})
 	if got := v.claimed().GetName(); got != "new" {

@@ -21,7 +21,7 @@ import (
 // full audits every case with every fault, a thousand runs in each world.
 var full = flag.Bool("audit.full", false, "audit all cases with all faults (about a minute)")
 
-// faulty is a mechanism whose answers are not what it is charged for.
+// faulty is a mechanism whose answers do not match its charge.
 type faulty func(src *gnmax.Source, counts []int64) (gnmax.Answer, error)
 
 func (f faulty) Answer(src *gnmax.Source, counts []int64) (gnmax.Answer, error) {

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(tests{m})
 }
 
-// tests are those of the package; when they are over so is the cluster that they share.
+// tests are the tests of the package; the cluster that they share ends with them.
 type tests struct{ *testing.M }
 
 func (m tests) Run() int {
@@ -156,7 +156,7 @@ func (c *cluster) behind(run string) [][]int64 {
 	return c.private[run]
 }
 
-// anyFacts are those of a run that a test opens in the store.
+// anyFacts are the facts of a run that a test opens in the store.
 var anyFacts = ledger.Facts{Pipeline: "pategan", SchemaSHA256: roundtest.Schema, Teachers: 8}
 
 // start runs a server over the cluster's folder; c.stop ends it and returns
@@ -379,8 +379,7 @@ func (c *cluster) begin(t testing.TB, change func(*conclavev1.RunSpec), answer r
 	return student, spec, c.node(t, hello(d, "north", "a", spec.GetTeachers()), answer)
 }
 
-// testNode is a node written by hand: it answers every round with what its
-// answer function returns, nil for no answer.
+// testNode is a scripted node: it answers every round with the result of its answer function, nil for no answer.
 type testNode struct {
 	t         testing.TB
 	stream    conclavev1.TeacherService_WorkClient
@@ -429,7 +428,7 @@ func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer roundtest.An
 	return c.tryNodeOf(t, h, answer, roundtest.Permitted)
 }
 
-// permit is what a node answers when it is asked whether its site permits a run.
+// permit is a node's answer to the question whether its site permits a run.
 type permit func(*conclavev1.Permit) *conclavev1.WorkRequest
 
 func (c *cluster) tryNodeOf(t testing.TB, h *conclavev1.Hello, answer roundtest.Answer, permit permit) *testNode {

@@ -24,10 +24,8 @@ import (
 // Config is the YAML file of an aggregator. Unknown fields are errors. Paths
 // are relative to the file's folder.
 type Config struct {
-	// Name is what the aggregator calls itself in etcd, logs and welcomes.
-	// Default "aggregator". Standbys need names of their own: a server that
-	// starts under the name of the leader takes over from it at once, which
-	// is what a restart wants.
+	// Name is the aggregator's name in etcd, logs and welcomes. Default "aggregator". Standbys need names of their own:
+	// a server that starts under the leader's name takes over from it at once, which is right for a restart.
 	Name string `yaml:"name"`
 	// Listen is the host and port for nodes and students. Default ":7443":
 	// every interface. "127.0.0.1:0" takes a free port of this machine.
@@ -52,40 +50,37 @@ type Config struct {
 	AuditLog string `yaml:"audit_log"`
 	// Traces says where spans of rounds are sent. Default: nowhere.
 	Traces tracing.Config `yaml:"traces"`
-	// Drain is how long rounds that nodes work on may go on after the process is told
-	// to stop. Default 10s. With 0 they end at once, and are asked again of the next
-	// leader; longer loses less work and holds the next leader up longer.
+	// Drain is how long rounds in progress may continue after the process is told to stop. Default 10s. With 0 they end
+	// at once, and the next leader asks them again. A longer time loses less work and delays the next leader.
 	Drain time.Duration `yaml:"drain"`
-	// WorkerGrace is how long a run stays with a worker that is not connected. Default
-	// 30s. Less: another worker takes it sooner; too little, and a short pause of the
-	// network moves it.
+	// WorkerGrace is how long a run stays with a worker that is not connected. Default 30s. With less, another worker
+	// takes it sooner; with too little, a short pause of the network moves it.
 	WorkerGrace time.Duration `yaml:"worker_grace"`
 	// QuorumPatience is how long a worker waits for a quorum with a run while other runs of its queue
 	// could begin. Default 5m. Then that run goes to the end of the line, from where it goes on. Less: others
 	// begin sooner, and runs that wait for approvals move more often.
 	QuorumPatience time.Duration `yaml:"quorum_patience"`
-	// MaxConnections is how many connections one certificate may have. Default 8192: a site may have
-	// as many nodes in a dataset. Each may take some 250 KiB, beside the 128 MiB that a
-	// certificate's messages may take until they are whole and taken.
+	// MaxConnections is the number of connections that one certificate may have. Default 8192: a site may have as many
+	// nodes in a dataset. Each may take some 250 KiB, in addition to the 128 MiB that a certificate's incomplete
+	// messages may take.
 	MaxConnections int `yaml:"max_connections"`
-	// MaxOpenRuns is how many runs of one student may be open. Default 64.
+	// MaxOpenRuns is the number of open runs that one student may have. Default 64.
 	MaxOpenRuns int `yaml:"max_open_runs"`
-	// MaxRuns is how many runs one student may ever have opened, closed and removed ones
-	// included, as they stay in the ledger. Default 1000.
+	// MaxRuns is the number of runs that one student may ever open, including closed and removed ones, because they
+	// stay in the ledger. Default 1000.
 	MaxRuns int `yaml:"max_runs"`
-	// MaxPlanEntries is how many entries the plans may have of all runs that one student ever opened on
-	// one dataset. Default 2000. What a dataset has spent is one value in etcd, with up to 180 bytes for
-	// each different mechanism.
+	// MaxPlanEntries is the number of plan entries in all runs that one student ever opened on one dataset. Default
+	// 2000. A dataset's spending is one value in etcd, with up to 180 bytes for each different mechanism.
 	MaxPlanEntries int `yaml:"max_plan_entries"`
-	// MaxQuestions is how many questions one student may ever have had charged, released ones and
-	// others, in all its runs: each is an entry of the ledger, some 600 bytes. Default 1000000.
+	// MaxQuestions is the number of charged questions, released or not, in all runs of one student. Default 1000000.
+	// Each is an entry of the ledger, some 600 bytes.
 	MaxQuestions int `yaml:"max_questions"`
-	// LeastDeadline is the shortest deadline that the rounds of a run may have. Default 1s. A
-	// student that may set any could tell from what is released which nodes are quick.
+	// LeastDeadline is the shortest deadline that the rounds of a run may have. Default 1s. A student that could set a
+	// shorter one could learn from releases which nodes are fast.
 	LeastDeadline time.Duration `yaml:"least_deadline"`
-	// Fetch bounds what is passed on of runs that their submitters fetch.
+	// Fetch bounds the transfer of finished runs to their submitters.
 	Fetch FetchConfig `yaml:"fetch"`
-	// Log says what is logged, and how.
+	// Log configures logging.
 	Log logging.Config `yaml:"log"`
 }
 
@@ -110,16 +105,14 @@ type DatasetConfig struct {
 	// Study is the path of the study.yaml that all runs must be of, until it ends. The dataset's schema, unit,
 	// budget and students must fit it. Default: none.
 	Study string `yaml:"study"`
-	// Budget is what all runs over the dataset may spend together. No
-	// default: it is the promise made to the people in the data. Its filter, by
-	// default gdp, is rdp where runs take samples, and pld for one run with a plan.
+	// Budget is the budget of all runs on the dataset together. It has no default: it is the promise to the people in
+	// the data. Its filter, by default gdp, is rdp if runs take samples, and pld for one run with a plan.
 	Budget privacy.Budget `yaml:"budget"`
 	// Students lists the names of the certificates that may open and submit runs on the
 	// dataset. Default: all students of the authority.
 	Students []string `yaml:"students"`
-	// Workers lists the names of the certificates that may take runs from its queue, which
-	// other students submitted: they see what is released to these. Default: those of students, or
-	// all of the authority where neither is listed.
+	// Workers lists the names of the certificates that may take runs from its queue, which other students submitted:
+	// workers see the releases of these runs. Default: those of students, or all of the authority if neither is listed.
 	Workers []string `yaml:"workers"`
 }
 

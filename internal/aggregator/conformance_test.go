@@ -31,11 +31,11 @@ type asking struct {
 	open func(*conclavev1.RunSpec)
 	// round is asked; another is one of the same shape that asks for something else.
 	round, another func(run string, number uint64) *conclavev1.Round
-	// honest answers for so many teachers.
+	// honest answers for the given number of teachers.
 	honest func(teachers uint32) roundtest.Answer
 	// charged is the event of one release.
 	charged privacy.Event
-	// passes is how often nodes are asked in one round.
+	// passes counts how often nodes are asked in one round.
 	passes int
 }
 
@@ -149,7 +149,7 @@ func shapes() map[string]asking {
 	return list
 }
 
-// suite is what the steps of [TestShapes] share.
+// suite is the state that the steps of [TestShapes] share.
 type suite struct {
 	*cluster
 	list map[string]asking
@@ -463,7 +463,7 @@ func (s *suite) abandoned(t *testing.T, name string, a asking) {
 	testkit.Must(t, err)
 }
 
-// What the budget has no room for is refused before a node is asked.
+// A question that does not fit the budget is refused before a node is asked.
 func (s *suite) budget(t *testing.T, _ string, a asking) {
 	student, d := s.student(t), s.dataset()
 	spec := specOn(d, a.open)
@@ -480,8 +480,8 @@ func (s *suite) budget(t *testing.T, _ string, a asking) {
 	}
 }
 
-// What a node cannot have computed is rejected by its name, and says nothing of what it was. It
-// costs nothing, and others' answers count.
+// An answer that no node can have computed is rejected under the node's name, without its content. It costs nothing,
+// and the answers of others count.
 func (s *suite) rejection(t *testing.T, _ string, a asking) {
 	student := s.student(t)
 	longer := func(by int, change func([]int64)) roundtest.Answer {
@@ -530,8 +530,8 @@ func (s *suite) rejection(t *testing.T, _ string, a asking) {
 	}
 }
 
-// awaitTeachers waits until so many teachers are connected: an aggregator sees a node leave a
-// little after the node has left.
+// awaitTeachers waits until the given number of teachers is connected: an aggregator notices a moment later that a node
+// has left.
 func (c *cluster) awaitTeachers(t *testing.T, dataset string, teachers int) {
 	t.Helper()
 	testkit.Eventually(t, fmt.Sprint(teachers, " teachers"), func() bool {

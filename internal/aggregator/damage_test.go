@@ -12,8 +12,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// What is damaged in etcd, or not there, is said as what it is by every way
-// into a round, so that no student asks for ever.
+// Every way into a round reports damaged or missing data in etcd as such, so that no student asks forever.
 func TestStoredDamageIsSaid(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})

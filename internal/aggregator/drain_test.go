@@ -123,7 +123,7 @@ func TestTheDrainIsBounded(t *testing.T) {
 	roundtest.WantStatus(t, testkit.Receive(t, outcome), codes.Unavailable, "stopping")
 }
 
-// Without etcd nobody is ready.
+// Without etcd no server is ready.
 func TestNotReadyWithoutEtcd(t *testing.T) {
 	t.Parallel()
 	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()})
@@ -149,7 +149,7 @@ func TestNotReadyWithoutEtcd(t *testing.T) {
 	_ = stop() // it cannot resign
 }
 
-// A server that nobody can reach, and that nobody stopped, ends with the reason.
+// A server that is unreachable, although it was not stopped, ends with the reason.
 func TestAServerWhoseListenerBreaksSaysWhy(t *testing.T) {
 	c := newCluster(t, Options{})
 	testkit.Must(t, c.server.listener.Close())

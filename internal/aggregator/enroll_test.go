@@ -134,7 +134,7 @@ func TestSitesAreAdmitted(t *testing.T) {
 		"roster-published of operator/desk": 3}, events)
 }
 
-// What a kit, or an operator's certificate without the authority's key, must not do is refused.
+// Actions that a kit, or an operator's certificate without the authority's key, must not perform are refused.
 func TestWhatAKitCannotDo(t *testing.T) {
 	c := shared(t)
 	d := c.dataset()

@@ -40,9 +40,8 @@ type EtcdConfig struct {
 	// Prefix starts every key. Default: the coordinator's own. Set it where
 	// several clusters share one etcd.
 	Prefix string `yaml:"prefix"`
-	// LeaseTTL is how long leadership outlives a dead leader. Default 10s. A
-	// standby takes over sooner with less; a short pause of etcd or of the
-	// machine ends leadership with too little.
+	// LeaseTTL is how long leadership outlives a dead leader. Default 10s. With less, a standby takes over sooner; with
+	// too little, a short pause of etcd or of the machine ends leadership.
 	LeaseTTL time.Duration `yaml:"lease_ttl"`
 }
 
@@ -66,7 +65,7 @@ func (c EtcdConfig) validate() error {
 	return nil
 }
 
-// plainBeyondLoopback is an endpoint that is dialled without TLS on another machine, empty where there is none.
+// plainBeyondLoopback is an endpoint on another machine without TLS, empty if there is none.
 func (c EtcdConfig) plainBeyondLoopback() string {
 	files := c.CA != "" || c.Cert != "" || c.Key != ""
 	for _, endpoint := range c.Endpoints {
@@ -145,8 +144,8 @@ func LoadEtcd(path string) (EtcdConfig, error) {
 	return c.Etcd, nil
 }
 
-// OpenStore dials an external etcd for somebody who reads or restores the ledger beside the aggregators. The error
-// matches [coordinator.ErrUnavailable] where etcd does not answer.
+// OpenStore connects to an external etcd, to read or restore the ledger beside the aggregators. The error matches
+// [coordinator.ErrUnavailable] if etcd does not answer.
 func (c EtcdConfig) OpenStore(ctx context.Context) (*coordinator.Store, error) {
 	if c.Embedded {
 		return nil, fmt.Errorf("etcd.embedded: its folder %s is the ledger; stop the aggregator and copy the folder",

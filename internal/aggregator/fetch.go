@@ -8,16 +8,16 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/relay"
 )
 
-// mostBundle is what a zip file of the plain form has, in bytes.
+// mostBundle is the largest plain zip file, in bytes.
 const mostBundle = 4<<30 - 1
 
-// FetchConfig bounds how bundles of finished runs are passed on, from workers to who submitted the runs.
+// FetchConfig bounds the transfer of bundles of finished runs, from workers to the students that submitted the runs.
 type FetchConfig struct {
 	// MaxBytes is the size that a bundle may have. Default 1 GiB. Nothing of it is kept: more take longer.
 	MaxBytes int64 `yaml:"max_bytes"`
-	// MaxAtOnce is how many are passed on at the same time, each with some 1 MiB of memory. Default 16.
+	// MaxAtOnce is the number of simultaneous transfers, each with some 1 MiB of memory. Default 16.
 	MaxAtOnce int `yaml:"max_at_once"`
-	// Patience is how long a worker may be silent, and who fetches may read nothing. Default 1m.
+	// Patience is how long a worker may be silent, or the recipient may read nothing. Default 1m.
 	Patience time.Duration `yaml:"patience"`
 }
 

@@ -40,7 +40,7 @@ func (q testQueue) offers(t testing.TB, dataset, process string) (conclavev1.Run
 	return stream, cancel
 }
 
-// fetch is what comes of a run.
+// fetch returns the fetched files of a run.
 func (q testQueue) fetch(t testing.TB, name string) ([]byte, error) {
 	t.Helper()
 	stream, err := q.FetchRun(testkit.Within(t), &conclavev1.FetchRunRequest{Run: name})
@@ -97,7 +97,7 @@ func (q testQueue) hand(t testing.TB, offers conclavev1.RunService_OfferRunsClie
 	}
 }
 
-// A run that is done comes from its worker to who submitted it, who is told where it is while the worker is away.
+// A finished run comes from its worker to its submitter. While the worker is away, the submitter is told where it is.
 func TestABundleComesFromItsWorker(t *testing.T) {
 	t.Parallel()
 	path, watched := observed(t)
@@ -154,7 +154,7 @@ func TestABundleComesFromItsWorker(t *testing.T) {
 	}
 }
 
-// submit says what is connected now, of what a run needs.
+// submit reports which of the teachers that a run needs are connected now.
 func TestSubmitTellsOfTheQuorum(t *testing.T) {
 	c := shared(t)
 	d := c.dataset()

@@ -31,9 +31,8 @@ func floods(call func() error) (calls int, err error) {
 	return calls, err
 }
 
-// Runs that are submitted and removed again without end, and calls that are refused without end, fill
-// neither etcd nor the audit log. What was done stands in the log, line by line, and what was left out
-// is counted there. Others are not held up.
+// Endless submissions and removals, and endless refused calls, fill neither etcd nor the audit log. Actions are in the
+// log, line by line, and omitted lines are counted there. Other peers are not delayed.
 func TestFloodsOfCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	path, change := observed(t)

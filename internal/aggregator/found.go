@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
-// mostFound is how many entries at the end of a ledger a new leader looks at: more than the rounds that
-// were under way when the leader before it died.
+// mostFound is the number of entries at the end of a ledger that a new leader examines: more than the rounds in
+// progress when the previous leader died.
 const mostFound = 64
 
 // auditFound writes a line for each release at the end of a dataset's ledger: a leader that is killed

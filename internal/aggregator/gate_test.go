@@ -39,9 +39,8 @@ func nobody() *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}}
 }
 
-// Who is refused in the handshake is counted by reason, and stands in the audit log with the
-// address; whoever knocks for ever fills neither disk nor memory, and what was left out is
-// counted.
+// Refused handshakes are counted by reason, and the audit log has their addresses. Endless attempts fill neither disk
+// nor memory, and omitted lines are counted.
 func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
 	t.Parallel()
 	path, change := observed(t)
@@ -60,7 +59,7 @@ func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
 		c.knock(t, nobody())
 	}
 	c.knock(t, stranger)
-	// A probe of the port is nobody's refusal.
+	// A probe of the port counts as no refusal.
 	raw, err := net.Dial("tcp", c.server.Addr().String())
 	testkit.Must(t, err)
 	testkit.Must(t, raw.Close())
@@ -112,8 +111,7 @@ func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
 	}
 }
 
-// While the list cannot be relied on nobody new is let in, whoever is in stays, and it is
-// said.
+// While the list is unusable no new peer is accepted, connected peers stay, and the log says so.
 func TestNobodyIsLetInWithoutTheList(t *testing.T) {
 	path, change := observed(t)
 	c := newCluster(t, Options{}, change, insisting)

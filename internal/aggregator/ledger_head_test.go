@@ -99,7 +99,7 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	if nodes, err := c.server.store.Nodes(testkit.Within(t), d); err != nil || len(nodes) != 1 {
 		t.Errorf("nodes %v, %v", nodes, err)
 	}
-	// Who comes back is told of what followed, and who is new of all of it.
+	// A returning peer is told of later entries, and a new one of all entries.
 	h := hello(d, "north", "a", 8)
 	h.Ledger = headOf(told[2])
 	back := c.node(t, h, roundtest.Silent)

@@ -28,8 +28,7 @@ func inParts(n int, value int64, change func([]*conclavev1.WorkRequest) []*concl
 // longSum is of four parts for a node, and of more than one in the store.
 const longSum = 1 << 19
 
-// Half a million numbers travel and are stored in parts: they are charged once, and what a server
-// that is started anew hands out is the same.
+// Half a million numbers are sent and stored in parts: they are charged once, and a restarted server returns the same.
 func TestLongSums(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -47,7 +46,7 @@ func TestLongSums(t *testing.T) {
 	if len(r.GetSum().GetValues()) != longSum || r.GetTeachers() != 8 {
 		t.Fatalf("released %d numbers by %d teachers", len(r.GetSum().GetValues()), r.GetTeachers())
 	}
-	// The mean of so many is within 7 of its standard deviations but for a chance of 3e-12.
+	// The mean is within 7 of its standard deviations, except with a probability of 3e-12.
 	mean := 0.0
 	for _, v := range r.GetSum().GetValues() {
 		mean += float64(v) / (1 << 16) / longSum
@@ -74,8 +73,8 @@ func TestLongSums(t *testing.T) {
 	}
 }
 
-// Parts that are not those of an answer that was asked for end the stream; nothing of them is
-// counted. What else is wrong with parts, package parts tests.
+// Parts that do not belong to a requested answer end the stream, and nothing of them is counted. Package parts tests
+// other faults of parts.
 func TestPartsThatCannotBeAreRejected(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)

@@ -17,8 +17,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Of a masked run etcd has the release, and nothing of what any member sent: no answer, no vector, no seed, no
-// tag, of the attempt that opened and of the one before it that did not.
+// For a masked run etcd has the release, and nothing that a member sent: no answer, vector, seed or tag, of the attempt
+// that opened or of the failed one before it.
 func TestEtcdHasNothingOfMembers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})

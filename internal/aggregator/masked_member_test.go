@@ -99,7 +99,7 @@ func (r *maskedRun) opened(release *conclavev1.Release, sites ...string) {
 	}
 }
 
-// What a member of a masked run is asked for, one after the other.
+// The requests to a member of a masked run, in order.
 const (
 	atPermit    = "permit"
 	atAnswer    = "answer"
@@ -118,8 +118,8 @@ type member struct {
 	life   *life
 }
 
-// step is shown what a member is about to send when it is asked for something, and returns what it sends: nil
-// for nothing.
+// step gets the message that a member is about to send at a stage, and returns the message to send instead: nil for
+// none.
 type step func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest
 
 // life is one stream of a member.
@@ -155,7 +155,7 @@ func (l *life) leave(t testing.TB) {
 	testkit.Receive(t, l.ended)
 }
 
-// count is how many messages of a sort came.
+// count is the number of messages of a kind.
 func (l *life) count(of func(*conclavev1.WorkResponse) bool) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +167,7 @@ func (l *life) count(of func(*conclavev1.WorkResponse) bool) (n int) {
 	return n
 }
 
-// attempts is how many attempts came.
+// attempts is the number of attempts.
 func (l *life) attempts() int {
 	return l.count(func(m *conclavev1.WorkResponse) bool { return m.GetMasked() != nil })
 }
@@ -217,7 +217,7 @@ type assembled struct {
 	masked *conclavev1.MaskedRound
 }
 
-// reply is what an honest member says to a message: nil where nothing is to be said.
+// reply is an honest member's answer to a message: nil if it needs none.
 func (m *member) reply(in *conclavev1.WorkResponse, round *assembled) (
 	stage string, out *conclavev1.WorkRequest, err error,
 ) {

@@ -131,7 +131,7 @@ func numbers(r *maskedRun, _ *conclavev1.WorkRequest) *conclavev1.WorkRequest {
 	return roundtest.Sums(make([]int64, maskedEntries))(r.round(0))[0]
 }
 
-// resize gives a sum so many entries more.
+// resize gives a sum more entries.
 func resize(m *conclavev1.WorkRequest, more int) {
 	sum := m.GetSum()
 	values := make([]int64, len(sum.GetValues())+more)
@@ -139,7 +139,7 @@ func resize(m *conclavev1.WorkRequest, more int) {
 	sum.Values = values
 }
 
-// A run whose quorum is all of its sites ends where one of them spoils each attempt: nobody waits for it.
+// A run whose quorum is all of its sites ends if one of them spoils each attempt: no peer waits for it.
 func TestAMaskedRunEndsWithoutItsQuorum(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -210,7 +210,7 @@ func TestAMaskedRoundThatMembersRefuse(t *testing.T) {
 	}
 }
 
-// A seed that is none of a member's own spoils the total, and stops nobody: it is charged as ever.
+// A seed that is not the member's own spoils the total and stops no one: it is charged as usual.
 func TestASeedThatIsAnother(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -334,7 +334,7 @@ func TestAMaskedRoundWaitsForASiteThatCannotPay(t *testing.T) {
 	}
 }
 
-// Who is no member is asked nothing in a masked run, and what it sends is rejected. A second node of a site
+// A node that is not a member is asked nothing in a masked run, and its messages are rejected. A second node of a site
 // stops the run.
 func TestStrangersAndSecondNodes(t *testing.T) {
 	t.Parallel()
@@ -362,8 +362,8 @@ func TestStrangersAndSecondNodes(t *testing.T) {
 	r.opened(r.student.mustAsk(t, r.round(1)), "east", "north")
 }
 
-// What was released is repeated, byte by byte, and no member is asked again. A round that its student gave up
-// is asked anew with another question: nothing that was sent for the first one counts.
+// A release is repeated, byte by byte, and no member is asked again. An abandoned round is asked again with another
+// question: no answer to the first one counts.
 func TestMaskedRoundsAreAskedAgain(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -409,7 +409,7 @@ func TestMaskedRoundsAreAskedAgain(t *testing.T) {
 	}
 }
 
-// attemptOf is the first attempt by which the member was asked for what is due at a stage.
+// attemptOf is the first attempt in which the member was asked at a stage.
 func (l *life) attemptOf(stage string) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -422,8 +422,8 @@ func (l *life) attemptOf(stage string) uint64 {
 	return 0
 }
 
-// An aggregator that goes in the middle of an attempt leaves nothing that another one could open: the next one
-// begins an attempt of its own, which is as right as any. Members keep their keys meanwhile.
+// An aggregator that stops in the middle of an attempt leaves nothing that another one could open: the next one begins
+// its own attempt, which is equally valid. Members keep their keys meanwhile.
 func TestAMaskedRoundOutlivesItsLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})

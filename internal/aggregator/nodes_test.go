@@ -15,7 +15,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// An operator sees of each node that was ever admitted how it stands and why, a page at a time; nobody else does.
+// An operator sees the state of each node ever admitted and the reason, a page at a time; no one else does.
 func TestOperatorsSeeNodes(t *testing.T) {
 	c := newCluster(t, Options{})
 	d, student := c.dataset(), c.student(t)

@@ -120,7 +120,7 @@ func malformed(teachers uint32) roundtest.Answer {
 	}
 }
 
-// What an operator sees is what happened.
+// An operator sees the true history.
 func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 	path, change := observed(t)
 	level := zap.NewAtomicLevelAt(zap.InfoLevel)

@@ -15,8 +15,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Where a unit may be at two sites, a run has to count on that and to pay for it in every entry of its plan. What is
-// released is charged with it.
+// If a unit may be at two sites, a run has to declare that and pay for it in every entry of its plan. Its releases are
+// charged accordingly.
 func TestRunsPayForOverlap(t *testing.T) {
 	t.Parallel()
 	two := privacy.Budget{Epsilon: 100, Delta: 1e-5, Overlap: 2}

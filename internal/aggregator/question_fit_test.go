@@ -19,7 +19,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// fitPasses is how many passes the fit of FitRound takes.
+// fitPasses is the number of passes of FitRound's fit.
 var fitPasses = func() int {
 	passes, err := ratio.Problem{
 		Synthetic: make([]float64, roundtest.FitWidth), Width: roundtest.FitWidth, Clip: roundtest.FitClip, Lambda: 0.1,
@@ -32,7 +32,7 @@ var fitPasses = func() int {
 	return passes
 }()
 
-// wantedOf is what the aggregator makes of such a question.
+// wantedOf is the aggregator's form of such a question.
 func wantedOf(t testing.TB, r *conclavev1.Round) *ratio.Wanted {
 	t.Helper()
 	q := new(conclavev1.Fit)
@@ -64,8 +64,7 @@ func logisticOf(records []float64, q *conclavev1.LogisticSum) []int64 {
 	return pass.Sums()
 }
 
-// fitting is a node that has these records. Of pass number, from 1, otherwise may answer in
-// its place.
+// fitting is a node with these records. At pass number, from 1, otherwise may answer instead.
 func fitting(records []float64, otherwise func(pass int, r *conclavev1.Round) ([]*conclavev1.WorkRequest,
 	bool)) roundtest.Answer {
 	pass := 0
@@ -139,9 +138,8 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// closeToFit checks that what was fitted minimizes the loss of these records: by strong convexity
-// it is within twice the tolerance over lambda of another fit, and half a step in each
-// coordinate.
+// closeToFit checks that the fit minimizes the loss of these records: by strong convexity it is within twice the
+// tolerance over lambda of another fit, and half a step in each coordinate.
 func closeToFit(t *testing.T, w *ratio.Wanted, fitted []int64, records []float64) {
 	t.Helper()
 	want := fitTo(t, w, records)
@@ -155,8 +153,8 @@ func closeToFit(t *testing.T, w *ratio.Wanted, fitted []int64, records []float64
 	}
 }
 
-// Nodes may come and go, refuse or send rubbish between the passes of a fit. What is
-// released minimizes the loss of those that took part in the last one.
+// Nodes may come and go, refuse or send garbage between the passes of a fit. The release minimizes the loss of those
+// that took part in the last pass.
 func TestFitsWithNodesThatChange(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)

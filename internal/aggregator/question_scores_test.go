@@ -68,7 +68,7 @@ func TestSelections(t *testing.T) {
 			t.Errorf("the ledger has %+v", e)
 		}
 	}
-	// What is wrong with a selection among held sums is found too, and costs nothing.
+	// A faulty selection among cached sums is detected too, and costs nothing.
 	student.refused(t, selection(4, roundtest.Units(0, 0), nil), codes.InvalidArgument, "a selection among 3 says of 2")
 	_, err := student.ask(testkit.Within(t), selection(4, roundtest.Units(0, 0, 0),
 		func(q *conclavev1.Selection) { q.Round = 1 }), nil)
@@ -77,7 +77,7 @@ func TestSelections(t *testing.T) {
 		t.Fatalf("%d releases in the ledger", len(now))
 	}
 	student.close(t, spec.Name)
-	// What was released is told again, and nothing new; the sums are gone.
+	// A release is repeated, and nothing new is released; the sums are gone.
 	if r := student.mustAsk(t, rounds[2]); r.GetSelected().GetIndex() != 1 {
 		t.Errorf("round 2 is now %v", r)
 	}
@@ -90,8 +90,7 @@ func TestSelections(t *testing.T) {
 	}
 }
 
-// Sites charged the entry of the plan that the sums were asked under, for all of its selections. Another one
-// would pay here for what no site hears of.
+// Asking for other scores under the same number does not help.
 func TestSelectionsAreUnderTheEntryOfTheirSums(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)

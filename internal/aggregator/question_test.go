@@ -54,8 +54,8 @@ func (s *testStudent) askOnce(ctx context.Context, round *conclavev1.Round, q *c
 	}
 }
 
-// Questions that a run does not allow are refused before a node sees them, and cost nothing.
-// What else is refused, package shape tests.
+// Questions that a run does not allow are refused before a node sees them, and cost nothing. Package shape tests the
+// other refusals.
 func TestQuestionsAreRefused(t *testing.T) {
 	c := shared(t)
 	student, spec, n := c.begin(t, roundtest.SamplesOf(2, 0.25, 2), roundtest.Sums(make([]int64, 6)))
@@ -101,7 +101,7 @@ func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
 		s.Epsilon = 1
 		roundtest.Shares(2)(s)
 	}), codes.ResourceExhausted, "the whole plan")
-	// A dataset with the filter gdp counts samples as if everybody took part.
+	// A dataset with the filter gdp counts samples as if every unit were in them.
 	roundtest.WantStatus(t, open(d, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 }), codes.ResourceExhausted,
 		d)
 	testkit.Must(t, open(d, roundtest.SamplesOf(2, 0.25, 5)))

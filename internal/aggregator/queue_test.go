@@ -234,7 +234,7 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 		len(status.GetResults()) != 1 || status.GetEnded() == "" {
 		t.Errorf("at last %v", status)
 	}
-	// What was released may still be had, as of any closed run.
+	// Releases are still available, as for any closed run.
 	_, err = student.ask(testkit.Within(t), roundtest.VoteRound("first", 0, 4), nil)
 	testkit.Must(t, err)
 	names, budget := lab.list(t, d)
@@ -373,8 +373,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Of a queue over the budget, what does not fit when its turn comes ends at no cost; what
-// would not fit beside an open run waits for that.
+// In a queue beyond the budget, a run that does not fit when its turn comes ends at no cost. A run that would not fit
+// beside an open run waits for that one.
 func TestAQueueOverTheBudget(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	lab, student := c.queue(t, "lab"), c.studentAs(t, "lab")
@@ -387,7 +387,7 @@ func TestAQueueOverTheBudget(t *testing.T) {
 	c.node(t, hello("small", "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	w0 := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w0"})
 	r0 := w0.claimed()
-	// A second worker gets nothing yet: r1 could not be finished if r0 spends what it may.
+	// A second worker gets nothing yet: r1 could not be finished if r0 spends its whole budget.
 	w1 := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w1"})
 	testkit.Eventually(t, "r1 to say what it waits for", func() bool {
 		return strings.Contains(lab.show(t, "r1").GetReason(), "open runs r0")
@@ -500,7 +500,7 @@ func TestARunThatEndsItsWorkersFails(t *testing.T) {
 	}
 }
 
-// Answers that were dropped can only be gone on from by who has the checkpoint.
+// If answers were dropped, only a student with the checkpoint can continue.
 func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")

@@ -25,7 +25,7 @@ func TestRefusals(t *testing.T) {
 	t.Run("hellos", func(t *testing.T) {
 		d := c.dataset()
 		client := conclavev1.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")))
-		// A check says what a hello would meet with, stores nothing, and pushes nobody out.
+		// A check predicts the answer to a hello, stores nothing, and disconnects no peer.
 		check := func(h *conclavev1.Hello) (*conclavev1.CheckResponse, error) {
 			return client.Check(testkit.Within(t), &conclavev1.CheckRequest{Hello: h})
 		}

@@ -35,9 +35,8 @@ func planOf(t *testing.T, lines, run string) privacy.Plan {
 	return nil
 }
 
-// Each entry of a plan is used as often as it says, also beside one that costs the same, and
-// a round is paid for by the entry that it names and no other. What is not is refused before
-// a node is asked.
+// Each entry of a plan is used as often as it allows, also beside one of the same cost, and only the named entry pays
+// for a round. Other questions are refused before a node is asked.
 func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)

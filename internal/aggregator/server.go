@@ -34,17 +34,15 @@ import (
 // handlersTimeout bounds how long a stopping server waits for handlers.
 const handlersTimeout = 5 * time.Second
 
-// ErrLeadershipLost ends Serve when another aggregator has taken over, when etcd was away for
-// longer than the lease lasts, or when the aggregator gave the lead away because it could let
-// nobody in.
+// ErrLeadershipLost ends Serve when another aggregator has taken over, when etcd was away for longer than the lease, or
+// when the aggregator resigned because it could accept no peer.
 var ErrLeadershipLost = fault.ErrLeadershipLost
 
-// Options is what a caller sets and a config file must not.
+// Options are set by the caller and not in a config file.
 type Options struct {
 	// Logger receives the server's log; nil logs nothing.
 	Logger *zap.Logger
-	// Level is that of Logger, for the control port of Config.HTTP to change; nil leaves
-	// it as it is.
+	// Level is the level of Logger, which the control port of Config.HTTP changes; nil makes it fixed.
 	Level *zap.AtomicLevel
 	// AllowCoin lets runs be opened as baselines, whose nodes answer by chance. Only local
 	// runs set it.
@@ -126,7 +124,7 @@ func New(ctx context.Context, config Config, options Options) (*Server, error) {
 	s.metrics.ShowState(s.shown)
 	s.audit.Lost, s.audit.Lines = s.metrics.AuditFailure, peer.NewLines(s.metrics.LeftOut)
 	if err := s.open(ctx); err != nil {
-		// What was opened so far is closed again.
+		// Close everything that was opened so far.
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

@@ -47,8 +47,8 @@ func (c *cluster) turnedAway(t *testing.T, f certs.Files) {
 	roundtest.WantStatus(t, err, codes.Unavailable)
 }
 
-// Revocation ends every kind of call, idle or busy, tells it why, lets nobody in again, and
-// is in the audit log.
+// Revocation ends every kind of call, idle or busy, with the reason, refuses the peer from then on, and is in the audit
+// log.
 func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	path, change := observed(t)
@@ -121,8 +121,7 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	}
 }
 
-// The next message is enough: a busy node is disconnected before the watch comes by, and what it
-// sends is not counted.
+// The next message is enough: a busy node is disconnected before the next check, and its message is not counted.
 func TestRevocationTakesEffectOnTheNextMessage(t *testing.T) {
 	c := newCluster(t, Options{}, insisting)
 	d := c.dataset()

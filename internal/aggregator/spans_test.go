@@ -23,8 +23,8 @@ func traced(t testing.TB, r *tracetest.Collector) func(*Config) {
 	return func(c *Config) { c.Traces = tracing.Config{Endpoint: at, Insecure: true} }
 }
 
-// A round has a span with its parts, within that of the student who asked. Of a fit there is
-// none, and of no span is there anything but names, numbers of rounds and who took part.
+// A round has a span with its parts, within the span of the student that asked. A fit has none. Spans contain only
+// names, numbers of rounds and participants.
 func TestSpansOfRounds(t *testing.T) {
 	var r tracetest.Collector
 	c := newCluster(t, Options{}, traced(t, &r))

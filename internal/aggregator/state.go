@@ -16,8 +16,7 @@ import (
 // readyTimeout bounds what a probe or a scrape asks of etcd.
 const readyTimeout = 2 * time.Second
 
-// Phases of a server, in their order. What a phase needs of the Server is set before the
-// phase is, and never changes.
+// Phases of a server, in order. The fields of the Server that a phase needs are set before the phase, and never change.
 const (
 	starting int32 = iota
 	standby        // store is set
@@ -41,9 +40,8 @@ func (p *phase) reach(next int32) {
 // leads says whether this server is the leader and not told to stop.
 func (s *Server) leads() bool { return s.phase.Load() == leads && s.lead.Context().Err() == nil }
 
-// ready says in what state the server is, or why it is not ready: nobody answers
-// etcd's questions, nobody leads, it stops, its audit log cannot be written, or it could let
-// nobody in. A standby is ready while somebody leads.
+// ready says in what state the server is, or why it is not ready: etcd does not answer, no aggregator leads, it stops,
+// its audit log cannot be written, or it could accept no peer. A standby is ready while another aggregator leads.
 func (s *Server) ready(ctx context.Context) (string, error) {
 	now := s.phase.Load()
 	switch now {
@@ -56,7 +54,7 @@ func (s *Server) ready(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if err := s.credentials.Reload(); err != nil {
-		return "", fmt.Errorf("nobody new is let in: %w", err)
+		return "", fmt.Errorf("no new peer is accepted: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -69,7 +67,7 @@ func (s *Server) ready(ctx context.Context) (string, error) {
 	case now == leads:
 		return "leader", nil
 	case leader == "":
-		return "", errors.New("nobody leads")
+		return "", errors.New("no aggregator leads")
 	}
 	return fmt.Sprintf("standby of %s", leader), nil
 }
@@ -99,7 +97,7 @@ func (s *Server) spent(d *round.Dataset) (epsilon float64, ok bool) {
 		return spending.EpsilonSpent()
 	})
 	if err != nil {
-		s.log.Warn("what a dataset has spent is missing in the metrics", zap.String("dataset", d.Record.Name),
+		s.log.Warn("the spending of a dataset is missing in the metrics", zap.String("dataset", d.Record.Name),
 			zap.Error(err))
 	}
 	return epsilon, err == nil

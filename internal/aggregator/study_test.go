@@ -138,8 +138,8 @@ func TestRunsOfAnotherStudyAreNotOpened(t *testing.T) {
 	}
 }
 
-// An open run asks nothing more once its study has ended: what was released is given again, a round that waits goes to
-// nobody, the run can be opened again and is closed in order, and its ledger names the study.
+// An open run asks nothing more once its study has ended: releases are repeated, a waiting round goes to no node, the
+// run can be opened again and is closed in order, and its ledger names the study.
 func TestAnOpenRunAsksNothingAfterItsStudy(t *testing.T) {
 	t.Parallel()
 	c, of, ends := studied(t)

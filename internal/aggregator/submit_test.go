@@ -14,7 +14,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// What cannot be submitted is refused by name, and leaves nothing in the queue.
+// An invalid submission is refused by name, and leaves nothing in the queue.
 func TestSubmissionsThatCannotBe(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
@@ -97,7 +97,7 @@ func TestSubmittedAgain(t *testing.T) {
 	}
 }
 
-// Runs are for students: no node has a part in them. And a worker says who it is.
+// Runs are for students: nodes cannot use them. A worker gives its name.
 func TestTheQueueIsForStudents(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{}, small)
@@ -126,7 +126,7 @@ func TestTheQueueIsForStudents(t *testing.T) {
 	testkit.Must(t, err)
 	mustSend(t, mute, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{}})
 	_, err = mute.Recv()
-	roundtest.WantStatus(t, err, codes.InvalidArgument, "says who it is")
+	roundtest.WantStatus(t, err, codes.InvalidArgument, "must give its name")
 	run := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).claimed()
 	// A claim is worth nothing under another certificate.
 	if end := eve.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w", Run: "a",

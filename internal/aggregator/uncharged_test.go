@@ -9,8 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A release without a charge is not made, whatever is said of what it uses: the ledger has
-// no entry for it.
+// A round without a charge is not released, whatever use it declares: the ledger has no entry for it.
 func TestNothingIsReleasedUncharged(t *testing.T) {
 	t.Parallel()
 	var undercharge atomic.Pointer[func(privacy.Use) privacy.Use]

@@ -86,8 +86,8 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 	}
 }
 
-// What nodes are told that an answer may cost is what the ledger then charges: they read the
-// plan from the terms, and what pays from the round.
+// The ledger charges the cost that nodes were told: they read the plan from the terms, and the entry that pays from the
+// round.
 func TestTermsSayWhatIsCharged(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)
@@ -200,7 +200,7 @@ func TestNodesAreAskedOnceWhetherTheyMay(t *testing.T) {
 	}
 }
 
-// Sites are told who submitted or opened a run, and for what. The worker is not named.
+// Sites are told which student submitted or opened a run, and its purpose. The worker is not named.
 func TestSitesAreToldWhoAsks(t *testing.T) {
 	c := shared(t)
 	d := c.dataset()

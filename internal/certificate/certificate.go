@@ -33,9 +33,8 @@ var ErrCertificate = errors.New("not a valid certificate")
 const SpentNote = "epsilon spent is computed afterwards, for what was released, as the least of several proofs. The " +
 	"guarantee ahead of time is the budget: where a run stopped, or what it asked, may depend on answers."
 
-// Certificate states what a release guarantees. (Epsilon, Delta) is the
-// guarantee; EpsilonSpent, never more than Epsilon, is what the ledger's
-// events add up to at Delta; see SpentNote, with which the file ends, and MaskedNote of a masked run.
+// Certificate states the guarantee of a release: (Epsilon, Delta). EpsilonSpent, never more than Epsilon, is the cost
+// of the ledger's events at Delta; see SpentNote, with which the file ends, and MaskedNote for a masked run.
 type Certificate struct {
 	Run string `json:"run"`
 	// Earlier are the runs of the same dataset that this one followed: its rows depend on their releases, too.
@@ -66,11 +65,11 @@ type Asked struct {
 	// round.
 	TeachersLeast int    `json:"teachers_least,omitempty"`
 	Votes         string `json:"votes,omitempty"` // VotesCoin for a baseline
-	// Notes are sentences that a reader should know: what the guarantee means, and what is unusual about it.
+	// Notes are sentences that a reader should know: the meaning of the guarantee, and its unusual properties.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Privacy is the guarantee that a certificate states, and what it was computed from.
+// Privacy is the guarantee that a certificate states, and the values that it was computed from.
 type Privacy struct {
 	Epsilon      float64 `json:"epsilon"`
 	Delta        float64 `json:"delta"`
@@ -78,7 +77,7 @@ type Privacy struct {
 	Guarantee    string  `json:"guarantee"`    // DataIndependent or DataDependent
 	Neighbouring string  `json:"neighbouring"` // what neighbouring datasets differ by
 	Unit         string  `json:"unit"`         // "record" or the unit column's name
-	// Overlap is at how many sites one unit may be, from 2; 0 where it is at one.
+	// Overlap is the number of sites at which one unit may be, 2 or more; 0 if it is at one.
 	Overlap int `json:"overlap,omitempty"`
 	// ColumnsFromRows have bounds or categories that the schema takes from the rows: no guarantee covers these.
 	ColumnsFromRows []string    `json:"columns_from_rows,omitempty"`
@@ -95,7 +94,7 @@ type Mechanism struct {
 	Count      int64              `json:"count"`
 }
 
-// Facts are the contents of a certificate besides the figures of the ledger.
+// Facts are the contents of a certificate other than the figures of the ledger.
 type Facts struct {
 	Run       string
 	Guarantee string
@@ -108,7 +107,7 @@ type Facts struct {
 	Manifest string
 	Created  time.Time
 	Software string // name and version
-	// Notes are sentences besides that of [Certificate.Telling].
+	// Notes are sentences in addition to that of [Certificate.Telling].
 	Notes []string
 }
 
@@ -175,8 +174,8 @@ func askedOf(total ledger.RunTotal) Asked {
 	return a
 }
 
-// KnownPipeline refuses a certificate of a pipeline that this program does not have, and whose
-// releases it cannot describe. What a ledger proves of it does not depend on that.
+// KnownPipeline refuses a certificate of a pipeline that this program lacks, since it cannot describe the releases. The
+// proof by the ledger does not depend on it.
 func (c Certificate) KnownPipeline() error {
 	if names := pipelines.Names(nil); !slices.Contains(names, c.Pipeline) {
 		return fmt.Errorf("pipeline %q is not known to this program, which has %s; take the one that made the run",

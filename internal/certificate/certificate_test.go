@@ -64,8 +64,7 @@ func TestMechanismsHaveTheirParameters(t *testing.T) {
 	if text := got[0].String(); text != "subsampled-gaussian(noise_multiplier=1.5, rate=0.05) x 7" {
 		t.Errorf("as text: %s", text)
 	}
-	// No field of an event is left out: the fields of JSON are the parameters, but for the
-	// counts.
+	// No field of an event is missing: the JSON fields are the parameters, except the counts.
 	for _, e := range []privacy.Event{
 		{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 1.5, Count: 3},
 		{Kind: privacy.Gaussian, Sigma: 2, Sensitivity: 1, Count: 1},

@@ -28,8 +28,8 @@ func stagedLedger(t *testing.T) []byte {
 		ledger.Entry{Type: ledger.EntryClose, Run: run + ".pgb", Charge: ledger.Charge{EpsilonSpent: spent}})...)
 }
 
-// A certificate of stages speaks of what they went on from too: of both runs' events, and of
-// the budget that both are paid from.
+// A certificate of stages also covers the runs that they continue: the events of both runs, and the budget that pays
+// for both.
 func TestACertificateCoversEarlierRuns(t *testing.T) {
 	raw := stagedLedger(t)
 	verified, err := ledger.Verify(bytes.NewReader(raw))

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
-// maxBytes bounds what is read: certificates are a few kilobytes.
+// maxBytes bounds the size of a certificate file; certificates have a few kilobytes.
 const maxBytes = 1 << 20
 
 // written is the content of a certificate's file.
@@ -109,7 +109,7 @@ func Parse(raw []byte) (Certificate, error) {
 	}
 	if line := differingLine(raw, canonical); line > 0 {
 		return Certificate{}, fmt.Errorf(
-			"%w: line %d is not as it was written: every key stands there once, spelled and ordered as in "+
+			"%w: line %d is not as it was written: each key appears once, spelled and ordered as in "+
 				"docs/formats.md, without further white space; ask for the file again", ErrCertificate, line)
 	}
 	return c, nil

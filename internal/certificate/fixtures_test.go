@@ -89,9 +89,8 @@ func releases(t *testing.T, name string, perRound ...[]privacy.Event) (entries [
 	return entries, spent
 }
 
-// example is a finished run: a class share, GNMax and Confident-GNMax rounds. It
-// is made once, and each test gets a copy of its own. Last is what the ledger's last round
-// says was spent.
+// example is a finished run: a class share, GNMax and Confident-GNMax rounds. It is made once, and each test gets its
+// own copy. last is the spending in the ledger's last round.
 func example(t *testing.T) (raw []byte, c Certificate, last float64) {
 	t.Helper()
 	made.Do(func() { made.ledger, made.certificate, made.last = makeExample(t, "pategan") })
@@ -143,7 +142,7 @@ func runFacts(earlier ...string) *ledger.Facts {
 	}
 }
 
-// roster is that of a run.
+// roster is the roster of a run.
 func roster(name string) ledger.Entry {
 	return ledger.Entry{Type: ledger.EntryRoster, Run: name, Roster: []ledger.Site{
 		{Site: "north", Nodes: 1, Teachers: 120}, {Site: "south", Nodes: 2, Teachers: 80},

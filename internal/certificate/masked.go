@@ -18,7 +18,7 @@ type Masked struct {
 	Sites     int `json:"sites"`
 	Quorum    int `json:"quorum"`
 	Colluding int `json:"colluding"`
-	// NoiseFactor is how many times larger than epsilon needs the noise of a sum of all sites is.
+	// NoiseFactor is the noise of a sum over all sites, as a multiple of the noise that epsilon needs.
 	NoiseFactor float64 `json:"noise_factor"`
 }
 

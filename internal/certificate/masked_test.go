@@ -105,7 +105,7 @@ func maskedWith(sites, quorum, colluding int) *Masked {
 	return &Masked{sites, quorum, colluding, g.Surplus(sites)}
 }
 
-// What went on from a run without masks, or with others, is not said to be masked.
+// A run that continues one without masks, or with other masks, is not called masked.
 func TestEarlierRunsMustHaveTheSameMasks(t *testing.T) {
 	for _, earlier := range []*masking.Group{nil, {Quorum: 2, Colluding: 0, Members: []masking.Member{
 		{Site: "east", Key: sha256.Sum256([]byte("east"))}, {Site: "west", Key: sha256.Sum256([]byte("west"))}}}} {

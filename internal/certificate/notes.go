@@ -64,7 +64,7 @@ func (c Certificate) Telling() (string, error) {
 	return t.Sentence(c.One()), nil
 }
 
-// One is what the guarantee protects, in words.
+// One names the unit that the guarantee protects.
 func (c Certificate) One() string {
 	one := "one record"
 	if c.Unit != partition.UnitRecord {

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// What the mechanisms of a certificate say is what was released.
+// The mechanisms of a certificate describe the released events.
 func TestMechanismsAreTheirEvents(t *testing.T) {
 	events := []privacy.Event{
 		{Kind: privacy.Gaussian, Sigma: 3, Sensitivity: 2, Count: 4}, {Kind: privacy.GNMax, Sigma: 112, Count: 64},

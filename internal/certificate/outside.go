@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
-// namedOutside is how many columns a sentence names, longestNamed the longest name in runes; together they bound a
-// note.
+// namedOutside is the number of columns that a sentence names, longestNamed the longest name in runes; together they
+// bound a note.
 const (
 	namedOutside = 8
 	longestNamed = 40

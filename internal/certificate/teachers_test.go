@@ -9,8 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A certificate says the planned number of teachers, and how many took part at
-// least where that is another.
+// A certificate states the planned number of teachers, and the smallest number that took part if that differs.
 func TestTheLeastNumberOfTeachersIsStated(t *testing.T) {
 	raw, _, _ := example(t)
 	verified, err := ledger.Verify(bytes.NewReader(raw))

@@ -15,8 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// What Verify may find wrong with a certificate. A ledger that is
-// itself broken is reported by ledger.VerifyStrict's own errors.
+// Errors with which Verify rejects a certificate. A broken ledger is reported by the errors of ledger.VerifyStrict.
 var (
 	ErrUnknownRun = errors.New("the ledger does not know the certificate's run")
 	ErrOpenRun    = errors.New("the ledger has not closed the certificate's run")
@@ -93,7 +92,7 @@ func (c Certificate) Against(verified ledger.Verification, raw []byte) error {
 		return fmt.Errorf("%w: in the ledger a unit is at up to %d sites, in the certificate overlap is %d", ErrScope,
 			of.Sites(), c.Overlap)
 	}
-	// Events are charged with what they cost whatever the votes were.
+	// Events are charged at a cost that holds for all votes.
 	if c.Guarantee != DataIndependent {
 		return fmt.Errorf("%w: it proves %q, the certificate says %q", ErrGuarantee, DataIndependent, c.Guarantee)
 	}
@@ -116,7 +115,7 @@ func (c Certificate) Against(verified ledger.Verification, raw []byte) error {
 	return nil
 }
 
-// checkFacts holds what the certificate says of its run against the run's entries.
+// checkFacts compares the certificate's facts about its run with the run's entries.
 func (c Certificate) checkFacts(total ledger.RunTotal) error {
 	if !slices.Equal(c.Earlier, total.Facts.Earlier) {
 		return fmt.Errorf("%w: ledger %q, certificate %q", ErrEarlier, total.Facts.Earlier, c.Earlier)

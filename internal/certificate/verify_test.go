@@ -29,8 +29,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// What a ledger proves is proven whatever the pipeline, also one that other programs have. It is
-// named, and no certificate of it is made here.
+// A ledger proves its events for any pipeline, including one of other programs. The pipeline is named, but this program
+// makes no certificate of it.
 func TestVerifyAnUnknownPipeline(t *testing.T) {
 	raw, c, _ := makeExample(t, "alchemy")
 	if err := c.Verify(bytes.NewReader(raw)); err != nil {
@@ -145,8 +145,8 @@ type errorReader struct{ err error }
 
 func (r errorReader) Read([]byte) (int, error) { return 0, r.err }
 
-// A dataset outlives a run: its ledger goes on, and what was certified before
-// still holds. A head from before the end of the run does not.
+// A dataset outlives a run: its ledger grows, and earlier certificates stay valid. A head from before the end of the
+// run does not verify.
 func TestVerifyInALedgerOfSeveralRuns(t *testing.T) {
 	first, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: 64}})
 	entries := append(opening(run, 1), first...)

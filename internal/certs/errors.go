@@ -2,7 +2,7 @@ package certs
 
 import "errors"
 
-// What errors.Is finds in the errors of this package and those below it.
+// Errors of this package and those below it, for errors.Is.
 var (
 	// ErrMissing: a file is not there or cannot be read.
 	ErrMissing = errors.New("certificate file missing")
@@ -22,8 +22,7 @@ var (
 	ErrNoIdentity = errors.New("certificate without identity")
 	// ErrRevoked: the authority took a certificate back.
 	ErrRevoked = errors.New("certificate revoked")
-	// ErrList: the list of revoked certificates cannot be relied on, so that nobody new is
-	// let in.
+	// ErrList: the list of revoked certificates is unusable, so no new peer is accepted.
 	ErrList = errors.New("list of revoked certificates cannot be used")
 	// ErrExists: a file would be overwritten.
 	ErrExists = errors.New("certificate file exists")

@@ -2,10 +2,9 @@ package certs
 
 import "path/filepath"
 
-// Files are the PEM files of one process: the authority's certificate (or
-// several in one file, while an authority is replaced), its own certificate and
-// its own key. Revoked may name the authority's list of revoked certificates, or several
-// lists in one file; where it does, nobody is let in without it.
+// Files are the PEM files of one process: the authority's certificate (or several in one file, while an authority is
+// replaced), its own certificate and its own key. Revoked may name the authority's list of revoked certificates, or
+// several lists in one file. If it is set and the list is missing, no peer is accepted.
 type Files struct {
 	CA      string `yaml:"ca" json:"ca"`
 	Cert    string `yaml:"cert" json:"cert"`

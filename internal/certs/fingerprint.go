@@ -29,12 +29,12 @@ func SpellFingerprint(fingerprint string) string {
 	return strings.Join(append(groups, fingerprint), " ")
 }
 
-// LeastFingerprint is how many hex digits of a key's fingerprint are compared at least: 128 bits, which nobody hits
-// with a key of their own.
+// LeastFingerprint is the smallest number of hex digits of a key's fingerprint that is compared: 128 bits, too many to
+// match with a different key.
 const LeastFingerprint = 32
 
-// CheckFingerprint compares a fingerprint with one that somebody read out: all of it, or at least so many hex digits
-// from its start, in groups or not.
+// CheckFingerprint compares a fingerprint with one that a person read out: all of it, or at least LeastFingerprint hex
+// digits from its start, in groups or not.
 func CheckFingerprint(told, fingerprint string, least int) error {
 	plain := strings.ToLower(strings.NewReplacer(" ", "", ":", "").Replace(told))
 	if len(plain) < least || len(plain) > len(fingerprint) || strings.Trim(plain, "0123456789abcdef") != "" {

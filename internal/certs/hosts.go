@@ -14,8 +14,8 @@ var labelPattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0
 
 var onlyDigits = regexp.MustCompile(`^[0-9]+$`)
 
-// SplitHosts checks what the holder of a certificate is dialled by. A host that nobody can
-// dial would show only when the connections of all others fail.
+// SplitHosts checks the hosts at which the holder of a certificate is reached. Without this check an unreachable host
+// would show only when the connections of all peers fail.
 func SplitHosts(role Role, hosts []string) (ips []net.IP, names []string, err error) {
 	if role == RoleAggregator && len(hosts) == 0 {
 		return nil, nil, errors.New("an aggregator's certificate needs the host names or IP addresses it is dialled by")
@@ -34,9 +34,8 @@ func SplitHosts(role Role, hosts []string) (ips []net.IP, names []string, err er
 	return ips, names, nil
 }
 
-// dnsName tells whether a certificate can name the host. The last label is no
-// number: that would be an IP address with a slip in it. A star may stand for
-// the first.
+// dnsName reports whether a certificate can name the host. The last label must not be a number: that would be a
+// mistyped IP address. A star may stand for the first label.
 func dnsName(host string) bool {
 	if len(host) > 253 {
 		return false

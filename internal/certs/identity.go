@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Role is what the holder of a certificate may be.
+// Role is the role of a certificate's holder.
 type Role string
 
 // The roles of a cluster.
@@ -63,7 +63,7 @@ func (i Identity) Validate() error {
 	return nil
 }
 
-// URI is how a certificate says the identity.
+// URI is the identity as a certificate contains it.
 func (i Identity) URI() *url.URL {
 	return &url.URL{Scheme: Scheme, Host: string(i.Role), Path: "/" + i.Name}
 }
@@ -114,7 +114,7 @@ func (i Identity) CheckSite() error {
 	return nil
 }
 
-// Subject is for people who look into a certificate; nothing reads it.
+// Subject is for people who inspect a certificate; no program reads it.
 func (i Identity) Subject() pkix.Name {
 	return pkix.Name{CommonName: string(i.Role) + "-" + i.Name}
 }

@@ -6,7 +6,7 @@ import "slices"
 const (
 	ReasonUnspecified   = "unspecified"
 	ReasonKeyCompromise = "key-compromise"
-	// ReasonSuperseded is that of a certificate that was renewed: its key may go on.
+	// ReasonSuperseded is for a certificate that was renewed: its key may still be used.
 	ReasonSuperseded = "superseded"
 	ReasonLeft       = "cessation-of-operation"
 	ReasonWithdrawn  = "privilege-withdrawn"

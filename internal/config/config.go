@@ -86,10 +86,10 @@ func Decode(r io.Reader, into any) (err error) {
 	return checkValues(raw, reflect.TypeOf(into))
 }
 
-// wordEnd is where a word of a Go name ends, which fields write with _.
+// wordEnd is the end of a word of a Go name; fields have an underscore there.
 var wordEnd = regexp.MustCompile(`([a-z])([A-Z])`)
 
-// explain words what the YAML decoder found for people who know no Go.
+// explain rewrites the YAML decoder's errors for people who do not know Go.
 func explain(err error) error {
 	var at yaml.Error
 	if !errors.As(err, &at) || at.GetToken() == nil {
@@ -118,7 +118,7 @@ func explain(err error) error {
 	return fmt.Errorf("line %d, column %d: %s", place.Line, place.Column, says)
 }
 
-// kindName says what a field takes.
+// kindName names the kind of value that a field accepts.
 func kindName(t reflect.Type) string {
 	if t == reflect.TypeFor[time.Duration]() {
 		return "a duration such as 10s"

@@ -2,8 +2,7 @@ package config
 
 import "fmt"
 
-// Problems are what is wrong with a configuration, all of it, so that a person can fix it in one go.
-// Join them with errors.Join.
+// Problems are all faults of a configuration, so that a person can fix them in one go. Join them with errors.Join.
 type Problems []error
 
 // Need adds a problem unless ok.

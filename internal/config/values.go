@@ -24,7 +24,7 @@ func checkValues(raw []byte, t reflect.Type) error {
 	return valuesIn(file.Docs[0].Body, t, "")
 }
 
-// valuesIn checks what a node holds for a type, of the named field.
+// valuesIn checks a node's values for a type, of the named field.
 func valuesIn(node ast.Node, t reflect.Type, field string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -10,11 +10,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
-// longestRest bounds a pause that an aggregator asks for: whoever is to wait longer asks again between.
+// longestRest bounds the pause that an aggregator asks for: a peer that must wait longer asks again in between.
 const longestRest = time.Minute
 
-// Again is the pause that an aggregator asks for, of a peer that called too often; 0 where err is
-// something else.
+// Again is the pause that an aggregator asks of a peer that called too often; 0 if err is another error.
 func Again(err error) time.Duration {
 	s, ok := status.FromError(err)
 	if !ok || s.Code() != codes.ResourceExhausted {

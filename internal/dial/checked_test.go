@@ -31,8 +31,8 @@ func open(t *testing.T, conn *Conn) healthpb.Health_WatchClient {
 	return stream
 }
 
-// An aggregator whose certificate is revoked is left at once, also where nothing is said,
-// and dialled again when it has another one.
+// A node leaves an aggregator whose certificate is revoked at once, also without traffic, and connects again when the
+// aggregator has another certificate.
 func TestARevokedAggregatorIsLeft(t *testing.T) {
 	t.Parallel()
 	a := newAggregators(t)

@@ -118,7 +118,7 @@ func ask(t *testing.T, conn *Conn) {
 	}
 }
 
-// free is an address where nobody listens.
+// free is an address where nothing listens.
 func free(t *testing.T, host string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
@@ -127,8 +127,7 @@ func free(t *testing.T, host string) string {
 	return l.Addr().String()
 }
 
-// Whoever listens is found, wherever it stands in the list, also when it has just taken over
-// from another one that has another name.
+// The listening aggregator is found, at any place in the list, also when it has just taken over under another name.
 func TestTheOneThatListensAnswers(t *testing.T) {
 	a := newAggregators(t)
 	first, second := free(t, "127.0.0.1"), free(t, "127.0.0.2")
@@ -176,7 +175,7 @@ func TestEachAddressMustProveItsOwnName(t *testing.T) {
 	}
 }
 
-// Pauses grow, stay below the bound, and begin anew after a reset.
+// Pauses grow, stay below the bound, and start again after a reset.
 func TestPauses(t *testing.T) {
 	check := func(p *backoff.ExponentialBackOff, most time.Duration) {
 		t.Helper()

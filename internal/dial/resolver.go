@@ -13,8 +13,7 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
-// askAgain is the least time between two looks at the DNS: who waits for an aggregator
-// that is away fails more often than that.
+// askAgain is the least time between two DNS lookups: waiting for an absent aggregator fails more often than that.
 const askAgain = time.Second
 
 // names turn the addresses of a target into what gRPC connects to. A host name that
@@ -141,8 +140,8 @@ func (w *watch) lookAll() {
 	lookups.Wait()
 }
 
-// tell gives gRPC the addresses, unless it has them. A name of which nothing is known is
-// given as it is, so that dialling it says what is wrong.
+// tell gives gRPC the addresses, unless it has them. An unknown name is passed on unchanged, so that dialling it
+// reports the fault.
 func (w *watch) tell() {
 	var endpoints []resolver.Endpoint
 	for _, address := range w.target.addresses {

@@ -57,7 +57,7 @@ func (a aggregators) connectByName(z *zone, port string) *Conn {
 	return a.connectBy(n)
 }
 
-// freePort is a port at which nobody listens.
+// freePort is a port at which nothing listens.
 func freePort(t *testing.T) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(free(t, "0.0.0.0"))
@@ -65,8 +65,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// Of the addresses behind one name the one that listens answers, and after it the next,
-// also one that the name did not have before.
+// The listening address behind a name answers, and after it the next, including one that the name did not have before.
 func TestANameOfSeveralAddresses(t *testing.T) {
 	a := newAggregators(t)
 	port := freePort(t)
@@ -100,8 +99,7 @@ func TestASilentAddressHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// While the DNS is away what is known is used; a name that nobody knows is an error with
-// the name in it.
+// While the DNS is away the known addresses are used; an unknown name is an error with the name in it.
 func TestTheDNSIsAway(t *testing.T) {
 	a := newAggregators(t)
 	port := freePort(t)
@@ -121,7 +119,7 @@ func TestTheDNSIsAway(t *testing.T) {
 	ask(t, conn)
 }
 
-// told collects what a resolver says.
+// told collects a resolver's updates.
 type told struct {
 	resolver.ClientConn // nil: nothing else is called
 	states              chan []string
@@ -188,7 +186,7 @@ func TestWhatIsLookedUp(t *testing.T) {
 	}
 }
 
-// What did not change is not told again, and what is asked too often is asked later.
+// Unchanged addresses are not reported again, and too frequent lookups are delayed.
 func TestAddressesAreToldOnce(t *testing.T) {
 	target, err := Parse(theName+":1", "")
 	testkit.Must(t, err)

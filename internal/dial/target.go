@@ -24,23 +24,22 @@ import (
 	"github.com/conclave-dp/conclave/internal/version"
 )
 
-// PingEvery is after what time without traffic a connection is pinged. Aggregators allow
-// pings twice as often, and send away who pings more often than that.
+// PingEvery is the time without traffic after which a connection is pinged. Aggregators allow pings twice as often, and
+// disconnect peers that ping more often.
 const PingEvery = 10 * time.Second
 
 const (
 	// A connection is given up when nothing came back for pingTimeout after a ping.
 	pingTimeout = 10 * time.Second
-	// firstPause is the first pause between attempts, and growth what each one
-	// is longer by: after t seconds they are t/6 apart, so that who comes back
-	// is found soon, and who stays away is not asked all the time.
+	// firstPause is the first pause between attempts, and growth the factor of each next one: after t seconds they are
+	// t/6 apart, so that a returning aggregator is found soon, and an absent one is not asked all the time.
 	firstPause = 100 * time.Millisecond
 	growth     = 1.2
 	// attempt bounds the time for one address that does not answer at all.
 	attempt = 5 * time.Second
 )
 
-// Target is where an aggregator may be.
+// Target holds the possible addresses of an aggregator.
 type Target struct {
 	// addresses are host:port, at least one.
 	addresses []string
@@ -49,8 +48,8 @@ type Target struct {
 	serverName string
 }
 
-// Parse reads addresses host:port, with commas between them. Certificates must
-// carry serverName or, where that is empty, the host of the address.
+// Parse reads addresses host:port, with commas between them. Certificates must carry serverName or, if that is empty,
+// the host of the address.
 func Parse(list, serverName string) (Target, error) {
 	t := Target{serverName: serverName}
 	if strings.TrimSpace(list) == "" {
@@ -122,9 +121,8 @@ func (t Target) connect(files certs.Files, most time.Duration, addresses names) 
 	return c, nil
 }
 
-// Probe tells whether an aggregator and the role trust each other, as
-// [certs.Probe] does for one address. It asks all of them, and returns what the
-// first of them has against the connection.
+// Probe checks that an aggregator and the role trust each other, as [certs.Probe] does for one address. It tries all
+// addresses, and returns the first one's reason against the connection.
 func (c *Conn) Probe(ctx context.Context) error {
 	for _, address := range c.target.addresses {
 		if err := tlsconfig.Probe(ctx, address, c.configs[c.target.nameOf(address)]); err != nil {

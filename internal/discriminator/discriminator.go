@@ -16,7 +16,7 @@ type Discriminator struct {
 	Net   *nn.Network
 	spec  Spec
 	units *scaling.Scaler
-	// basis is that of cosines, fourier the random features; nil for none.
+	// basis is the basis of cosines, fourier the random features; nil for none.
 	basis   *projection.Projection
 	fourier *projection.Fourier
 	// piece says of each feature whether it is a number shown in pieces.
@@ -82,7 +82,7 @@ func (d *Discriminator) Clone() (*Discriminator, error) {
 	return c, c.SetWeights(d.Weights())
 }
 
-// Spec is what the discriminator was made of.
+// Spec is the specification from which the discriminator was made.
 func (d *Discriminator) Spec() Spec { return d.spec }
 
 // Parameters is the number of weights.
@@ -103,8 +103,7 @@ func (d *Discriminator) Weights() []float32 {
 	return all
 }
 
-// SetWeights takes what Weights returned. The error says that they are of another number
-// or not finite.
+// SetWeights sets weights from Weights. The error says that their number is wrong or that they are not finite.
 func (d *Discriminator) SetWeights(weights []float32) error {
 	if want := d.Parameters(); len(weights) != want {
 		return fmt.Errorf("%d weights for a discriminator of %d", len(weights), want)
@@ -126,8 +125,7 @@ func (d *Discriminator) SetUnits(u *scaling.Scaler) { d.units = u }
 // Units returns those of standard inputs, nil of others.
 func (d *Discriminator) Units() *scaling.Scaler { return d.units }
 
-// Inputs appends to dst what the network sees of records x, shape [len(classes),
-// Features].
+// Inputs appends the network's inputs for records x, shape [len(classes), Features], to dst.
 func (d *Discriminator) Inputs(dst, x []float32, classes []int) []float32 {
 	s := d.spec
 	n, first, seen := len(classes), s.first(), s.seen()
@@ -190,8 +188,7 @@ func centre(dst, from []float32) {
 	}
 }
 
-// Heads says which of the network's outputs is the score of a record of each class; nil
-// where there is only one.
+// Heads says which output of the network is the score of a record of each class; nil if there is only one.
 func (d *Discriminator) Heads(classes []int) []int {
 	if d.spec.Each {
 		return classes

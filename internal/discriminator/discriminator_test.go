@@ -142,7 +142,7 @@ func TestWeightsTravel(t *testing.T) {
 	}
 }
 
-// The size that Check counts is that of the network.
+// Check counts the size of the network correctly.
 func TestSizeIsCountedRight(t *testing.T) {
 	for name, s := range specs() {
 		d, _, _ := made(t, s)

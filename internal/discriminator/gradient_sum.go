@@ -100,8 +100,8 @@ func (c *clipped) of(net *Discriminator, clip float64, bound int64) (*nn.Clipped
 // chunk is how many units are taken at a time: it bounds the memory.
 const chunk = 512
 
-// filling is what the records of a sample are filled up to a multiple of: the work of a node
-// with a record in its sample is that of one without any, and that of few is alike.
+// filling is the number to whose multiple the records of a sample are padded: a node with few records in its sample
+// does the same work as a node with none.
 const filling = 32
 
 // mostRecords is how many of a unit's records a step computes: the time of a step would tell

@@ -24,7 +24,7 @@ const (
 	wassersteinLoss = conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN
 )
 
-// divided divides 60 units among so many sites.
+// divided divides 60 units among the given number of sites.
 func divided(t testing.TB, unit string, sites int) []*question.Site {
 	t.Helper()
 	out := make([]*question.Site, sites)
@@ -74,7 +74,7 @@ func byHand(t testing.TB, s *question.Site, q *conclavev1.DiscriminatorSum) (sum
 	return sum, units
 }
 
-// seenByHand is what the network sees of a record.
+// seenByHand is the network's input for a record.
 func seenByHand(t testing.TB, q *conclavev1.DiscriminatorSum, x []float32, class int) []float64 {
 	t.Helper()
 	d := q.Discriminator
@@ -202,8 +202,8 @@ func TestGradientSumsAreThoseOfOneMachine(t *testing.T) {
 	}
 }
 
-// A node with nobody in its sample answers as any other, with zeros, and so does one that
-// is asked for nothing: an answer does not tell how many are in it.
+// A node with an empty sample answers like any other, with zeros, and so does one that is asked for nothing: an answer
+// does not reveal the size of its sample.
 func TestAGradientSumDoesNotTellTheSizeOfItsSample(t *testing.T) {
 	s := divided(t, partition.UnitRecord, 1)[0]
 	q := discriminatortest.Question(4, 0.5, nil)

@@ -24,10 +24,9 @@ const (
 // leak is the slope of rectifiers below zero.
 const leak = 0.2
 
-// Spec says what a discriminator sees and how it is built.
+// Spec describes a discriminator's inputs and its structure.
 type Spec struct {
-	// Features is the width of a record, Image its shape where it is an image; of other
-	// records Image is zero.
+	// Features is the width of a record, Image its shape if it is an image; for other records Image is zero.
 	Features int
 	Image    nn.Shape
 	// Numbers lists the features that are numbers and not choices.
@@ -39,17 +38,15 @@ type Spec struct {
 	// Hidden is the width of hidden layers, or the channels of the first convolution;
 	// the next ones double them. Layers is their number, 0 for a linear score.
 	Hidden, Layers int
-	// Each gives the last layer weights of its own for every class, where a class is
-	// otherwise told as inputs of its own, or as a plane of an image.
+	// Each gives every class its own weights in the last layer; otherwise the class is an additional input, or a plane
+	// of an image.
 	Each bool
 	// Standard shows columns in units of generated records, with the squares of
 	// numbers; see [nn.Standard].
 	Standard bool
-	// Pieces shows each number as its place in fixed pieces of [0, 1]; see
-	// [projection.Pieces]. Of tables.
+	// Pieces shows each number as its place in fixed pieces of [0, 1]; see [projection.Pieces]. Only for tables.
 	Pieces bool
-	// Fourier is the number of random features of what is seen, which the network sees
-	// besides, by Seed; see [projection.Fourier].
+	// Fourier is the number of additional random features of the inputs, by Seed; see [projection.Fourier].
 	Fourier int
 	Seed    uint64
 	// Cosines is how many coefficients of an image are seen: those of its k x k lowest
@@ -64,7 +61,7 @@ const (
 	convPad    = 1
 )
 
-// Check says what is wrong with a spec.
+// Check says what is wrong with a spec, and how to fix it.
 func (s Spec) Check() error {
 	image := s.Image.Size() > 0
 	switch {

@@ -10,8 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// A node with nobody in its sample computes as many gradients as one with a record, and answers
-// with zeros.
+// A node with an empty sample computes as many gradients as one with a record, and answers with zeros.
 func TestWorkOfSmallSamplesIsAlike(t *testing.T) {
 	s := questiontest.Site(t, questiontest.SmallUnits(t, partition.UnitRecord, 60, func(int) bool { return true }), 2)
 	for units, want := range map[int]int{

@@ -58,7 +58,7 @@ func (b *Batch) Slope(dx, weights []float32) {
 	}
 }
 
-// chunk is how many records are worked on at a time.
+// chunk is the number of records in one step.
 const chunk = 256
 
 // Each calls visit for the vector of each of n records x, shape [n, Width]: values at

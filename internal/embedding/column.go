@@ -122,7 +122,7 @@ func (c *column) filled(row []float32) place {
 		}
 		return place{b: -1, shareA: sign}
 	case c.kind == encode.HeadBinary:
-		// Of a generated empty cell this is the probability of 1.
+		// For a generated empty cell this is the probability of 1.
 		t := unit(row[c.at])
 		if c.empty(row) {
 			return place{a: 0, b: 1, shareA: 1 - t, shareB: t}

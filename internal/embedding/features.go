@@ -31,8 +31,8 @@ type pass interface {
 	each(i int, add func(at int, value float32))
 	// sum adds the numbers of record i to dst.
 	sum(i int, dst []float64)
-	// slope adds to dx, shape [n, width], the gradient by the records for the gradient by
-	// the vectors: weights(i) is that of record i, of count() numbers.
+	// slope adds the gradient by the records to dx, shape [n, width], given the gradient by the vectors: weights(i) is
+	// that of record i, of count() numbers.
 	slope(dx []float32, weights func(i int) []float32)
 }
 

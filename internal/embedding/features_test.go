@@ -96,7 +96,7 @@ func TestNorm(t *testing.T) {
 	}
 	for range 3000 {
 		check(randomRecord(e, rng))
-		// What no encoder makes.
+		// Input that no encoder makes.
 		x := make([]float32, e.Width())
 		for j := range x {
 			x[j] = float32(3*rng.Float64() - 1)
@@ -226,7 +226,7 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// Sum is what Each gives, by class.
+// Sum is the sum of Each, by class.
 func TestSum(t *testing.T) {
 	e := encoder(t, mixed)
 	f, err := embedding.New(e, 3, everything)
@@ -350,7 +350,7 @@ func TestChoicesOfOneValue(t *testing.T) {
 			t.Errorf("record %d has norm %v, the bound is %v", i, math.Sqrt(squares), f.Norm())
 		}
 	})
-	// The slope of a is that of the same record's numbers, which no neighbour changes.
+	// The slope of a depends on the same record's numbers, which no neighbour changes.
 	dx, weights := make([]float32, len(x)), make([]float32, f.Count())
 	for i := range weights {
 		weights[i] = float32(rng.NormFloat64())

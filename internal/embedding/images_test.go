@@ -20,8 +20,7 @@ columns:
 
 const side = 28
 
-// extremes are images that nobody would photograph: of one colour, checkerboards of squares,
-// steps, single pixels, frames and noise.
+// extremes are images unlike photographs: one colour, checkerboards of squares, steps, single pixels, frames and noise.
 func extremes() (all [][]float32) {
 	image := func(of func(y, x int) float32) {
 		to := make([]float32, side*side)
@@ -75,7 +74,7 @@ func TestNormOfImages(t *testing.T) {
 	}
 }
 
-// What the student climbs is the derivative by pixels, inside their range and at its ends.
+// The student's gradient is the derivative by pixels, inside their range and at its ends.
 func TestSlopeOfImages(t *testing.T) {
 	e := encoder(t, digits)
 	f, err := embedding.New(e, 2,

@@ -23,8 +23,8 @@ type Part struct {
 	Kind Kind
 	// Weight bounds the L2 norm of the part's numbers, for any record.
 	Weight float64
-	// Bins is how many knots a number has; a whole number of fewer values has one for
-	// each. Waves see numbers with knots equally far apart, as they are with 2 or less.
+	// Bins is the number of knots of a number; a whole number with fewer values has one for each. With 2 or less, waves
+	// see numbers as with knots at equal distances.
 	Bins int
 	// Count is the number of waves, of which each is two numbers; or the number of pairs,
 	// chosen by Seed, 0 for all.

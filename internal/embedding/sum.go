@@ -126,7 +126,7 @@ func (f *Features) sum(s *question.Site, bound int64) ([]int64, error) {
 	})
 }
 
-// scale is what a record with so many steps is encoded by; of none it encodes nothing.
+// scale is the factor that encodes a record with the given steps; with none it encodes nothing.
 func (f *Features) scale(steps int64) gnmax.FixedPoint {
 	fixed, err := gnmax.NewFixedPoint(f.Norm(), max(1, steps))
 	if err != nil || steps < 1 {

@@ -85,8 +85,8 @@ func mixedCells(rng *rand.Rand) []float64 {
 	return cells
 }
 
-// mixedUnits has the records of those of so many units that belong: of one record each, or of
-// people with 1 to 9.
+// mixedUnits makes the records of those of the given number of units that belong: one record each, or people with 1 to
+// 9.
 func mixedUnits(t testing.TB, unit string, units int, belongs func(unit int) bool) *partition.Table {
 	t.Helper()
 	table := partition.NewTable(questiontest.Schema(t, mixedSchema, unit))
@@ -105,12 +105,12 @@ func mixedUnits(t testing.TB, unit string, units int, belongs func(unit int) boo
 	return table
 }
 
-// mixedEncoder is that of mixedSchema.
+// mixedEncoder is the encoder of mixedSchema.
 func mixedEncoder(t testing.TB) *encode.Encoder {
 	return encode.New(questiontest.Schema(t, mixedSchema, partition.UnitRecord))
 }
 
-// mixedSites divides units among so many sites.
+// mixedSites divides units among the given number of sites.
 func mixedSites(t testing.TB, unit string, units, sites int) []*question.Site {
 	t.Helper()
 	out := make([]*question.Site, sites)
@@ -139,7 +139,7 @@ func cases(t testing.TB) questiontest.Cases {
 		Bad:         map[string]questiontest.Bad{},
 		Adversaries: adversaries(),
 		Bounds:      []proto.Message{ask(1<<8, nil), ask(1000, nil), ask(1<<16, nil), ask(1<<20, nil)},
-		// Corners reach the bound, but for what is cut.
+		// Corners reach the bound, except for the part that is cut.
 		Moved: func(t testing.TB, a questiontest.Adversary, params proto.Message, distance float64) {
 			bound := float64(params.(asked).Bound)
 			if float64(a.Records) > bound && distance != 0 {
@@ -283,7 +283,7 @@ func checkByHand(t *testing.T, sites []*question.Site, q *conclavev1.EmbeddingSu
 	return got
 }
 
-// What sites add up is the sum of their records' features, class by class.
+// The sites' sums add up to the sum of their records' features, class by class.
 func TestSumsAreThoseOfOneMachine(t *testing.T) {
 	for _, unit := range []string{partition.UnitRecord, questiontest.UnitColumn} {
 		for _, bound := range []uint64{1 << 8, 1 << 16, 1 << 20} {

@@ -18,8 +18,7 @@ type waves struct {
 	width, m int
 	scale    float32
 	matrix   kernel.Matrix // [width, m]
-	// cos and sin are those of the matrix' rows, of categories and choices of two (of
-	// their step of 2).
+	// cos and sin are the cosines and sines of the matrix' rows, for categories and choices of two (their step of 2).
 	cos, sin kernel.Matrix
 }
 

@@ -18,7 +18,7 @@ func (w *writer) abandon(run string, round uint64, event privacy.Event) {
 	w.pay(run, e)
 }
 
-// What was asked and given up counts as spent, and is no release.
+// An abandoned question counts as spent, and is no release.
 func TestVerifyAbandonedQuestions(t *testing.T) {
 	worst := confident
 	worst.Answered = worst.Asked

@@ -21,8 +21,8 @@ const (
 	EntryRun     = "run"     // a run and its budget
 	EntryRoster  = "roster"  // the sites that were there at a run's first question
 	EntryRelease = "release" // an answer and what it cost
-	// EntryAbandoned is a question that nodes were asked and that was given up before its
-	// release: it costs what its answer could have cost at most.
+	// EntryAbandoned is a question that nodes were asked and that was abandoned before its release: it costs the most
+	// that its answer could have cost.
 	EntryAbandoned = "abandoned"
 	EntryClose     = "close" // the end of a run
 )
@@ -67,14 +67,14 @@ type Entry struct {
 	Charge
 	// Manifest is the SHA-256, in hex, of the list of the files that a run gives out.
 	Manifest string `json:"manifest_sha256,omitempty"`
-	// By is the student that closed a run with that list, where it is not the one that wanted the run: a worker.
+	// By is the student that closed a run with that list, if it is not the student that wanted the run: a worker.
 	By       string `json:"by,omitempty"`
 	Fence    int64  `json:"fence"`    // of the leadership that wrote it; never falls
 	Previous string `json:"previous"` // hash of the entry before, empty for the first
 	Hash     string `json:"hash"`     // hex SHA-256 of the canonical form with an empty hash
 }
 
-// Opening is what the entry of a dataset or a run says of its budget.
+// Opening holds the budget in the entry of a dataset or a run.
 type Opening struct {
 	Budget       *privacy.Budget `json:"budget,omitempty"`
 	Plan         privacy.Plan    `json:"plan,omitempty"`         // all that a run may ask, and what each costs
@@ -84,11 +84,10 @@ type Opening struct {
 	Neighbouring string          `json:"neighbouring,omitempty"` // for example "add-or-remove-one-unit"
 }
 
-// Charge is what the entry of a release says of its price.
+// Charge holds the price in the entry of a release.
 type Charge struct {
 	Events []privacy.Event `json:"events,omitempty"`
-	// Queries is how often a release used the entry's mechanism, and Answered how many of
-	// the queries it answered.
+	// Queries counts the release's uses of the entry's mechanism, and Answered the answered queries.
 	Queries  int64 `json:"queries,omitempty"`
 	Answered int64 `json:"answered,omitempty"`
 	// Entries is the length of the vector that a release holds, 0 of votes and selections.
@@ -99,9 +98,8 @@ type Charge struct {
 	ReleaseSHA256 string  `json:"release_sha256,omitempty"` // hex, of the stored answer
 }
 
-// Canonical returns the one JSON form of the entry, as it stands in a ledger
-// file without the line's end: fields in the order of the struct, no white
-// space, numbers as encoding/json writes them.
+// Canonical returns the one JSON form of the entry, as in a ledger file without the newline: fields in the order of the
+// struct, no white space, numbers as encoding/json writes them.
 func (e Entry) Canonical() ([]byte, error) {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -131,7 +129,7 @@ func (e *Entry) Seal(previous *Entry) error {
 	return nil
 }
 
-// digest is what Hash must be.
+// digest is the required value of Hash.
 func (e Entry) digest() (string, error) {
 	e.Hash = ""
 	line, err := e.Canonical()
@@ -183,7 +181,7 @@ func ParseNext(line []byte, seq uint64, hash string) (Entry, error) {
 	case err != nil:
 		return Entry{}, err
 	case e.Hash != digest:
-		return Entry{}, fmt.Errorf("ledger entry %d: its hash is not that of what it says", e.Seq)
+		return Entry{}, fmt.Errorf("ledger entry %d: its hash does not match its content", e.Seq)
 	case e.Seq != seq+1 || e.Previous != hash:
 		return Entry{}, fmt.Errorf("ledger entry %d does not follow entry %d (%.12s)", e.Seq, seq, hash)
 	}

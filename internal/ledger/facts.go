@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/study"
 )
 
-// Facts are what a run's entry says of it besides its budget and plan, so that a certificate cannot say otherwise.
+// Facts are further facts in a run's entry besides its budget and plan, so that a certificate cannot contradict them.
 type Facts struct {
 	Student      string `json:"student"` // who wanted the run, as its certificate names it
 	Pipeline     string `json:"pipeline"`
@@ -100,7 +100,7 @@ func (v Verification) Before(run string) []string {
 	return runs[1:]
 }
 
-// opens checks a run's facts against what stands in the ledger before.
+// opens checks a run's facts against the earlier entries of the ledger.
 func (a *verifier) opens(e Entry) error {
 	for _, name := range e.Facts.Earlier {
 		if before, known := a.result.Runs[name]; !known || !before.Closed {
@@ -110,7 +110,7 @@ func (a *verifier) opens(e Entry) error {
 	return nil
 }
 
-// fixRoster takes the roster of a run, which stands before its first question.
+// fixRoster takes the roster of a run, which is in the ledger before its first question.
 func (a *verifier) fixRoster(run *RunTotal, e Entry) error {
 	if run.Roster != nil || len(a.rounds[e.Run]) > 0 {
 		return fmt.Errorf("the roster of run %q was fixed before, or comes after its first question", e.Run)

@@ -48,7 +48,7 @@ func TestFactsThatCannotBe(t *testing.T) {
 	}
 }
 
-// What a ledger says of a run's earlier runs and roster is checked against what stands before.
+// A ledger's statements about a run's earlier runs and roster are checked against its earlier entries.
 func TestHistoriesOfFactsThatCannotBe(t *testing.T) {
 	roster := Entry{Type: EntryRoster, Run: "one", Roster: []Site{{Site: "north", Nodes: 1, Teachers: 2}}}
 	for name, c := range map[string]struct {

@@ -25,7 +25,7 @@ func mustAccount(t *testing.T, events []privacy.Event, delta float64) privacy.Pr
 	return price
 }
 
-// facts are what is said of the runs of these tests.
+// facts are the facts of the runs in these tests.
 var facts = &Facts{Student: "ada", Pipeline: "pategan", SchemaSHA256: strings.Repeat("ab", 32), Teachers: 4}
 
 // planned is a plan of events with their counts.

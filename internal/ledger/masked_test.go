@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// group is of so many sites.
+// group is a group with the given number of sites.
 func group(members, quorum, colluding int) *masking.Group {
 	g := &masking.Group{Quorum: quorum, Colluding: colluding}
 	for i := range members {
@@ -29,7 +29,7 @@ func (w *writer) openMasked(run string, g *masking.Group) {
 		Opening: Opening{Budget: &budget, Plan: unlimited(), Masked: g, Facts: facts}})
 }
 
-// The group of a masked run stands in the entry that opens it, and what it means for the noise follows.
+// The entry that opens a masked run holds its group, and the noise follows from that.
 func TestVerifyAMaskedRun(t *testing.T) {
 	w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
 	w.open("plain", privacy.Budget{Epsilon: 1, Delta: 1e-5})
@@ -48,7 +48,7 @@ func TestVerifyAMaskedRun(t *testing.T) {
 	closeTo(t, "the surplus factor", g.Surplus(10), 1.2909944487358056, 1e-15)
 }
 
-// forged replaces text of a ledger and chains it anew, as who writes a ledger of their own would.
+// forged replaces text of a ledger and recomputes the hash chain, like an author of a false ledger.
 func forged(t *testing.T, w *writer, change func(*Entry)) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -72,11 +72,11 @@ func TestVerifyRefusesAGroupThatHidesNothing(t *testing.T) {
 		change func(*masking.Group)
 		says   string
 	}{
-		"one site":       {func(g *masking.Group) { g.Members = g.Members[:1] }, "nobody to hide its sum among"},
+		"one site":       {func(g *masking.Group) { g.Members = g.Members[:1] }, "sum of a single site cannot be"},
 		"a small quorum": {func(g *masking.Group) { g.Quorum = 2 }, "a quorum of 2 of 3 sites"},
 		"all collude":    {func(g *masking.Group) { g.Colluding = 3 }, "colluding is 3 of 3 sites"},
 		"no name":        {func(g *masking.Group) { g.Members[1].Site = "b\x1b[2J" }, "a site's name has 1 to 128"},
-		"two names":      {func(g *masking.Group) { g.Members[1].Site = "a" }, `member "a" stands after "a"`},
+		"two names":      {func(g *masking.Group) { g.Members[1].Site = "a" }, `member "a" comes after "a"`},
 		"one key":        {func(g *masking.Group) { g.Members[1].Key = g.Members[0].Key }, "have the same key"},
 	} {
 		raw := forged(t, w, func(e *Entry) {

@@ -159,7 +159,7 @@ func TestSealRefusesMisplacedPlans(t *testing.T) {
 			t.Errorf("sealed: %+v", e)
 		}
 	}
-	// Whoever changes a plan afterwards, hashes included, changes what it covers.
+	// A plan that is changed afterwards, including its hashes, no longer covers the same releases.
 	w := plannedLedger(t, byPLD, byPLD, plan, 3)
 	if _, err := verify(w.bytes()); err != nil {
 		t.Fatal(err)

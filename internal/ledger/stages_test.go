@@ -59,7 +59,7 @@ func TestVerifyAStagesLedger(t *testing.T) {
 	}
 }
 
-// Whatever is changed of an entry afterwards is found, by its line.
+// Every later change of an entry is detected, with its line.
 func TestVerifyFindsAlteredStages(t *testing.T) {
 	w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
 	w.open("one", privacy.Budget{Epsilon: 3, Delta: 1e-5})

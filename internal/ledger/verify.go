@@ -17,7 +17,7 @@ import (
 // maxLine bounds one entry in bytes.
 const maxLine = 1 << 20
 
-// Verification is what a ledger proves.
+// Verification is the result of verifying a ledger.
 type Verification struct {
 	Entries      int
 	Head         string // hash of the last entry
@@ -30,7 +30,7 @@ type Verification struct {
 	Runs         map[string]RunTotal
 }
 
-// RunTotal is what a ledger says of one run.
+// RunTotal is a ledger's total of one run.
 type RunTotal struct {
 	Budget            privacy.Budget
 	Plan              privacy.Plan
@@ -51,8 +51,8 @@ type RunTotal struct {
 	Abandoned         int   // questions that were given up, which Events hold too
 }
 
-// ErrUnclosed is what errors.Is finds when a ledger ends while a run is open:
-// the run is still going on, or the end of the ledger was cut off.
+// ErrUnclosed matches, with errors.Is, the error that a ledger ends while a run is open: the run is still in progress,
+// or the end of the ledger was cut off.
 var ErrUnclosed = errors.New("a run is not closed")
 
 // UnclosedError names the runs without a closing entry.
@@ -104,7 +104,7 @@ func verifyLedger(r io.Reader, strict bool) (Verification, error) {
 	}
 }
 
-// readLine returns the next line without its end, or io.EOF where there is none.
+// readLine returns the next line without its newline, or io.EOF if there is none.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -131,7 +131,7 @@ type verifier struct {
 	last   Entry
 	rounds map[string]map[uint64]bool // run -> rounds released
 	result Verification
-	// planPrice is that of the only run of a dataset with filter pld, at the dataset's delta.
+	// planPrice is the price of the plan of a dataset's only run, if the filter is pld, at the dataset's delta.
 	planPrice *privacy.Price
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// openRun checks the entry that opens a run, and its plan against the budgets of the
-// run and, where that has filter pld too, of the dataset.
+// openRun checks the entry that opens a run, and its plan against the run's budget and, if that has filter pld too, the
+// dataset's.
 func (a *verifier) openRun(e Entry) error {
 	b := a.result.Budget
 	if a.strict && e.Budget.Delta >= b.Delta && e.Budget.Epsilon > b.Epsilon {
@@ -34,7 +34,7 @@ func (a *verifier) openRun(e Entry) error {
 		run.PlanPrice = &price
 	}
 	price, err := privacy.CheckDatasetPlan(b, a.result.Events, len(a.result.Runs), run.Budget.Filter, run.Plan)
-	// What does not fit a filter for adaptive lists is refused release by release.
+	// Releases that do not fit a filter for adaptive lists are refused one by one.
 	if err != nil && (a.strict || b.Filter == privacy.FilterPLD) {
 		return fmt.Errorf("budget of dataset %q: %w", e.Dataset, err)
 	}
@@ -52,7 +52,7 @@ func (r RunTotal) spending() privacy.Spending {
 	return p
 }
 
-// charge checks the entry of a question, released or abandoned, and adds up what it costs.
+// charge checks the entry of a question, released or abandoned, and adds up its cost.
 func (a *verifier) charge(run *RunTotal, e Entry) error {
 	if a.rounds[e.Run][*e.Round] {
 		return fmt.Errorf("round %d of run %q was released before", *e.Round, e.Run)
@@ -86,8 +86,8 @@ func (a *verifier) charge(run *RunTotal, e Entry) error {
 	return nil
 }
 
-// accountWithin is [Account], or the price of the plan (nil without one) where that
-// is smaller: the grid of a part may be a little coarser than that of the whole.
+// accountWithin is [Account], or the price of the plan (nil without one) if that is smaller: the grid of a part may be
+// slightly coarser than that of the whole.
 func accountWithin(plan *privacy.Price, events []privacy.Event, delta float64) (privacy.Price, error) {
 	price, err := privacy.Account(events, delta)
 	if plan != nil && (err != nil || plan.Epsilon < price.Epsilon) {

@@ -70,7 +70,7 @@ func (w *writer) release(run string, round uint64, event privacy.Event) {
 	w.pay(run, releaseOf(plan, round, event))
 }
 
-// pay adds a release with what the run has spent after it.
+// pay adds a release with the run's spending after it.
 func (w *writer) pay(run string, e Entry) {
 	w.t.Helper()
 	w.spent[run] = privacy.Merge(append(w.spent[run], e.Events...))
@@ -184,8 +184,7 @@ func TestVerifyFindsAnOpenRun(t *testing.T) {
 	}
 }
 
-// Every byte of a ledger counts: one of its bits that is another is found, the next one in the
-// next byte, and all 255 other values of some.
+// Every byte of a ledger counts: a flipped bit is detected in every byte, and all 255 other values of some bytes.
 func TestVerifyFindsEveryFlippedByte(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -374,7 +373,7 @@ func TestVerifyASumsLedger(t *testing.T) {
 		}
 		closeTo(t, name, run.Price.Epsilon, mustAccount(t, w.spent["one"], 1e-5).Epsilon, 1e-12)
 	}
-	// Less noise in the entry than was charged for is not what its figure says.
+	// If the entry has less noise than was charged for, its figure is wrong.
 	for i := range w.entries {
 		if len(w.entries[i].Events) == 1 && w.entries[i].Events[0].Kind == privacy.Gaussian {
 			w.entries[i].Events = []privacy.Event{{Kind: privacy.Gaussian, Sigma: 10, Sensitivity: 1, Count: 1}}
@@ -388,8 +387,7 @@ func TestVerifyASumsLedger(t *testing.T) {
 	}
 }
 
-// Releases that their run's plan does not pay for, with hashes that fit and figures that are
-// those of their events.
+// Releases outside their run's plan are refused, also if their hashes and figures are consistent.
 func TestVerifyHoldsReleasesToThePlan(t *testing.T) {
 	budget := privacy.Budget{Epsilon: 2, Delta: 1e-5}
 	at := func(e *Entry, place int) { e.Planned, e.Kind = &place, unlimited()[place].Kind }
@@ -568,7 +566,7 @@ func FuzzVerify(f *testing.F) {
 		if err != nil && !errors.Is(err, ErrUnclosed) {
 			return
 		}
-		// What is believed has one form only, and its runs stay in their budgets.
+		// An accepted ledger has one form only, and its runs stay within their budgets.
 		var out bytes.Buffer
 		for _, line := range bytes.Split(bytes.TrimSuffix(ledger, []byte("\n")), []byte("\n")) {
 			e, err := parseEntry(line)

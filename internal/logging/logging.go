@@ -1,5 +1,5 @@
-// Package logging makes the logs of the roles: zap, readable on a terminal and
-// JSON elsewhere. Logs never hold a record, a column's value, a vote or a sum.
+// Package logging makes the logs of the roles: zap, readable on a terminal and JSON elsewhere. Logs never contain a
+// record, a column's value, a vote or a sum.
 package logging
 
 import (
@@ -23,7 +23,7 @@ type Config struct {
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config { return Config{Level: "info", Format: Auto} }
 
-// Validate refuses what New would.
+// Validate reports the errors of New.
 func (c Config) Validate() error {
 	switch c.Level {
 	case "debug", "info", "warn", "error":

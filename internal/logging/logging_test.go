@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// logged returns what a logger of this configuration writes to standard error,
-// which is a pipe here and no terminal.
+// logged returns the output of a logger with this configuration to standard error, which is a pipe here and no
+// terminal.
 func logged(t *testing.T, c Config) string {
 	t.Helper()
 	r, w, err := os.Pipe()

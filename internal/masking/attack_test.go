@@ -257,7 +257,7 @@ func TestPointsOfLowOrderAreRefused(t *testing.T) {
 	}
 }
 
-// A run key is refused that is larger than any can be, whoever signed it: peers keep keys.
+// A run key above the largest possible size is refused, whatever its signature: peers store keys.
 func TestLargeKeysAreRefused(t *testing.T) {
 	r := newRun(t, 3, 3, 2)
 	colluder := r.parties[2]

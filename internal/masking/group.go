@@ -38,8 +38,8 @@ func MemberOf(site string, public crypto.PublicKey) (Member, error) {
 	return Member{site, sha256.Sum256(der)}, nil
 }
 
-// LeastQuorum is the smallest quorum of so many members where some may collude: with less, two sums
-// without a common honest member could be opened.
+// LeastQuorum is the smallest quorum of the given number of members if some may collude: with less, two sums without a
+// common honest member could be opened.
 func LeastQuorum(members, colluding int) int { return (members+colluding)/2 + 1 }
 
 // Parse reads and checks a group as it stands in a run's spec. An error can be told to anybody.
@@ -64,11 +64,11 @@ func (g Group) Wire() *conclavev1.Masked {
 	return m
 }
 
-// CheckNumbers reports what keeps so many sites, with a quorum and some that may collude, from hiding anything.
+// CheckNumbers reports why the given number of sites, with a quorum and some that may collude, cannot hide anything.
 func CheckNumbers(n, quorum, colluding int) error {
 	switch {
 	case n < 2:
-		return fmt.Errorf("a masked run of %d sites; with one there is nobody to hide its sum among: name two or more "+
+		return fmt.Errorf("a masked run of %d sites; the sum of a single site cannot be hidden: name two or more "+
 			"members, or ask without masks", n)
 	case n > MaxMembers:
 		return fmt.Errorf("a masked run of %d sites; %d are the most", n, MaxMembers)
@@ -82,7 +82,7 @@ func CheckNumbers(n, quorum, colluding int) error {
 	return nil
 }
 
-// siteRule is what a site may be called: its name stands in ledgers and on terminals.
+// siteRule is the form of a site's name, which appears in ledgers and on terminals.
 var siteRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // Validate reports what keeps a group from hiding anything.
@@ -97,7 +97,7 @@ func (g Group) Validate() error {
 			return fmt.Errorf("member %d of the masked run is of site %.40q; a site's name has 1 to 128 letters, "+
 				"digits, dots, dashes or underscores", i+1, m.Site)
 		case i > 0 && strings.Compare(g.Members[i-1].Site, m.Site) >= 0:
-			return fmt.Errorf("member %q stands after %q; name each site once, in the order of names", m.Site,
+			return fmt.Errorf("member %q comes after %q; name each site once, in the order of names", m.Site,
 				g.Members[i-1].Site)
 		case taken:
 			return fmt.Errorf("members %q and %q have the same key; each site has a certificate of its own", other,
@@ -111,11 +111,11 @@ func (g Group) Validate() error {
 // Honest is the number of honest members that a sum has at least: q - c, and 1 or more.
 func (g Group) Honest() int { return max(1, g.Quorum-g.Colluding) }
 
-// Share is what each member adds, as a part of the variance that is needed.
+// Share is each member's share of the noise, as a part of the variance that is needed.
 func (g Group) Share() float64 { return 1 / float64(g.Honest()) }
 
-// Surplus is by how much the noise of a sum is larger than it need be, where so many members are in it: each
-// adds a share of what [Group.Honest] members need.
+// Surplus is the factor by which the noise of a sum is larger than needed, if the given number of members is in it:
+// each adds a share for [Group.Honest] members.
 func (g Group) Surplus(members int) float64 { return math.Sqrt(float64(members) / float64(g.Honest())) }
 
 // find returns the member of a site.

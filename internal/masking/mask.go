@@ -54,10 +54,10 @@ func derive(secret []byte, info encoding) (out [seedBytes]byte, err error) {
 	return [seedBytes]byte(raw), nil
 }
 
-// maskChunk is how many entries of a mask are made at a time.
+// maskChunk is the number of entries of a mask that are made at a time.
 const maskChunk = 1024
 
-// zeros are what a mask is the encryption of.
+// zeros are the plaintext whose encryption is a mask.
 var zeros [8 * maskChunk]byte
 
 // mask is the key stream of a seed, which is added to a vector or subtracted from it.
@@ -111,7 +111,7 @@ func addMaskFrom(part []int64, seed [seedBytes]byte, subtract bool, from int) {
 		chunk := buffer[:8*n]
 		stream.XORKeyStream(chunk, zeros[:8*n])
 		for i := range part[:n] {
-			// Sums wrap around, which is what is meant.
+			// Sums wrap around, as intended.
 			part[i] += sign * int64(binary.LittleEndian.Uint64(chunk[8*i:]))
 		}
 		part = part[n:]

@@ -29,8 +29,8 @@ func TestMasksAreTheSameOnAllProcessors(t *testing.T) {
 	}
 }
 
-// While an answer is made its party does whatever else it is asked; the answer is made once for all who ask, and is
-// neither agreed to nor opened before it is there.
+// While an answer is made, its party answers other requests. The answer is made once for all that ask, and is neither
+// agreed to nor opened before it exists.
 func TestAPartyDoesNotWaitForItsMasks(t *testing.T) {
 	const entries = 1 << 18
 	r := newRun(t, 2, 2, 0)

@@ -58,7 +58,7 @@ func newRun(t testing.TB, n, quorum, colluding int) *run {
 	return r
 }
 
-// terms are those of the next attempt at a round, among some of the parties.
+// terms are the terms of the next attempt at a round, among some of the parties.
 func (r *run) terms(round uint64, entries int, among ...int) *Terms {
 	r.t.Helper()
 	r.counter++
@@ -112,7 +112,7 @@ func (r *run) open(t *Terms, sum []int64, among ...int) {
 // perCheck is the probability with which a statistical check fails although all is right.
 const perCheck = 1e-12
 
-// checkTotal compares an opened sum with a whole number and noise of so many shares.
+// checkTotal compares an opened sum with a whole number and the noise of the given number of shares.
 func checkTotal(t *testing.T, name string, got []int64, want int64, share gnmax.Share, shares int) {
 	t.Helper()
 	variance := share.Sigma() * share.Sigma() * float64(shares)
@@ -132,7 +132,7 @@ func checkTotal(t *testing.T, name string, got []int64, want int64, share gnmax.
 	}
 }
 
-// The total is that of the survivors, with a share of noise of each of them, whoever is lost.
+// The total is the survivors' sum, with a share of noise from each of them, whichever members are lost.
 func TestSumsOpen(t *testing.T) {
 	const entries = 20_000
 	for name, c := range map[string]struct {
@@ -208,7 +208,7 @@ func TestAnswersAreUniform(t *testing.T) {
 	check("a sum that one member does not open", sum)
 }
 
-// What a member refuses, whatever the aggregator and other members make up.
+// Messages that a member refuses, whatever the aggregator and other members invent.
 func TestPartiesRefuse(t *testing.T) {
 	r := newRun(t, 3, 3, 1)
 	good := r.terms(5, 4, 0, 1, 2)
@@ -338,8 +338,8 @@ func TestGroups(t *testing.T) {
 		group Group
 		want  string
 	}{
-		"one site":          {Group{three[:1], 1, 0}, "nobody to hide"},
-		"none":              {Group{nil, 0, 0}, "nobody to hide"},
+		"one site":          {Group{three[:1], 1, 0}, "sum of a single site cannot be hidden"},
+		"none":              {Group{nil, 0, 0}, "sum of a single site cannot be hidden"},
 		"all collude":       {Group{three, 3, 3}, "use 0 to 2"},
 		"fewer than none":   {Group{three, 3, -1}, "use 0 to 2"},
 		"two could open":    {Group{three, 2, 1}, "use 3 to 3"},

@@ -38,7 +38,7 @@ type identity struct {
 	signer crypto.Signer
 }
 
-// partyRun is what a party keeps of a run, in memory alone.
+// partyRun is a party's state of a run, in memory only.
 type partyRun struct {
 	spec Digest
 	own  identity // with which it began
@@ -53,7 +53,7 @@ type partyRun struct {
 	pairs map[string]pair
 }
 
-// pair is what a party shares with another member in a run.
+// pair is the secret that a party shares with another member in a run.
 type pair struct {
 	key    *conclavev1.RunKey // of the other
 	secret [seedBytes]byte
@@ -199,7 +199,7 @@ func (p *Party) Begin(t *Terms, pay Pay) (*Attempt, error) {
 	return a, nil
 }
 
-// shared is what the party of a site shares with a member in a run, whose key it verifies.
+// shared returns the secret that the party of a site shares with a member in a run, whose key it verifies.
 func (r *partyRun) shared(t *Terms, site string, m *conclavev1.RunKey) (pair, error) {
 	if known, ok := r.pairs[m.GetSite()]; ok && proto.Equal(known.key, m) {
 		return known, nil
@@ -253,8 +253,8 @@ func (a *Attempt) Mask(vector []int64) error {
 	return nil
 }
 
-// claim says that the answer, of so many entries, is made now: nothing is drawn twice for one attempt, also where the
-// first time failed.
+// claim records that the answer, of the given number of entries, is made now: nothing is drawn twice for one attempt,
+// even if the first time failed.
 func (a *Attempt) claim(entries int) error {
 	a.party.mu.Lock()
 	defer a.party.mu.Unlock()
@@ -279,8 +279,8 @@ func (p *Party) newest(run string, round uint64) (*Attempt, error) {
 	return r.attempt, nil
 }
 
-// Agree tells the others who is in the sum of the newest attempt: one list, with a quorum and the party in it. It
-// returns a tag for each other survivor, in their order.
+// Agree tells the others which members are in the sum of the newest attempt: one list, with a quorum and the party in
+// it. It returns a tag for each other survivor, in their order.
 func (p *Party) Agree(run string, round uint64, survivors []string) ([][]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -350,7 +350,7 @@ func (p *Party) Reveal(run string, round uint64, tags [][]byte) (*conclavev1.Rev
 	return out, nil
 }
 
-// mayReveal returns the newest attempt, where it may be opened once it is charged, and what was revealed of it before.
+// mayReveal returns the newest attempt, if it may be opened once it is charged, and its earlier revelation.
 func (p *Party) mayReveal(run string, round uint64, tags [][]byte) (
 	a *Attempt, before *conclavev1.Revealed, err error,
 ) {
@@ -361,7 +361,7 @@ func (p *Party) mayReveal(run string, round uint64, tags [][]byte) (
 	case err != nil:
 		return nil, nil, err
 	case a.tags == nil:
-		return nil, nil, errors.New("this node has not agreed to who is in the sum")
+		return nil, nil, errors.New("this node has not agreed to the members of the sum")
 	case a.revealed != nil:
 		return a, a.revealed, nil
 	case a.paying:

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// account is what a member is charged with.
+// account records a member's charges.
 type account struct {
 	charged []Digest
 	broken  error // why nothing can be charged
@@ -91,8 +91,8 @@ func TestAnOpeningIsChargedBeforeItsSeedsAreRevealed(t *testing.T) {
 	}
 }
 
-// A member answers as many attempts as it is asked, and agrees to them. It opens so many of a round and no more, and
-// then answers no further one.
+// A member answers as many attempts as it is asked, and agrees to them. It opens a limited number of a round, and then
+// answers no further one.
 func TestOpeningsOfARoundHaveABound(t *testing.T) {
 	r, a := newRun(t, 3, 2, 0), &account{}
 	for round := range uint64(2) {

@@ -27,7 +27,7 @@ func CheckPlan(plan privacy.Plan) error {
 	return nil
 }
 
-// VoteSteps is what a vote counts in a masked histogram, so that a share of a small noise has many steps.
+// VoteSteps is the value of a vote in a masked histogram, so that a share of small noise has many steps.
 const VoteSteps = 1 << 8
 
 // Asked is the vector that a round of a masked run asks for: its length, and the noise that each member adds,

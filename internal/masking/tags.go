@@ -23,7 +23,7 @@ func tagOf(key [seedBytes]byte, agreed Digest) []byte {
 	return h.Sum(nil)
 }
 
-// agreed is what survivors agree to, and what is charged when it is opened.
+// agreed is the statement that survivors agree to, and that is charged when it is opened.
 func agreed(run string, terms Digest, survivors []string) encoding {
 	e := encode("survivors").text(run).bytes(terms[:]).number(uint64(len(survivors)))
 	for _, site := range survivors {

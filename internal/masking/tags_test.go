@@ -18,8 +18,8 @@ func (r *run) doubts(name string, i int, tags [][]byte, from ...string) {
 	}
 }
 
-// Two lists of survivors of one attempt never open, no matter who colludes: a colluder makes right tags for both, and
-// those of no honest member.
+// Two lists of survivors of one attempt never open, whichever members collude: a colluder makes valid tags for both,
+// but none of an honest member.
 func TestOneListOpens(t *testing.T) {
 	r := newRun(t, 5, 4, 1) // the fifth colludes
 	terms := r.terms(0, 8, 0, 1, 2, 3, 4)

@@ -18,7 +18,7 @@ type Digest = [sha256.Size]byte
 // counted: see the package's documentation.
 const Retries = 3
 
-// Terms are those of one attempt at a round. Each that takes part computes them itself, from what it was sent.
+// Terms are the terms of one attempt at a round. Each participant computes them itself, from its messages.
 type Terms struct {
 	Run   string
 	Spec  Digest // of the run's spec, which names dataset, plan and group
@@ -60,14 +60,14 @@ func (t *Terms) checkOrder() error {
 	}
 	for i, m := range t.Members {
 		if i > 0 && t.Members[i-1].GetSite() >= m.GetSite() {
-			return fmt.Errorf("member %q stands after %q; name each once, in the order of names", m.GetSite(),
+			return fmt.Errorf("member %q comes after %q; name each once, in the order of names", m.GetSite(),
 				t.Members[i-1].GetSite())
 		}
 	}
 	return nil
 }
 
-// signedKey is what a member signs of its key.
+// signedKey is the text that a member signs for its key.
 func signedKey(run string, spec Digest, k *conclavev1.RunKey) encoding {
 	return encode("run key").text(run).bytes(spec[:]).text(k.GetSite()).bytes(k.GetExchange())
 }
@@ -93,7 +93,7 @@ func Fits(k *conclavev1.RunKey) error {
 	return nil
 }
 
-// CheckKey says whether a run key is that of a member.
+// CheckKey checks that a run key is a member's.
 func CheckKey(run string, spec Digest, g Group, k *conclavev1.RunKey) error {
 	if err := Fits(k); err != nil {
 		return err

@@ -84,7 +84,7 @@ type agreedVector struct {
 	Survivors []string `json:"survivors"`
 	Hashed    octets   `json:"hashed"`
 	Digest    octets   `json:"hashed_sha256"`
-	// Tags are those of each survivor for the others, in the order of survivors.
+	// Tags are each survivor's tags for the others, in the order of survivors.
 	Tags [][]octets `json:"tags"`
 }
 

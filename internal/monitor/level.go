@@ -37,7 +37,7 @@ func (o Options) allows(file, shown string) bool {
 	raw, err := os.ReadFile(file)
 	token := strings.TrimSpace(string(raw))
 	if err != nil || len(token) < leastToken {
-		o.Log.Warn("nobody can change the log's level: http.control.token_file cannot be read or is too short",
+		o.Log.Warn("the log level cannot be changed: http.control.token_file cannot be read or is too short",
 			zap.Int("least_characters", leastToken))
 		return false
 	}

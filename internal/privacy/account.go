@@ -19,14 +19,13 @@ func Accountants() []string {
 	return []string{AccountantPure, AccountantGDP, AccountantRDP, AccountantPLD}
 }
 
-// Price is what a list of events costs: (Epsilon, Delta)-DP.
+// Price is the cost of a list of events: (Epsilon, Delta)-DP.
 type Price struct {
 	Delta   float64 `json:"delta"`
 	Epsilon float64 `json:"epsilon"`
 	// Accountant is the one that proved Epsilon.
 	Accountant string `json:"accountant"`
-	// ByAccountant has an epsilon for each accountant, nil where it does not
-	// apply.
+	// ByAccountant has an epsilon for each accountant, nil if the accountant does not apply.
 	ByAccountant map[string]*float64 `json:"by_accountant"`
 }
 
@@ -52,9 +51,9 @@ func Account(events []Event, delta float64) (Price, error) {
 	return price.proven()
 }
 
-// Running is [Account] without "pld": by the accountants that are a formula. It
-// is what ledger entries carry after each release, so that a pocket calculator
-// can follow them; a [Price] of the whole list may be smaller, never larger.
+// Running is [Account] without "pld": it uses only the accountants that are a formula. Ledger entries carry its figure
+// after each release, so that a pocket calculator can follow them. A [Price] of the whole list may be smaller, never
+// larger.
 func Running(events []Event, delta float64) (Price, error) {
 	events, err := accountable(events, delta)
 	if err != nil {
@@ -78,7 +77,7 @@ func running(events []Event, delta float64) (Price, error) {
 // closedForms asks all accountants but "pld".
 func closedForms(events []Event, delta float64) Price {
 	price := Price{Delta: delta, Epsilon: math.Inf(1), ByAccountant: make(map[string]*float64)}
-	// Of equal ones the first is named: pure DP says most.
+	// On a tie the first is named, because pure DP is the strongest statement.
 	price.consider(AccountantPure, pureEpsilon(events))
 	price.consider(AccountantGDP, min(gdpEpsilon(totalMu(events), delta), gdpPlusPureEpsilon(events, delta)))
 	price.consider(AccountantRDP, rdpEpsilon(events, delta))

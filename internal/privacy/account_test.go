@@ -271,7 +271,7 @@ func drawEvents(t *rapid.T, atMost int) []Event {
 	return rapid.SliceOfN(rapid.Custom(drawEvent), 0, atMost).Draw(t, "events")
 }
 
-// What is left out of the search for the best order is no better.
+// The orders that the search for the best order skips are no better.
 func TestTheBestOrderIsFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := Merge(drawEvents(t, 3))

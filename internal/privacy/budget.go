@@ -12,7 +12,8 @@ type Budget struct {
 	Delta   float64 `json:"delta"`
 	// Filter is the rule of [Budget.Admit]; empty means [FilterGDP].
 	Filter Filter `json:"filter,omitempty"`
-	// Overlap is at how many sites one privacy unit may be, from 2; 0 where it is at one. See [Budget.WithOverlap].
+	// Overlap is the number of sites at which one privacy unit may be, 2 or more; 0 if it is at one. See
+	// [Budget.WithOverlap].
 	Overlap int `json:"overlap,omitempty" yaml:"-"`
 }
 
@@ -37,13 +38,13 @@ func (b Budget) Validate() error {
 	return b.Filter.validate()
 }
 
-// ErrOverBudget is what errors.Is finds in every refusal of [Budget.Admit].
+// ErrOverBudget matches every refusal of [Budget.Admit] with errors.Is.
 var ErrOverBudget = errors.New("over budget")
 
-// OverBudgetError is a refusal: what was asked is not released and not charged.
+// OverBudgetError is a refusal: the requested events are neither released nor charged.
 type OverBudgetError struct {
 	Budget Budget
-	// Spent and Needed are the filter's epsilon without and with what was asked.
+	// Spent and Needed are the filter's epsilon without and with the requested events.
 	Spent, Needed float64
 }
 
@@ -55,9 +56,8 @@ func (e *OverBudgetError) Error() string {
 
 func (e *OverBudgetError) Is(target error) bool { return target == ErrOverBudget }
 
-// Room answers whether a run that spends all of its own budget fits on top of
-// spent, as Gaussian or as pure DP: a run that does not would stop half-way,
-// with a part paid for and nothing to show. The error is that of [Budget.Admit].
+// Room reports whether a run that spends its whole budget fits on top of spent, as Gaussian or as pure DP. A run that
+// does not fit would stop half-way, with a part paid for and no result. The error is that of [Budget.Admit].
 func (b Budget) Room(spent []Event, run Budget) error {
 	if err := run.Validate(); err != nil {
 		return fmt.Errorf("budget: %w", err)

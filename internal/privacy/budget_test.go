@@ -61,8 +61,8 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// An adaptive analyst who asks whatever comes to mind never gets a list past
-// either of the two rules, nor a price above the budget.
+// An adaptive analyst with arbitrary questions never gets a list past either of the two rules, nor a price above the
+// budget.
 func TestFilterNeverAdmitsPastTheBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := Budget{Epsilon: rapid.SampledFrom([]float64{0.1, 1, 10, 200}).Draw(t, "epsilon"),
@@ -202,8 +202,7 @@ func TestGaussianSigma(t *testing.T) {
 	})
 }
 
-// A run that was calibrated and then charged round by round, with its class
-// shares in the middle, asks all of its queries.
+// A calibrated run that is charged round by round, with its class shares in the middle, can ask all of its queries.
 func TestCalibratedRunUsesItsBudget(t *testing.T) {
 	b := Budget{Epsilon: 1, Delta: 1e-5}
 	share := Event{Kind: Laplace, Epsilon: 0.05, Count: 1}

@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// ErrUnreachable is what errors.Is finds when no noise, or no query, fits a
-// target.
+// ErrUnreachable matches, with errors.Is, the error that no noise, or no query, fits a target.
 var ErrUnreachable = errors.New("target out of reach")
 
 // noiseError is the relative precision of [Calibrate].
@@ -39,7 +38,7 @@ func Calibrate(template Event, target Budget) (Event, error) {
 }
 
 func leastNoise(template Event, other []Event, target Budget) (Event, error) {
-	// excess is above 0 where there is too little noise.
+	// excess is above 0 if there is too little noise.
 	excess := func(account func([]Event, float64) (Price, error), logNoise float64) float64 {
 		price, err := account(append(slices.Clone(other), template.scaled(math.Exp(logNoise))), target.Delta)
 		if err != nil {
@@ -55,7 +54,7 @@ func leastNoise(template Event, other []Event, target Budget) (Event, error) {
 			ErrUnreachable)
 	}
 	if running(lo) <= 0 {
-		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g admits all but no noise; it protects nobody: use "+
+		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g allows almost no noise and protects nobody: use "+
 			"a smaller one", template.Kind, target.Epsilon, target.Delta)
 	}
 	// By formulas first, which is exact for Gaussian noise; where it is not, the
@@ -126,8 +125,8 @@ func root(lo, hi float64, f func(float64) float64) float64 {
 	return hi
 }
 
-// scaled is the event with that much noise. Noise that is not given counts as
-// one, but for the two sigmas of a confident query, whose proportion matters.
+// scaled is the event with its noise multiplied by more. Unset noise counts as one, except the two sigmas of a
+// confident query, whose proportion matters.
 func (e Event) scaled(more float64) Event {
 	switch e.Kind {
 	case Gaussian, GNMax:
@@ -147,10 +146,9 @@ func (e Event) scaled(more float64) Event {
 // maxQueriesAsked bounds the search of [MaxQueries] and its like.
 const maxQueriesAsked = 1 << 40
 
-// MaxQueries returns the largest number of queries like the given one whose
-// price stays within the budget. Of the event the noise counts and not the
-// counts; confident queries count as all answered. It may be wrong by one part
-// in a million, on the safe side, and is [ErrUnreachable] where not one fits.
+// MaxQueries returns the largest number of queries like the given one whose price stays within the budget. It uses the
+// event's noise and ignores its counts; confident queries count as all answered. The result may be too low by one part
+// in a million. The error is [ErrUnreachable] if not even one query fits.
 func MaxQueries(query Event, target Budget) (int64, error) {
 	if err := target.Validate(); err != nil {
 		return 0, fmt.Errorf("target: %w", err)
@@ -202,8 +200,8 @@ func moreQueries(n int64, excess func(n int64) float64) int64 {
 	return number(root(-math.Log(float64(hi)), -math.Log(float64(n)), func(x float64) float64 { return at(number(x)) }))
 }
 
-// largestCount returns the largest n with fits(n), maxQueriesAsked where that
-// fits as well, 0 where not even 1 does. What fits must fit for all that is less.
+// largestCount returns the largest n with fits(n), maxQueriesAsked if that fits as well, 0 if not even 1 fits. If
+// fits(n) holds, it must hold for every smaller n.
 func largestCount(fits func(n int64) bool) int64 {
 	lo, hi := int64(0), int64(1)
 	for fits(hi) {

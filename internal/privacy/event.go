@@ -137,8 +137,8 @@ func (e Event) Times(n int64) Event {
 	return e
 }
 
-// Merge adds up the counts of equal mechanisms and keeps the order in which
-// they first appear. It does not change what the events cost.
+// Merge adds up the counts of equal mechanisms and keeps the order in which they first appear. It does not change the
+// cost of the events.
 func Merge(events []Event) []Event {
 	merged := make([]Event, 0, len(events))
 	at := make(map[Event]int, len(events))

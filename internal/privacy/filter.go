@@ -28,14 +28,13 @@ const (
 	// alone. It costs some 8% of epsilon against FilterGDP for Gaussian noise,
 	// and is the better one as soon as samples are to be amplified.
 	FilterRDP Filter = "rdp"
-	// FilterPLD asks for the price of the whole list, by all accountants and so by
-	// privacy loss distributions. It is the tightest, and no rule for questions
-	// chosen in the light of answers: it holds for what is within a [Plan] that
-	// was fixed before the first of them, and ledgers allow it with one only.
+	// FilterPLD asks for the price of the whole list, by all accountants, including privacy loss distributions. It is
+	// the tightest, but it does not allow questions that depend on earlier answers. It holds within a [Plan] that was
+	// fixed before the first question, and ledgers require one.
 	FilterPLD Filter = "pld"
 )
 
-// filterRule is what a filter needs to know; the empty name is FilterGDP.
+// filterRule holds the properties of a filter; the empty name is FilterGDP.
 type filterRule struct {
 	// fits decides for validated, merged events. The adaptive rules also admit what is
 	// within the budget as pure DP: split the outputs into those that end
@@ -95,10 +94,9 @@ func (f Filter) validate() error {
 	return nil
 }
 
-// Epsilon is the smallest budget at delta that would have admitted the events in
-// any order, to the last digits. For FilterGDP it is never below the running
-// figure of [Running] but for rounding (some 1e-11 of it), so that no price
-// passes a budget that it guarded by more.
+// Epsilon is the smallest budget at delta that would have admitted the events in any order, to the last digits. For
+// FilterGDP it is never below the figure of [Running], apart from rounding (some 1e-11 of it). So no price exceeds the
+// budget of a filter that admitted the events.
 func (f Filter) Epsilon(events []Event, delta float64) (float64, error) {
 	if err := f.validate(); err != nil {
 		return 0, err

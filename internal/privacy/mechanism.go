@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// mechanism is what the accountants know about a kind of release. Each bound
-// takes a validated event, as [Event.PerUnit] makes it, and covers all of its count.
+// mechanism holds what the accountants know about a kind of release. Each bound takes a validated event from
+// [Event.PerUnit] and covers its whole count.
 type mechanism struct {
 	fields []string
 	// rdp bounds the Rényi divergence of order alpha > 1, both ways.
@@ -17,7 +17,7 @@ type mechanism struct {
 	// gaussian says that muSquared is the exact cost of Gaussian noise and not
 	// a bound derived from pure differential privacy.
 	gaussian bool
-	// pure is the epsilon of (epsilon, 0)-DP; nil where there is none.
+	// pure is the epsilon of (epsilon, 0)-DP; nil if the mechanism has none.
 	pure func(e Event) float64
 }
 
@@ -148,9 +148,8 @@ var mechanisms = map[Kind]mechanism{
 	},
 }
 
-// gaussianType is a mechanism whose cost is that of Gaussian noise alone. A
-// mu-GDP Gaussian release has RDP alpha mu²/2 at every order, so one number
-// says everything.
+// gaussianType is a mechanism that costs as much as Gaussian noise alone. A mu-GDP Gaussian release has RDP alpha mu²/2
+// at every order, so one number describes it.
 func gaussianType(fields []string, muSquared func(Event) float64) mechanism {
 	return mechanism{
 		fields:    fields,
@@ -178,9 +177,9 @@ func (e Event) RDP(alpha float64) (float64, error) {
 
 func square(x float64) float64 { return x * x }
 
-// leastCost is what an event costs at least. Squares and divergences that would
-// underflow are rounded up to it, so that no event counts as nothing; it is far
-// enough above the smallest float64 for all that is rounded below it to be less.
+// leastCost is the smallest cost of an event. Squares and divergences that would underflow are rounded up to it, so
+// that every event costs something. It is far enough above the smallest float64 to exceed everything that is rounded up
+// to it.
 const leastCost = 1e-300
 
 // squaredCost is the square of a privacy parameter, from above.

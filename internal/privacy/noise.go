@@ -79,8 +79,8 @@ func admittedNoise(b Budget, event Event, other []Event) (Event, error) {
 		}
 	}
 	_, hi = bisect(0, hi, tooLittle)
-	// The last digits of sums depend on their order, and those of an epsilon on the way
-	// it is found, so there is a hair more noise.
+	// The last digits of sums depend on their order, and those of an epsilon on the search, so the noise is slightly
+	// larger.
 	return event.scaled(hi * (1 + 1e-9)), nil
 }
 

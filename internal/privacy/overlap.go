@@ -26,7 +26,7 @@ func CheckOverlap(sites int) error {
 // Sites is at how many sites one privacy unit may be, 1 or more.
 func (b Budget) Sites() int { return cmp.Or(b.Overlap, 1) }
 
-// WithOverlap is the budget where one privacy unit may be at so many sites, 1 or more.
+// WithOverlap is the budget if one privacy unit may be at the given number of sites, 1 or more.
 func (b Budget) WithOverlap(sites int) Budget {
 	b.Overlap = sites
 	if sites == 1 {
@@ -35,7 +35,7 @@ func (b Budget) WithOverlap(sites int) Budget {
 	return b
 }
 
-// Event is the event as it has to be charged under the budget: for the change of one unit at all of its sites.
+// Event is the event as charged under the budget: for the change of one unit at all of its sites.
 func (b Budget) Event(e Event) Event {
 	e.Sensitivity = float64(b.Overlap)
 	if e.Kind == Gaussian {

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Planned is one line of a run's plan: a kind of question, and the mechanism that answers
-// it. It is data: the ledger's run entry holds it, and everybody who needs a price asks
-// [Planned.Cost].
+// Planned is one line of a run's plan: a kind of question, and the mechanism that answers it. It is data: the ledger's
+// run entry holds it, and every caller that needs a price uses [Planned.Cost].
 type Planned struct {
 	// Kind is the kind of question.
 	Kind string `json:"kind"`
@@ -21,7 +20,7 @@ type Planned struct {
 	// Count is the most uses: queries of votes, sums, selections or fits. 0 leaves it to
 	// the budget.
 	Count int64 `json:"count,omitempty"`
-	// Variant is how the noise is drawn or released, where one price covers several ways.
+	// Variant says how the noise is drawn or released, if one price covers several ways.
 	Variant string `json:"variant,omitempty"`
 }
 
@@ -33,7 +32,7 @@ const (
 	NormGamma = "norm-gamma"
 )
 
-// variants are those that a kind of mechanism can have, besides none.
+// variants are the variants that a kind of mechanism can have.
 var variants = map[Kind]string{GNMax: Histogram, ConfidentGNMax: Histogram, LNMax: Histogram, Laplace: NormGamma}
 
 // label holds for the names of kinds of questions and of stages.
@@ -66,12 +65,12 @@ func (p Planned) Validate() error {
 	return nil
 }
 
-// Fixed says that the cost of the whole entry is known beforehand. What a confident query
-// costs depends on its answer, and a plan could count the worst answer only.
+// Fixed says that the cost of the whole entry is known in advance. The cost of a confident query depends on its answer,
+// so a plan could only count the worst answer.
 func (p Planned) Fixed() bool { return p.Count > 0 && p.Mechanism.Kind != ConfidentGNMax }
 
-// Cost is what a number of uses cost, so many of them answered, as the ledger has it; nil
-// for none. It is the one place where a plan becomes events.
+// Cost returns the events of a number of uses, of which some were answered, as in the ledger; nil for none. Only this
+// method turns a plan into events.
 func (p Planned) Cost(uses, answered int64) []Event {
 	if uses == 0 {
 		return nil
@@ -116,7 +115,7 @@ func (p Planned) String() string {
 	return text.String()
 }
 
-// text is the entry as it stands in a ledger.
+// text is the entry as written in a ledger.
 func (p Planned) text() string {
 	raw, err := json.Marshal(p)
 	if err != nil { // noise that is no number
@@ -155,13 +154,13 @@ func (p Plan) Validate() error {
 	return nil
 }
 
-// Fixed says that the cost of the whole plan is known beforehand.
+// Fixed says that the cost of the whole plan is known in advance.
 func (p Plan) Fixed() bool {
 	return len(p) > 0 && !slices.ContainsFunc(p, func(e Planned) bool { return !e.Fixed() })
 }
 
-// Events are all uses of the entries that have a count, at their worst, merged. Of a plan
-// that is [Plan.Fixed] this is everything the run may release.
+// Events are all uses of the entries that have a count, at their worst, merged. If the plan is [Plan.Fixed] this is
+// everything that the run may release.
 func (p Plan) Events() []Event {
 	var events []Event
 	for _, planned := range p {
@@ -174,10 +173,9 @@ func (p Plan) Events() []Event {
 // distribution of its own, and 16 took six seconds. Pipelines have one or two for each stage.
 const mostMechanisms = 8
 
-// Check returns the price of the whole plan at the budget's delta, by all
-// accountants, or an [*OverBudgetError] where it passes the budget's epsilon. It
-// takes some tenths of a second: ask once, before the first release. The plan must be fixed, and have at
-// most 8 different mechanisms.
+// Check returns the price of the whole plan at the budget's delta, by all accountants, or an [*OverBudgetError] if it
+// exceeds the budget's epsilon. It takes some tenths of a second: call it once, before the first release. The plan must
+// be fixed, and have at most 8 different mechanisms.
 func (p Plan) Check(b Budget) (Price, error) {
 	if err := b.Validate(); err != nil {
 		return Price{}, fmt.Errorf("budget: %w", err)
@@ -207,17 +205,16 @@ func (p Plan) Check(b Budget) (Price, error) {
 	return price, nil
 }
 
-// Use is what a release uses of a plan.
+// Use is a release's use of a plan.
 type Use struct {
 	// Planned is the place of the entry that pays.
 	Planned int
-	// Queries is how often its mechanism is used, Answered how many of them it answered.
+	// Queries counts the uses of its mechanism, Answered the answered ones.
 	Queries, Answered int64
 }
 
-// Admit answers whether an entry has so many uses left after those that were made before
-// (one number for each entry, or none), and what they cost. The error is a [*PlanError]
-// where it has not.
+// Admit reports whether an entry has enough uses left after the earlier ones (one number for each entry, or none), and
+// returns the cost of next. The error is a [*PlanError] if it does not.
 func (p Plan) Admit(used []int64, next Use) ([]Event, error) {
 	if next.Planned < 0 || next.Planned >= len(p) {
 		return nil, &PlanError{Asked: next.Queries}
@@ -248,8 +245,8 @@ func (p Plan) add(used []int64, next Use) []int64 {
 	return all
 }
 
-// PlanError is a refusal of what a run's plan does not hold. It matches
-// [ErrOverBudget]: what was asked is not released and not charged.
+// PlanError refuses a question that is not in the run's plan. It matches [ErrOverBudget]: the question is neither
+// released nor charged.
 type PlanError struct {
 	Planned     Planned // the entry; without a kind where the plan has none at the place
 	Used, Asked int64
@@ -267,7 +264,7 @@ func (e *PlanError) Error() string {
 
 func (e *PlanError) Is(target error) bool { return target == ErrOverBudget }
 
-// text is the event as it stands in a ledger.
+// text is the event as written in a ledger.
 func (e Event) text() string {
 	raw, err := json.Marshal(e)
 	if err != nil { // noise that is no number

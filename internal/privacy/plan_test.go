@@ -79,7 +79,7 @@ func TestPlanValidate(t *testing.T) {
 	if err := all.Validate(); err != nil || !all.Fixed() {
 		t.Error(err)
 	}
-	// What is not known beforehand cannot be priced, and is a plan for other filters.
+	// A plan whose cost is not known in advance cannot be priced; it is for other filters.
 	for _, open := range []Plan{planned(shares, confident), with(func(p *Planned) { p.Count = 0 })} {
 		if err := open.Validate(); err != nil || open.Fixed() {
 			t.Errorf("%v: %v", open, err)
@@ -390,7 +390,7 @@ func TestSampledSigma(t *testing.T) {
 			t.Errorf("rate %v: epsilon %v at %v, %v a little below", c.rate, at.Epsilon, sigma, below.Epsilon)
 		}
 	}
-	// Everybody takes part: the exact answer for Gaussian noise.
+	// Every unit is in the sample: the exact answer for Gaussian noise.
 	b := Budget{Epsilon: 1, Delta: 1e-5}
 	sigma, err := SampledSigma(b, 1, 50, nil)
 	testkit.Must(t, err)

@@ -8,7 +8,7 @@ import (
 // gridError is the share of the sum's variance that a grid may add.
 const gridError = 2e-5
 
-// coarsePoints are enough to see where the mass of a pair lies.
+// coarsePoints are enough to locate the mass of a pair.
 const coarsePoints = 1 << 13
 
 // countedPair is count releases that a pair dominates.
@@ -48,9 +48,9 @@ func composed(events []Event, delta float64) float64 {
 	return epsilon
 }
 
-// Distance is the total variation distance of what the events release on two neighbouring datasets, from above: no
-// event has probabilities that are further apart. With Gaussian noise alone it is exact, 2 Phi(mu/2) - 1; that of
-// other noise is the smaller of the one of their mu and the one on a grid.
+// Distance is an upper bound on the total variation distance of the releases on two neighbouring datasets: no outcome
+// has probabilities that differ by more. It is exact for Gaussian noise alone, 2 Phi(mu/2) - 1. For other noise it is
+// the smaller of the value from their mu and the value on a grid.
 func Distance(events []Event) (float64, error) {
 	events, err := validMerged(events)
 	if err != nil {
@@ -67,10 +67,10 @@ func Distance(events []Event) (float64, error) {
 // distances remembers what [Distance] found: a certificate and three forms of a report ask for the same one.
 var distances = memory[string]{most: 1000}
 
-// pairsDistance is [Distance] for the pairs of one direction, which is that of the other too. It is 1 where the
-// figure cannot be computed.
+// pairsDistance is [Distance] for the pairs of one direction; the other direction has the same. It is 1 if it cannot be
+// computed.
 func pairsDistance(pairs []countedPair) float64 {
-	// tail may be lost beyond the grid, and gain is what a finer one has to be worth.
+	// tail is the mass that may be lost beyond the grid, and gain the improvement that justifies a finer one.
 	const tail, gain = 1e-10, 1e-5
 	count := 0.0
 	for _, p := range pairs {
@@ -194,10 +194,9 @@ func firstLook(pairs []countedPair, tail float64) (look *composition, width floa
 	return look, width, true
 }
 
-// refined asks for epsilon at half the step until that gains little. The first
-// look may have chosen too coarse a grid where the guess is far off, as for one
-// sample of a tiny rate. The error falls with the square of the step, so what is
-// still to be gained is a third of the last gain.
+// refined asks for epsilon at half the step until the gain is small. The first grid may be too coarse if the guess is
+// far off, as for one sample of a tiny rate. The error falls with the square of the step, so a third of the last gain
+// remains to be gained.
 func refined(step, finest, enough float64, epsilonAt func(step float64) float64) float64 {
 	const gain = 1e-3
 	epsilon := epsilonAt(2 * step)

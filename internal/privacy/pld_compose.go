@@ -32,11 +32,11 @@ const (
 	window = 12
 	// noiseShare of delta may be rounding before another order is tried.
 	noiseShare = 1e-5
-	// noiseBound is the share of delta beyond which a figure is not believed:
-	// what is known of rounding is its usual size, with a margin.
+	// noiseBound is the share of delta above which a figure is rejected, because only the usual size of rounding errors
+	// is known, with a margin.
 	noiseBound      = 0.1
 	maxCompositions = 1e8
-	// tailShare of delta is what mass right of grid and window may cost.
+	// tailShare is the share of delta that the mass right of grid and window may cost.
 	tailShare = 1e-7
 	// leftShare of the tilted sum may lie left of the window. It wraps around
 	// to its right end and makes epsilon a little larger.
@@ -119,7 +119,7 @@ func (c *composition) massBelow(loss, order, distance float64) float64 {
 	return probability(c.logMoment(order-distance) - c.logMoment(order) + distance*loss)
 }
 
-// probability is e^log, 1 where that is more or not a number.
+// probability is e^log, or 1 if that is larger or not a number.
 func probability(log float64) float64 {
 	if !(log < 0) {
 		return 1
@@ -280,8 +280,8 @@ func transformOf(size int) (transform *fourier.FFT, release func()) {
 	return transform, func() { kept.Put(transform) }
 }
 
-// power is x^n for n >= 0 and |x| at most about 1; 0 where it is so small that no
-// entry of a sum changes by what rounding does.
+// power is x^n for n >= 0 and |x| at most about 1. It is 0 if it is too small to change an entry of a sum by more than
+// rounding does.
 func power(x complex128, n int64) complex128 {
 	const nothing = 1e-70
 	result := complex(1, 0)

@@ -178,7 +178,7 @@ func TestLogMoment(t *testing.T) {
 	}
 }
 
-// Powers are those of the polar form, and 0 where they would be next to nothing.
+// Powers agree with the polar form, and are 0 if they would be negligible.
 func TestPower(t *testing.T) {
 	for _, r := range []float64{0, 1e-40, 1e-3, 0.7, 0.999, 1} {
 		for _, phase := range []float64{0, 0.1, 2, -3} {

@@ -251,8 +251,7 @@ func TestRangeMu(t *testing.T) {
 	}
 }
 
-// Lists of all kinds: what is proven lies above what is possible, and the two
-// are close.
+// Lists of all kinds: the proven bound is above the possible loss, and the two are close.
 func TestPLDOfMixtures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")

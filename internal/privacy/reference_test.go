@@ -11,8 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// loadReference reads figures of other implementations that lie beside the
-// project, where they exist.
+// loadReference reads figures of other implementations from beside the project, if they exist.
 func loadReference(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	raw, err := os.ReadFile("../../../shared/reference/privacy.json")

@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// Reservation is what the releases of a dataset and the runs that may still release
-// something will have cost, at most. It informs and orders; what is charged is decided by
-// [Spending.Admit] alone.
+// Reservation bounds the cost of a dataset's releases together with the runs that may still release something. It is
+// for information and ordering; only [Spending.Admit] decides what is charged.
 type Reservation struct {
 	// A run with another filter than pld counts as one release that takes all of its budget: as Gaussian,
 	// or as pure DP; see [Budget.Room].
@@ -17,9 +16,9 @@ type Reservation struct {
 	runs           int
 }
 
-// Reserve adds what runs may spend in all to what a dataset's releases cost. spent holds the
-// events of the whole dataset, those of the runs among them; a run that has spent a part
-// counts with the whole of its budget in the place of that part.
+// Reserve adds everything that runs may spend to the cost of a dataset's releases. spent holds the events of the whole
+// dataset, including those of the runs. A run that has spent a part of its budget counts with its whole budget instead
+// of that part.
 func Reserve(spent []Event, runs []Spending) (Reservation, error) {
 	r := Reservation{gaussian: slices.Clone(spent), runs: len(runs)}
 	for _, p := range runs {
@@ -42,8 +41,7 @@ func Reserve(spent []Event, runs []Spending) (Reservation, error) {
 	return r, nil
 }
 
-// whole is the Gaussian release that takes all of a budget, but for a hair, for the last
-// digits of sums.
+// whole is the Gaussian release that takes a whole budget, slightly reduced because of the last digits of sums.
 func (b Budget) whole() Event {
 	mu := math.Sqrt(filterRules[b.Filter].room(b, nil)) * (1 - 1e-9)
 	return Event{Kind: Gaussian, Sigma: 1 / mu, Sensitivity: 1, Count: 1}
@@ -68,9 +66,8 @@ func without(all, part []Event) []Event {
 	return rest
 }
 
-// RoomBeside answers whether one more run, with its plan where it has one, could be opened
-// on the dataset's budget b if all that is reserved were spent. Errors are those of
-// [CheckDatasetPlan] and [Budget.Room].
+// RoomBeside reports whether one more run, with its plan if it has one, could be opened on the dataset's budget b if
+// everything reserved were spent. Errors are those of [CheckDatasetPlan] and [Budget.Room].
 func (b Budget) RoomBeside(r Reservation, run Budget, plan Plan) error {
 	var err error
 	for _, taken := range [][]Event{r.gaussian, r.pure} {
@@ -84,7 +81,7 @@ func (b Budget) RoomBeside(r Reservation, run Budget, plan Plan) error {
 	return err
 }
 
-// AdmitBeside answers whether events could be charged on budget b if all that is reserved were spent. The error is that
+// AdmitBeside reports whether events could be charged on budget b if everything reserved were spent. The error is that
 // of [Budget.Admit].
 func (b Budget) AdmitBeside(r Reservation, next []Event) error {
 	_, err := b.Admit(r.gaussian, next)
@@ -96,8 +93,8 @@ func (b Budget) AdmitBeside(r Reservation, next []Event) error {
 	return err
 }
 
-// Taken is the epsilon of all that is reserved, at the budget's delta and as its filter
-// counts; never more than the budget's own where the runs fit beside each other.
+// Taken is the epsilon of everything reserved, at the budget's delta and by its filter. It never exceeds the budget's
+// own epsilon if the runs fit together.
 func (b Budget) Taken(r Reservation) (float64, error) {
 	epsilon, err := b.Filter.Epsilon(r.gaussian, b.Delta)
 	if err != nil {

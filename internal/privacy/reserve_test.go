@@ -14,7 +14,7 @@ func gaussianOf(sigma float64, count int64) []Event {
 	return []Event{{Kind: Gaussian, Sigma: sigma, Sensitivity: 1, Count: count}}
 }
 
-// Squares of mu add up: what is left beside runs of known budgets follows by hand.
+// Squares of mu add up, so the remainder beside runs of known budgets can be computed by hand.
 func TestWhatIsLeftBesideRunsByHand(t *testing.T) {
 	b := Budget{Epsilon: 5, Delta: 1e-5}
 	mu := func(epsilon float64) float64 { return gdpMu(epsilon, 1e-5) }
@@ -79,8 +79,7 @@ func TestPLDIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// What is left fits, a little more does not, and runs that fit beside each other never
-// take more than the budget.
+// The remainder fits, slightly more does not, and runs that fit together never take more than the budget.
 func TestLeftIsTheBorder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := Budget{

@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// Spending is what a run or a dataset may spend and what it has spent. Charges,
-// the check before a question is asked, and the verification of ledgers all ask
-// [Spending.Use] of runs and [Spending.Admit] of datasets, so that they cannot disagree.
+// Spending is what a run or a dataset may spend and what it has spent. Charges, the check before a question, and the
+// verification of ledgers all use [Spending.Use] for runs and [Spending.Admit] for datasets, so that they cannot
+// disagree.
 type Spending struct {
 	Budget Budget
-	// Plan is that of the run; of a dataset whose budget has FilterPLD, that of its only run.
+	// Plan is the run's plan, or that of the only run of a dataset whose budget has FilterPLD.
 	Plan Plan
-	// PlanEpsilon is the price of the whole plan where the budget has FilterPLD, else 0.
+	// PlanEpsilon is the price of the whole plan if the budget has FilterPLD, otherwise 0.
 	PlanEpsilon float64
 	// Used counts the uses of each entry of a run's plan; nil for none.
 	Used  []int64
@@ -66,8 +66,7 @@ func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Pla
 	return nil, nil
 }
 
-// ErrPlan is what errors.Is finds where a run cannot be opened for its plan, or for
-// having none.
+// ErrPlan matches, with errors.Is, the error that a run cannot be opened because of its plan, or because it has none.
 var ErrPlan = errors.New("the plan does not suit the dataset")
 
 // Use answers, before anything is asked, whether a run may use an entry of its plan so
@@ -88,9 +87,9 @@ func (p Spending) Use(next Use) (Spending, []Event, error) {
 	return p, cost, nil
 }
 
-// Admit answers whether next may be charged too, and returns the spending as it is then. With
-// [FilterPLD] the spending of a run admits what [Spending.Use] found within the plan, and the plan
-// was checked against the budget. The error matches ErrOverBudget where next does not fit.
+// Admit reports whether next may be charged too, and returns the spending after that. With [FilterPLD] the spending of
+// a run admits what [Spending.Use] found within the plan, because the plan was checked against the budget. The error
+// matches ErrOverBudget if next does not fit.
 func (p Spending) Admit(next []Event) (Spending, error) {
 	if err := p.Budget.Validate(); err != nil {
 		return Spending{}, err
@@ -132,8 +131,8 @@ func covers(plan, events []Event) error {
 	return nil
 }
 
-// EpsilonSpent is the running figure that ledger entries carry: that of [Running],
-// or the price of the plan where that is smaller. Both hold.
+// EpsilonSpent is the figure in ledger entries: that of [Running], or the price of the plan if that is smaller. Both
+// hold.
 func (p Spending) EpsilonSpent() (float64, error) {
 	price, err := Running(p.Spent, p.Budget.Delta)
 	if p.PlanEpsilon > 0 && (err != nil || p.PlanEpsilon < price.Epsilon) {

@@ -130,7 +130,7 @@ var subsampledCurves = memory[divergence]{most: 1 << 16}
 
 type divergence struct{ rate, sigma, alpha float64 }
 
-// memory has the last results of a function, by its arguments: at most so many.
+// memory caches the last results of a function, by its arguments, up to a bound.
 type memory[K comparable] struct {
 	most  int
 	mu    sync.Mutex

@@ -14,15 +14,15 @@ import (
 // Bundle are the files of a run for somebody else, by their names.
 type Bundle map[string][]byte
 
-// MaxBundle bounds a bundle that is read or sent, and what it holds, in bytes: what a zip file of the plain form has.
+// MaxBundle bounds a bundle and its content, in bytes: the limit of a plain zip file.
 const MaxBundle = 4<<30 - 1
 
-// ErrBundle is what errors.Is finds where a file is no bundle as [Bundle.Write] writes it.
+// ErrBundle matches, with errors.Is, the error that a file is not a bundle that [Bundle.Write] wrote.
 var ErrBundle = errors.New("not a bundle as it was written")
 
-// Write writes a bundle as a zip file. The same files always make the same bytes: files stand in
-// the order of their names, as they are, without times, owners or comments. So a bundle with anything else in it is
-// found by packing its files again.
+// Write writes a bundle as a zip file. The same files always give the same bytes: files are in the order of their
+// names, uncompressed, without times, owners or comments. So packing the files again detects a bundle with any other
+// content.
 func (b Bundle) Write(w io.Writer) error {
 	return writeZip(w, b.names(), func(name string, w io.Writer) error {
 		_, err := w.Write(b[name])
@@ -120,7 +120,7 @@ func readAll(f *zip.File, most int64) ([]byte, error) {
 	return content, err
 }
 
-// comparing takes what is written, and fails where it differs from what it reads.
+// comparing is a writer that fails if the bytes written differ from the bytes that it reads.
 type comparing struct {
 	with io.Reader
 	n    int64

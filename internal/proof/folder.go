@@ -24,7 +24,7 @@ func OpenFolder(path string) (*Folder, error) {
 
 // Open opens a file of the folder, and fails for anything else.
 func (f *Folder) Open(name string) (fs.File, error) {
-	// Whoever opens a pipe without this waits for somebody to write.
+	// Without this flag, opening a pipe waits for a writer.
 	file, err := f.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// What is no file of the folder is not read: a pipe would never end, a device neither, and a link can lead anywhere.
+// Only regular files of the folder are read: a pipe or a device would never end, and a link can lead anywhere.
 func TestOnlyFilesOfTheFolderAreRead(t *testing.T) {
 	t.Parallel()
 	outside := filepath.Join(t.TempDir(), "outside")

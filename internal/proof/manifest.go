@@ -31,7 +31,7 @@ const (
 // rowsFiles are the names of a run's rows in the forms that they are written in. A run has one of them.
 var rowsFiles = []string{"synthetic." + tabular.CSV, "synthetic." + tabular.Parquet}
 
-// maxManifest bounds what is read of a manifest, in bytes: one has a line of some 150 for each file.
+// maxManifest bounds the size of a manifest, in bytes: it has a line of about 150 bytes for each file.
 const maxManifest = 1 << 20
 
 // Manifest lists the files that a run gives out.
@@ -48,7 +48,7 @@ type File struct {
 	SHA256 string `json:"sha256"` // in hex
 }
 
-// ErrManifest is what errors.Is finds where a manifest is malformed, or a file is not the one that it lists.
+// ErrManifest matches, with errors.Is, the error that a manifest is malformed, or that a file differs from its line.
 var ErrManifest = errors.New("not the files of the manifest")
 
 // MakeManifest reads files, by their names in a folder, and lists them.
@@ -149,7 +149,7 @@ func ReadManifest(folder fs.FS, c certificate.Certificate) (m Manifest, raw []by
 	return m, raw, err
 }
 
-// RowsFile is the name of the rows among the files, empty where there are none, or in two forms.
+// RowsFile is the name of the file with the rows, empty if there is none, or if there are two forms.
 func (m Manifest) RowsFile() string {
 	listed := slices.DeleteFunc(slices.Clone(rowsFiles), func(name string) bool { return !m.Has(name) })
 	if len(listed) != 1 {
@@ -173,7 +173,7 @@ func (m Manifest) Check(folder fs.FS) error {
 	return nil
 }
 
-// Check compares a file of a folder with what the manifest lists.
+// Check compares a file of a folder with its line in the manifest.
 func (f File) Check(folder fs.FS) error {
 	r, err := folder.Open(f.Name)
 	if err != nil {

@@ -11,11 +11,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
-// readmeFile tells who gets a bundle what is in it.
+// readmeFile explains the content of a bundle to its recipient.
 const readmeFile = "README.txt"
 
-// Pack is the bundle of a run's folder: what it gave out, the report for others, and the proof. Nothing else of the
-// folder is in it: no state, no report that compares with real rows. It refuses a folder that does not verify.
+// Pack returns the bundle of a run's folder: its released files, the report for others, and the proof. It contains
+// nothing else of the folder: no state, no report that compares with real rows. It refuses a folder that does not
+// verify.
 func Pack(folder fs.FS) (Bundle, Findings, error) {
 	found := Verify(folder, nil)
 	if err := found.Err(); err != nil {
@@ -32,7 +33,7 @@ func Pack(folder fs.FS) (Bundle, Findings, error) {
 	return b, found, nil
 }
 
-// names are the files of a bundle besides its README.
+// names are the files of a bundle except its README.
 func (f Findings) names() []string {
 	names := []string{ManifestFile, SignaturesFile, certFile, ledgerFile}
 	for _, file := range slices.Concat(f.manifest.Files, f.signatures.Reports) {
@@ -85,7 +86,7 @@ More rows: unpack it, and
 	return []byte(b.String())
 }
 
-// about says in a few words what a file of a bundle is.
+// about describes a file of a bundle in a few words.
 func about(name string) string {
 	words := map[string]string{
 		ManifestFile: "the SHA-256 of each file that was given out", SignaturesFile: "who stands for it",

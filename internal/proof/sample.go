@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// SampleSuffix is what the name of a sample's list has besides that of its file.
+// SampleSuffix is appended to a sample's file name to name its list.
 const SampleSuffix = ".manifest.json"
 
 // Sample lists rows that were drawn from a model after its run, and the model's files. Nobody signs it.
@@ -19,7 +19,7 @@ type Sample struct {
 	Rows  int    `json:"rows"`
 	Files []File `json:"files"` // what was written, by names in the folder of the list
 	Model []File `json:"model"` // as in the run's list: model/...
-	// Run and ManifestSHA256 are those of the run's list, where that lies beside the model's folder.
+	// Run and ManifestSHA256 are those of the run's list, if it is beside the model's folder.
 	Run            string `json:"run,omitempty"`
 	ManifestSHA256 string `json:"manifest_sha256,omitempty"`
 }
@@ -50,7 +50,7 @@ func MakeSample(rows int, files []File, model string, modelFiles []string) (Samp
 	return s, s.validate()
 }
 
-// beside is the run's list beside the folder of its model, and its text, which is nil where there is none.
+// beside returns the run's list from beside the folder of its model, and its text, which is nil if there is none.
 func beside(model string) (m Manifest, raw []byte, err error) {
 	raw, err = readFile(os.DirFS(filepath.Join(model, "..")), ManifestFile, maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,8 +65,8 @@ func beside(model string) (m Manifest, raw []byte, err error) {
 	return m, raw, nil
 }
 
-// ReleasedRows is how many rows the run of a model gave out, by the list beside the model's folder: 0 where there
-// is none.
+// ReleasedRows is the number of rows that the run of a model released, by the list beside the model's folder; 0 if
+// there is none.
 func ReleasedRows(model string) (int, error) {
 	m, _, err := beside(model)
 	return m.Rows, err
@@ -87,8 +87,8 @@ func (s Sample) Canonical() ([]byte, error) {
 	return append(raw, '\n'), err
 }
 
-// CheckSample adds to the findings of a run's folder what can be said of rows in a file that
-// were drawn later: that they and the model are those of their list. That they come out of it nothing can show.
+// CheckSample checks rows that were drawn later, and adds to the findings of a run's folder that they and the model
+// match their list. Nothing can show that the model generated them.
 func (f *Findings) CheckSample(path string) {
 	if f.manifestRaw == nil {
 		return // the folder's check said why

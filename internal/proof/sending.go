@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/certificate"
 )
 
-// Sending is the bundle of a run's folder for somebody who verifies what comes: nothing but its lists is read
-// beforehand, and little of it is in memory at a time. It has the bytes of [Pack].
+// Sending is the bundle of a run's folder for a recipient that verifies it. Only its lists are read first, and little
+// of it is in memory at a time. Its bytes are those of [Pack].
 type Sending struct {
 	folder fs.FS
 	texts  Bundle          // those that are read already
@@ -47,7 +47,7 @@ func NewSending(folder fs.FS) (*Sending, error) {
 	for _, f := range slices.Concat(found.manifest.Files, found.signatures.Reports) {
 		s.files[f.Name] = f
 	}
-	// The ledger is in no list: the certificate names its end, which who gets it compares.
+	// The ledger is in no list: the certificate names its end, which the recipient compares.
 	ledger, err := folder.Open(ledgerFile)
 	if err != nil {
 		return nil, fmt.Errorf("read the run's ledger: %w", err)

@@ -10,20 +10,21 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/attest"
 )
 
-// Signatures are those of a run's ledger and of what it gave out.
+// Signatures are the signatures of a run's ledger and of its released files.
 type Signatures struct {
 	// Ledger are signatures of the ledger's last entry: by the aggregator, and by sites.
 	Ledger []attest.Signature `json:"ledger"`
 	// Reports are those that may be passed on. They are signed, and no part of the manifest: they can be made again.
 	Reports []File `json:"reports"`
-	// Release is the student's, of manifest, certificate and reports; nil where who made the rows had no certificate.
+	// Release is the student's signature of manifest, certificate and reports; nil if the maker of the rows had no
+	// certificate.
 	Release *attest.Signature `json:"release,omitempty"`
 }
 
 // maxSignatures bounds the bytes of a file: a signature has some 1.5 KiB with its certificates.
 const maxSignatures = 32 << 20
 
-// ErrSignatures is what errors.Is finds where signatures are malformed.
+// ErrSignatures matches, with errors.Is, the error that signatures are malformed.
 var ErrSignatures = errors.New("not the signatures of a run")
 
 // Canonical is the one text of signatures.
@@ -43,7 +44,7 @@ func ParseSignatures(raw []byte) (Signatures, error) {
 
 func (s Signatures) validate() error { return validFiles(s.Reports) }
 
-// ReleaseOf is what a student signs: the texts of manifest and certificate, and reports.
+// ReleaseOf is the statement that a student signs: the texts of manifest and certificate, and reports.
 func ReleaseOf(run string, manifest, certificate []byte, reports []File) attest.Statement {
 	var lines []string
 	for _, f := range reports {

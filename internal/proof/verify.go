@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// State is what a check came to.
+// State is the result of a check.
 type State string
 
 // The states of a check, from good to bad.
@@ -27,9 +27,9 @@ const (
 	Proven State = "proven"
 	// Stated: somebody says so, and nothing here could show otherwise.
 	Stated State = "stated"
-	// Unsigned: it holds by itself, and nobody whom the reader named signed it: anybody can have made it.
+	// Unsigned: it is consistent, but no peer that the reader named signed it. Anybody can have made it.
 	Unsigned State = "unsigned"
-	// Missing: somebody who should have signed did not.
+	// Missing: a signature that is required is absent.
 	Missing State = "missing"
 	// Failed: it does not hold.
 	Failed State = "failed"
@@ -47,12 +47,12 @@ type Check struct {
 type Findings struct {
 	Run    string  `json:"run,omitempty"`
 	Checks []Check `json:"checks"`
-	// Certificate is the one that was found, nil where it could not be read.
+	// Certificate is nil if it could not be read.
 	Certificate *certificate.Certificate `json:"-"`
 	// Head is the hash of the run's closing entry in the ledger.
 	Head string `json:"-"`
 
-	// manifest and signatures are those that were read, manifestRaw is nil where there is no manifest.
+	// manifest and signatures are as read; manifestRaw is nil if there is no manifest.
 	manifest    Manifest
 	manifestRaw []byte
 	signatures  Signatures
@@ -84,8 +84,9 @@ func (f *Findings) add(what string, state State, by, says string) {
 
 func (f *Findings) fail(what string, err error) { f.add(what, Failed, "", err.Error()) }
 
-// Verify checks a folder of a run: its files, its certificate, the ledger, signatures. authorities are those that
-// the reader trusts, nil for none: then nothing is proven, as the one who made the files can have made the signatures.
+// Verify checks a folder of a run: its files, its certificate, the ledger and the signatures. authorities are those
+// that the reader trusts. Without any, nothing is proven, because the maker of the files can also have made the
+// signatures.
 func Verify(folder fs.FS, authorities *x509.CertPool) Findings {
 	v := &verification{folder: folder, authorities: authorities}
 	if v.readCertificate() && v.readLedger() {

@@ -14,11 +14,11 @@ import (
 type Kind struct {
 	// Name is the kind's name in sites' policies, audit logs and metrics.
 	Name string
-	// Read checks a question's parameters. Its errors travel to the student: they say what
-	// is wrong with the question, and what to do.
+	// Read checks a question's parameters. Its errors are sent to the student: they say what is wrong with the
+	// question, and what to do.
 	Read func(p *Public, params []byte) (*Checked, error)
-	// Passes is above 0 where nodes are asked by a reducer at the aggregator, in several passes: so
-	// many different ones serve a question at most. A node counts them as one, and shows no time of any.
+	// Passes is above 0 if a reducer at the aggregator asks nodes in several passes: it is the most different passes
+	// that serve a question. A node counts them as one, and reveals no time of any.
 	Passes int
 	// Streams says that answers need [Site.Rows] alone, so that nodes that stream give them.
 	Streams bool
@@ -35,7 +35,7 @@ type Checked struct {
 	// Baseline says that no record moves the answer. Only runs that were opened as baselines
 	// may ask such questions, so that no other can pass for one.
 	Baseline bool
-	// Common is what all passes that serve one question have in common; nil where there are none.
+	// Common is the part that all passes of one question share; nil if there is none.
 	Common []byte
 	// Votes returns the votes of all teachers, packed by [Pack].
 	Votes func(s *Site, r Round) ([]byte, error)
@@ -50,7 +50,7 @@ type Round struct {
 	// Digest tells the question from others. A question that is asked again in its round
 	// has the same.
 	Digest func() string
-	// Pay charges the answer; nil where nobody is charged.
+	// Pay charges the answer; nil if there is no account to charge.
 	Pay func() error
 }
 
@@ -71,7 +71,7 @@ var ErrState = errors.New("the node cannot keep its teachers' state; its log say
 // ErrUnknown says that a node has no such kind.
 var ErrUnknown = errors.New("the question is of a kind this node does not know; update it")
 
-// errStreams is what a node that streams says to a question that needs its records in memory.
+// errStreams is the answer of a streaming node to a question that needs its records in memory.
 var errStreams = errors.New("this node reads its records from the disk for each question and answers sums of all of " +
 	"them alone, as of the pipelines marginals and embed; leave it out of the run, or have its site remove stream")
 

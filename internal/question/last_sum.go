@@ -73,7 +73,7 @@ func sumFile(run string) string { return "run-" + run + ".sum" }
 // TeachersFile is the name of the file in a state folder with a run's teachers.
 func TeachersFile(run string) string { return "run-" + run + ".safetensors" }
 
-// RemoveRun removes from a state folder what is kept of a run that has ended.
+// RemoveRun removes the state of a run that has ended from a state folder.
 func RemoveRun(state, run string) (err error) {
 	for _, name := range []string{sumFile(run), passesFile(run), TeachersFile(run)} {
 		if removed := os.Remove(filepath.Join(state, name)); !errors.Is(removed, fs.ErrNotExist) {
@@ -81,7 +81,7 @@ func RemoveRun(state, run string) (err error) {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("remove what is kept of a run that has ended: %w", err)
+		return fmt.Errorf("remove the state of a run that has ended: %w", err)
 	}
 	return nil
 }

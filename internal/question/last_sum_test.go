@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// A sum is drawn once for a question. One whose file was damaged or forgotten, and that is in no
-// memory, is drawn anew; one that cannot be kept does not leave.
+// A sum is drawn once for a question. If its file was damaged or dropped, and it is not in memory, it is drawn again;
+// one that cannot be stored does not leave.
 func TestOnce(t *testing.T) {
 	table := questiontest.SmallUnits(t, partition.UnitRecord, 20, func(int) bool { return true })
 	s := questiontest.Site(t, table, 2)

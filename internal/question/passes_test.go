@@ -23,7 +23,7 @@ func TestPassesOfAQuestionAreBounded(t *testing.T) {
 	for _, pass := range []string{"0", "1", "0", "2", "1"} {
 		testkit.Must(t, ask(s, "r", "q", "features", pass))
 	}
-	// A record that a crash tore counts for nothing, and is in nobody's way.
+	// A record that a crash truncated counts as nothing, and disturbs nothing.
 	path := filepath.Join(state, "run-r.passes")
 	raw := testkit.Value(os.ReadFile(path))
 	testkit.Must(t, os.WriteFile(path, append(raw, "torn"...), 0o600))

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// Public is what a question's parameters are checked against: everybody may know it.
+// Public holds the public facts that a question's parameters are checked against.
 type Public struct {
 	Schema *partition.Schema
 	// Features is the width of an encoded record, Numbers lists those that are numbers and
@@ -32,7 +32,7 @@ type Public struct {
 	memory map[reflect.Type]any
 }
 
-// NewPublic describes a node of so many teachers whose records have this schema.
+// NewPublic describes a node with the given number of teachers whose records have this schema.
 func NewPublic(schema *partition.Schema, teachers int, seed uint64) *Public {
 	encoder := encode.New(schema)
 	return &Public{

@@ -24,7 +24,8 @@ var ErrRows = errors.New("the node cannot read its records; its log says why")
 type Block struct {
 	Records []float32 // [len(Classes), Features]
 	Classes []int
-	// Of is how many records the unit of each has, Nth which of them it is, from 0; nil where each record is a unit.
+	// Of is the number of records of each record's unit, Nth the record's index among them, from 0; nil if each record
+	// is a unit.
 	Nth, Of []uint32
 }
 
@@ -50,8 +51,8 @@ type Adder func(b *Block, sum []int64)
 // mostSums bounds the bytes of the sums of all processors.
 const mostSums = 256 << 20
 
-// Add adds up so many entries over all records, on all processors. begin makes what one of them adds with, and has
-// for itself. Whole numbers have the same sum in every order.
+// Add adds up vectors of the given number of entries over all records, on all processors. begin makes the state of one
+// goroutine, which no other uses. Whole numbers have the same sum in every order.
 func (s *Site) Add(entries int, begin func() Adder) ([]int64, error) {
 	type worker struct {
 		add Adder
@@ -84,7 +85,7 @@ func (s *Site) Add(entries int, begin func() Adder) ([]int64, error) {
 	return sum, nil
 }
 
-// blockRecords is how many records a block has of those that are in memory.
+// blockRecords is the number of records in a block of records in memory.
 const blockRecords = 512
 
 // inMemory are the records of a site that holds all of them.
@@ -122,7 +123,7 @@ func (m inMemory) Blocks(ctx context.Context, do func(*Block) error) error {
 	return group.Wait()
 }
 
-// give gives a block that is not empty, and empties it, unless nobody waits for it.
+// give passes on a block that is not empty, and empties it, unless the answer is no longer wanted.
 func give(ctx context.Context, b *Block, do func(*Block) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

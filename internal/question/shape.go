@@ -1,7 +1,7 @@
 package question
 
-// Shape is the form of an answer, and how much of it one privacy unit or teacher can make.
-// It follows from the question and from what is public. One of its fields is set.
+// Shape is the form of an answer, and the most that one privacy unit or teacher can contribute. It follows from the
+// question and from public facts. One of its fields is set.
 type Shape struct {
 	Votes *Histogram
 	Sum   *Vector
@@ -21,13 +21,13 @@ type Vector struct {
 	Blocks []int
 	// Counts says that no contributor adds less than 0 to an entry.
 	Counts bool
-	// Per is who contributes a vector.
+	// Per is the contributor of a vector.
 	Per Contributor
 	// Rate is the probability that a contributor is in the sum, 1 where all are.
 	Rate float64
 }
 
-// Contributor is who contributes a vector to a sum.
+// Contributor is the party that contributes a vector to a sum.
 type Contributor int
 
 const (
@@ -38,7 +38,7 @@ const (
 	PerTeacher
 )
 
-// Norm is how the vector of a contributor is measured.
+// Norm is the norm of a contributor's vector.
 type Norm int
 
 const (

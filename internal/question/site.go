@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/postgres"
 )
 
-// Site is what the answer to a question may see of a node. It is not safe for use by several
-// goroutines: a node answers one question at a time.
+// Site is the part of a node that the answer to a question may see. It is not safe for use by several goroutines: a
+// node answers one question at a time.
 type Site struct {
 	*Public
 	// Rows are all records, which may lie on a disk.
@@ -23,22 +23,21 @@ type Site struct {
 	// stream have neither.
 	Examples []ensemble.Examples
 	Units    [][]Place
-	// UnitsOf is how many privacy units each teacher has; of a node that streams how many there are.
+	// UnitsOf is the number of privacy units of each teacher; if the node streams, the number of all units.
 	UnitsOf []int
 	// Sample draws which units are in a sample, each with the same probability. Tests may
 	// put another in its place.
 	Sample func(rate gnmax.Rate) ([]int, error)
-	// Chance is what a sample is drawn from; nil for fresh random bits.
+	// Chance is the source of a sample; nil for fresh random bits.
 	Chance func() *gnmax.Source
 	// State is the folder for what a kind keeps between rounds, in files named by their run.
 	State string
-	// Asked ends when nobody waits any longer for the answer that is worked on; nil where that never
-	// happens.
+	// Asked ends when the answer in progress is no longer wanted; nil if that never happens.
 	Asked context.Context
 }
 
-// Wanted is nil, or why nobody waits for the answer. Work that may take long asks it now and then, and
-// ends with the error.
+// Wanted is nil, or the reason why the answer is no longer wanted. Long work calls it now and then, and ends with the
+// error.
 func (s *Site) Wanted() error {
 	if s.Asked == nil || s.Asked.Err() == nil {
 		return nil

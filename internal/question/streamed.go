@@ -31,7 +31,7 @@ type onDisk struct {
 	free    sync.Pool // of *room
 }
 
-// room is what a block is encoded in.
+// room is the memory in which a block is encoded.
 type room struct {
 	encoded encode.Encoded
 	nth, of []uint32

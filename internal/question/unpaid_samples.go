@@ -17,7 +17,7 @@ type UnpaidSamples struct {
 	seeds map[string][32]byte // by run; as many as there are run keys at most
 }
 
-// Of is what a run's samples are drawn from now.
+// Of returns the current source of a run's samples.
 func (s *UnpaidSamples) Of(run string) func() *gnmax.Source {
 	s.mu.Lock()
 	defer s.mu.Unlock()

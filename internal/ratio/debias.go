@@ -64,7 +64,7 @@ func (e *RangeError) Error() string {
 
 func (e *RangeError) Is(target error) bool { return target == ErrRange }
 
-// Validate says what is wrong with the noise, as an [ErrSpec].
+// Validate says why noise is unusable, as an [ErrSpec].
 func (n Noise) Validate() error {
 	switch n.Kind {
 	case None:

@@ -22,8 +22,8 @@ func latticeMoment(x float64, reach int, logMass func(z float64) float64) float6
 	return moment / total
 }
 
-// What noise of whole numbers does, summed up, beside the formula: within what the
-// documentation says, and on a coarse lattice not nearer than a hundredth of that.
+// The moments of whole-number noise agree with the formula: within the documented distance, and on a coarse lattice not
+// closer than a hundredth of that.
 func TestMomentsOnALattice(t *testing.T) {
 	for _, s := range []float64{2, 5, 20} { // in steps of 1
 		for _, share := range []float64{0, 0.3, 0.7, 0.9} {

@@ -28,16 +28,15 @@ package ratio
 import "errors"
 
 var (
-	// ErrSpec is what errors.Is finds when features, steps, a lattice, noise or a
-	// problem are described by numbers that cannot be used. All of these are public.
+	// ErrSpec matches, with errors.Is, the error that features, steps, a lattice, noise or a problem have unusable
+	// numbers. All of these are public.
 	ErrSpec = errors.New("unusable numbers")
-	// ErrShape is what errors.Is finds when a slice has another length than its
-	// use asks for.
+	// ErrShape matches, with errors.Is, the error that a slice has the wrong length.
 	ErrShape = errors.New("another length than needed")
-	// ErrRange is what errors.Is finds when noise is too large for its bias to be
-	// corrected; errors.As finds a [*RangeError].
+	// ErrRange matches, with errors.Is, the error that noise is too large for its bias to be corrected; errors.As finds
+	// a [*RangeError].
 	ErrRange = errors.New("noise too large to be corrected for")
-	// ErrWeights is what errors.Is finds when weights cannot be used: negative,
-	// not finite, or none above zero.
+	// ErrWeights matches, with errors.Is, the error that weights cannot be used: negative, not finite, or none above
+	// zero.
 	ErrWeights = errors.New("unusable weights")
 )

@@ -35,7 +35,7 @@ type Features struct {
 	clip        float64
 }
 
-// New makes features. What is wrong with the spec is an [ErrSpec].
+// New makes features. The error for an invalid spec is an [ErrSpec].
 func New(spec Spec) (*Features, error) {
 	switch {
 	case spec.Classes < 1:

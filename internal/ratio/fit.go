@@ -78,7 +78,7 @@ func (p Problem) step(ctx context.Context, beta []float64, mu float64, real Sums
 	return nil
 }
 
-// chunk is how many synthetic records are worked on at a time.
+// chunk is the number of synthetic records in one step.
 const chunk = 512
 
 // synthetic is the synthetic records' part of gradient and Hessian.

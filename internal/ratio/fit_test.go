@@ -18,7 +18,7 @@ import (
 
 type sums = func(ctx context.Context, beta []float64) (Sums, error)
 
-// exactly is what units, each of some records, would send without rounding.
+// exactly is the sum that units, each with some records, would send without rounding.
 func exactly(width int, units ...[]float64) sums {
 	return func(_ context.Context, beta []float64) (Sums, error) {
 		g, h := make([]float64, width), make([]float64, Triangle(width))
@@ -34,7 +34,7 @@ func exactly(width int, units ...[]float64) sums {
 	}
 }
 
-// inSteps is what they send.
+// inSteps is the sum that they send.
 func inSteps(s Steps, units ...[]float64) sums {
 	return func(_ context.Context, beta []float64) (Sums, error) {
 		pass, err := NewPass(s, beta)
@@ -301,7 +301,8 @@ func TestFitIsRefused(t *testing.T) {
 		"a short hessian":    {make([]float64, 2), make([]float64, 2), nil, ErrShape},
 		"gradient NaN":       {[]float64{0, math.NaN()}, make([]float64, 3), nil, ErrSpec},
 		"an endless hessian": {make([]float64, 2), []float64{1, 0, math.Inf(1)}, nil, ErrSpec},
-		// A node that sends what is no gradient of anything can spoil it, and it ends after as many passes.
+		// A node that sends something other than a gradient can spoil the fit, which ends after the same number of
+		// passes.
 		"nonsense": {[]float64{1, 1}, []float64{-1e6, 3, -1e6}, nil, nil},
 	} {
 		_, err := Fit(t.Context(), good, func(context.Context, []float64) (Sums, error) {

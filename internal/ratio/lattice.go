@@ -19,7 +19,7 @@ func NewLattice(step float64) (Lattice, error) {
 	return Lattice{step: step}, nil
 }
 
-// finer is how much of the sensitivity rounding may add.
+// finer is the largest share of the sensitivity that rounding may add.
 const finer = 0x1p-14
 
 // LatticeFor makes the lattice with the largest step by which rounding adds 2^-14 or less
@@ -36,7 +36,7 @@ func LatticeFor(sensitivity float64, width int) (Lattice, error) {
 // Step is the distance of neighbours.
 func (l Lattice) Step() float64 { return l.step }
 
-// maxSteps is what coefficients are cut to.
+// maxSteps is the bound to which coefficients are clipped.
 const maxSteps = 1 << 60
 
 // Round returns the coefficients in whole steps, to the nearest. Those beyond 2^60 steps

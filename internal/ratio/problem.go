@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Problem is what of a fit is public.
+// Problem is the public part of a fit.
 type Problem struct {
 	// Synthetic holds the vectors of the synthetic records, shape [m, Width], as
 	// [Features.At] makes them.
@@ -18,8 +18,8 @@ type Problem struct {
 	// Records is n, by which the sums over real records are divided: a public
 	// constant. It need not be their true number, but for the weights to be right.
 	Records float64
-	// Rounding is how far, in L2, the mean over units of gradients may be from the exact
-	// one, as [Steps.Rounding] has it. Zero for sums that are exact.
+	// Rounding bounds the L2 distance of the mean over units of gradients from the exact one, as in [Steps.Rounding].
+	// Zero for exact sums.
 	Rounding float64
 	// Tolerance is Lambda times the largest distance from the minimizer, rounding
 	// included. It is a part of the sensitivity. Zero for [Problem.DefaultTolerance].

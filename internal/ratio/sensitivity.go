@@ -33,7 +33,7 @@ func Sensitivity(clip, records, lambda, tolerance float64) (float64, error) {
 	return s, nil
 }
 
-// Sensitivity is that of [Fit] with this problem, whose tolerance may be the default.
+// Sensitivity is the sensitivity of [Fit] for this problem, whose tolerance may be the default.
 func (p Problem) Sensitivity() (float64, error) {
 	if err := p.Validate(); err != nil {
 		return 0, err

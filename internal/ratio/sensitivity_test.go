@@ -17,7 +17,7 @@ type neighbours struct {
 	more  []float64
 }
 
-// moved is how far the unit moves the minimizer, as a share of what it may.
+// moved is the distance by which the unit moves the minimizer, as a share of the bound.
 func (c neighbours) moved(t *testing.T) float64 {
 	t.Helper()
 	c.p.Tolerance = max(c.p.least(), 1e-7*c.p.Clip/c.p.Records)

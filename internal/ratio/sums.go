@@ -23,8 +23,7 @@ type Steps struct {
 	Bound int64   // from 1 to FinestBound, for sums that get no noise
 }
 
-// Triangle is the number of a Hessian's entries on and above its diagonal, which is
-// what is sent of it, row by row.
+// Triangle is the number of a Hessian's entries on and above its diagonal, which are sent row by row.
 func Triangle(width int) int { return width * (width + 1) / 2 }
 
 // Validate says which number cannot be used, as an [ErrSpec].

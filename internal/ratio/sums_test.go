@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// What one unit adds is bounded in whole numbers for any records and coefficients, and
-// is what the formulas say, to Rounding, where they are as Features makes them.
+// One unit's contribution is bounded in whole numbers for any records and coefficients. It agrees with the formulas, up
+// to Rounding, for records as Features makes them.
 func TestUnitIsBounded(t *testing.T) {
 	number := rapid.OneOf(rapid.Float64Range(-3, 3), rapid.Float64(),
 		rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.MaxFloat64, 0}))
@@ -80,8 +80,7 @@ func TestUnitIsBounded(t *testing.T) {
 	})
 }
 
-// What a unit adds does not depend on what was there before, and a unit without
-// records adds nothing.
+// A unit's contribution does not depend on earlier ones, and a unit without records adds nothing.
 func TestUnitsAddUp(t *testing.T) {
 	s := Steps{Width: 2, Clip: 3, Bound: 1 << 20}
 	beta := []float64{0.3, -0.7}

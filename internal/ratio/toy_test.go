@@ -129,7 +129,7 @@ func TestDebiasedWeightsAreUnbiased(t *testing.T) {
 	}
 }
 
-// deviation is how far the mean is from the target, in standard errors.
+// deviation is the distance of the mean from the target, in standard errors.
 func deviation(values []float64, target float64) float64 {
 	n, sum, squares := float64(len(values)), 0.0, 0.0
 	for _, v := range values {

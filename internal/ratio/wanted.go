@@ -2,8 +2,8 @@ package ratio
 
 import "math"
 
-// Wanted is a fit that is to be released: what follows from its public numbers, alike at
-// whoever fits and at whoever reads the release.
+// Wanted is a fit to be released: the values that follow from its public numbers, the same at the fitting server and at
+// readers of the release.
 type Wanted struct {
 	Problem Problem // with rounding and tolerance
 	Steps   Steps

@@ -101,8 +101,7 @@ func TestResample(t *testing.T) {
 	}
 }
 
-// Over seeds the mean number of a row is what its weight says: 4,000 seeds, within 6
-// standard errors, and the seeds are fixed.
+// Over seeds the mean count of a row agrees with its weight: 4,000 fixed seeds, within 6 standard errors.
 func TestResampleIsUnbiased(t *testing.T) {
 	weights := []float64{0.15, 0.05, 0.8}
 	counts := make([]float64, 3)

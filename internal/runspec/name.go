@@ -2,7 +2,7 @@ package runspec
 
 import "regexp"
 
-// LongestName is how many bytes a name may have.
+// LongestName is the largest length of a name, in bytes.
 const LongestName = 128
 
 // NameRule says what IsName takes.

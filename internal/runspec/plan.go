@@ -32,7 +32,7 @@ func Plan(spec *conclavev1.RunSpec) (privacy.Plan, error) {
 // maxCount keeps counts within an int64; [privacy.Planned.Validate] has the real bound.
 const maxCount = 1 << 62
 
-// Of returns a plan as it stands in a spec.
+// Of returns a plan in the form of a spec.
 func Of(plan privacy.Plan) []*conclavev1.Planned {
 	out := make([]*conclavev1.Planned, len(plan))
 	for i, p := range plan {

@@ -10,7 +10,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Limits of what a round may ask of a node:
+// Limits of a round's demands on a node:
 const (
 	// maxParameters bounds the weights of all teachers of a run: with the
 	// optimizer's two moments 6 GiB.
@@ -29,8 +29,8 @@ type records struct {
 	classes []int
 }
 
-// batch is the content of a question to teachers: how they learn, what they learn from in the round, and the
-// records about which they are asked.
+// batch is the content of a question to teachers: how they learn, what they learn from in the round, and the records to
+// judge.
 type batch interface {
 	GetTeacher() *conclavev1.TeacherSpec
 	GetTraining() *conclavev1.Tensor

@@ -123,7 +123,7 @@ func TestQuestionsAtTheEdgeAreAnswered(t *testing.T) {
 	}
 }
 
-// The operator of a node bounds what a round makes it work.
+// The operator of a node limits the work of a round.
 func TestANodesStepsAreBounded(t *testing.T) {
 	site := smallSite(t, 3)
 	site.MaxSteps = 7

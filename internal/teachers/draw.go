@@ -16,8 +16,8 @@ type message interface {
 	proto.Message
 }
 
-// drawn puts records of uniform numbers in place of those of a batch that can be read, each of
-// some class up to its own. They are public, as what a student generates is.
+// drawn replaces the records of a valid batch by uniform numbers, each of some class up to the batch's own. They are
+// public, like a student's generated records.
 func drawn[B message](params []byte, rng *rand.Rand) []byte {
 	var none B
 	q := none.ProtoReflect().Type().New().Interface().(B)

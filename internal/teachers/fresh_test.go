@@ -12,7 +12,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// freshRound asks teachers with a hidden layer, which begin anew, for a sum.
+// freshRound asks teachers with a hidden layer, which start afresh, for a sum.
 func freshRound(run string, number uint64) *round {
 	r := sumRound(run, number, 0)
 	teacher := r.sum.Teacher
@@ -26,8 +26,7 @@ func numbered(r *round, number uint64) *round {
 	return r
 }
 
-// What fresh teachers answer depends on the question alone: neither on the rounds before
-// nor on the state folder.
+// The answer of fresh teachers depends only on the question: neither on earlier rounds nor on the state folder.
 func TestFreshTeachersForget(t *testing.T) {
 	table, state := questiontest.SmallTable(t, 80, 1), t.TempDir()
 	site := questiontest.SiteIn(t, table, 4, state)

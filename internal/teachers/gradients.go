@@ -28,8 +28,8 @@ type gradientsAsked struct {
 // numbers is the length of a teacher's gradients at all records together.
 func (g *gradientsAsked) numbers() int { return len(g.asked.queries.classes) * g.each }
 
-// readGradients checks what votes on gradients and sums of them have in common.
-// Of votes the projection needs bins.
+// readGradients checks the part that votes on gradients and sums of gradients share. For votes the projection needs
+// bins.
 func readGradients(
 	p *question.Public, q batch, to *conclavev1.Projection, clip float64, bins int,
 ) (*gradientsAsked, error) {
@@ -80,9 +80,8 @@ func (l *lesson) steps(g *gradientsAsked, visit func(teacher int, steps []float3
 // stepper is one goroutine's memory.
 type stepper struct{ out, projected []float32 }
 
-// steps turns the gradients by what a network sees into steps of records: in the
-// units of the features that the network sees, without the class it is told, and
-// projected where that was asked.
+// steps converts gradients by a network's inputs to steps of records: in the units of the features that the network
+// sees, without the class, and projected if requested.
 func (s *stepper) steps(l *lesson, g *gradientsAsked, dx []float32) []float32 {
 	n, features := len(l.queries.classes), g.seen
 	in := len(dx) / n

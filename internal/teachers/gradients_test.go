@@ -18,8 +18,8 @@ import (
 
 const gradientVote = conclavev1.TeacherSpec_VOTE_GRADIENT
 
-// The sum of a node is that of its teachers' vectors, each of which has the length of the
-// bound, or less where it was shorter than the clip.
+// The sum of a node is the sum of its teachers' vectors, each of the length of the bound, or shorter if it was shorter
+// than the clip.
 func TestGradientSumsByTeacher(t *testing.T) {
 	for _, features := range []conclavev1.TeacherSpec_Features{plain, standard} {
 		for _, directions := range []uint32{0, 2} {

@@ -47,7 +47,7 @@ func ask(site *question.Site, r *round) (questiontest.Answer, error) {
 	return questiontest.Ask(site, Votes, r.vote, r.run, r.number)
 }
 
-// reason is that of a refusal, empty where the round was answered.
+// reason is the reason of a refusal, empty if the round was answered.
 func reason(site *question.Site, r *round) string {
 	if _, err := ask(site, r); err != nil {
 		return err.Error()
@@ -75,10 +75,10 @@ func gradientSumOf(t testing.TB, site *question.Site, r *round) []int64 {
 	return a.Sum
 }
 
-// current is what a site has in memory of the run that was answered last.
+// current is a site's memory of the run that was answered last.
 func current(site *question.Site) *runState { return question.Memory[memory](site.Public).current }
 
-// forget leaves a site with what is on its disk.
+// forget leaves a site with only the state on its disk.
 func forget(site *question.Site) { question.Memory[memory](site.Public).current = nil }
 
 func rowText(votes []uint8, teacher, queries int) string {

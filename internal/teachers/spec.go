@@ -11,8 +11,8 @@ import (
 // their state.
 type teacherSpec struct {
 	Models, Features, Classes int
-	// Hidden is the width of the hidden layer of each class, 0 for none
-	// (logistic regression). Of convolutions it is the number of channels of the first.
+	// Hidden is the width of the hidden layer of each class, 0 for none (logistic regression). For convolutions it is
+	// the number of channels of the first.
 	Hidden int
 	// Image is the shape of the images that are convolved, zero for dense teachers.
 	Image nn.Shape

@@ -11,8 +11,7 @@ import (
 // errFresh is public: it is about the question alone.
 var errFresh = errors.New("fresh teachers are for gradients; keep them over rounds to let them vote real or fake")
 
-// specOf checks how teachers shall learn and vote, and returns what describes them for the
-// life of a run.
+// specOf checks how teachers are to learn and vote, and returns their description for the life of a run.
 func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) {
 	rate, decay := float64(t.LearningRate), float64(t.WeightDecay)
 	spec := teacherSpec{

@@ -18,9 +18,8 @@ import (
 // errOtherTeachers is public: it is about the question alone.
 var errOtherTeachers = errors.New("the run asks for other teachers than in its first round; use another run name")
 
-// runState is what a node keeps of one run: its teachers and its last answer.
-// It is saved before an answer leaves, so that a node that was killed gives
-// the same answer when the round is asked again.
+// runState is a node's state of one run: its teachers and its last answer. It is saved before an answer leaves, so that
+// a killed node gives the same answer when the round is asked again.
 type runState struct {
 	spec     teacherSpec
 	ensemble *ensemble.Ensemble
@@ -31,7 +30,7 @@ type runState struct {
 	// answer.
 	lastQuestion string
 	lastAnswer   []byte
-	// savedAt is when the state was saved last, and saving what that took.
+	// savedAt is the time of the last save, and saving its duration.
 	savedAt time.Time
 	saving  time.Duration
 }

@@ -69,8 +69,7 @@ func TestARoundCutShortIsAnsweredTheSame(t *testing.T) {
 	}
 }
 
-// No answer leaves that is not saved: the disk is what counts when the same
-// round comes again. The path of the file stays at the site.
+// No answer leaves unsaved: the disk decides when the same round comes again. The path of the file stays at the site.
 func TestVotesThatCannotBeKeptDoNotLeave(t *testing.T) {
 	site := smallSite(t, 4)
 	want := votesOf(t, smallSite(t, 4), voteRound("r", 1))

@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/question"
 )
 
-// memory is what a node stores for the questions to its teachers.
+// memory is a node's storage for the questions to its teachers.
 type memory struct {
 	// run and current are the run that was answered last.
 	run     string
@@ -52,7 +52,7 @@ func withClass(r records, features int) records {
 	return out
 }
 
-// seen is what teachers see of a record: the number of features, and whether they are cosines.
+// seen is the teachers' view of a record: the number of features, and whether they are cosines.
 type seen struct{ features, cosines int }
 
 // shared returns the examples with the classes in them. Those that are the

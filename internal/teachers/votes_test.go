@@ -174,7 +174,7 @@ func TestCalibratedVotesFollowTheScores(t *testing.T) {
 			}
 		}
 	}
-	// Of an even number the median lies between the middle two.
+	// For an even number the median lies between the middle two.
 	got := shares(castVotes(calibratedVote, 11, 2, repeatScores([]float32{-1, 1}, teachers), []int{0, 0}), 2)
 	if p := 1 / (1 + math.E); math.Abs(got[0]-p) > 0.0135 || math.Abs(got[1]-(1-p)) > 0.0135 {
 		t.Errorf("two queries: shares %v, want %v and %v", got, p, 1-p)

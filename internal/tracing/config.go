@@ -19,7 +19,7 @@ type Config struct {
 	CA string `yaml:"ca"`
 }
 
-// Validate refuses what [Start] would without trying.
+// Validate reports the errors of [Start] without starting.
 func (c Config) Validate() error {
 	if c.Endpoint == "" {
 		if c.Insecure || c.CA != "" {

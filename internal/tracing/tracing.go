@@ -55,7 +55,7 @@ func Start(c Config, role, name string, log *zap.Logger) (*Tracer, error) {
 	if err := c.Validate(); err != nil || c.Endpoint == "" {
 		return nil, err
 	}
-	// Nothing is repeated: what is lost is lost, and the next spans come soon.
+	// Nothing is sent again: the next spans come soon.
 	options := []otlptracegrpc.Option{
 		otlptracegrpc.WithEndpoint(c.Endpoint), otlptracegrpc.WithTimeout(exportTimeout),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}),
@@ -83,7 +83,7 @@ func Start(c Config, role, name string, log *zap.Logger) (*Tracer, error) {
 	sink := &lossy{SpanExporter: exporter, log: log, endpoint: c.Endpoint}
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(sdktrace.AlwaysSample()),
-		// Of the process nothing but its role and name: no host, no user, no command line.
+		// The resource names only the role and name of the process: no host, no user, no command line.
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.namespace", "conclave"), attribute.String("service.name", "conclave-"+role),
 			attribute.String("service.instance.id", name),
@@ -94,7 +94,7 @@ func Start(c Config, role, name string, log *zap.Logger) (*Tracer, error) {
 	return &Tracer{provider: provider, sink: sink, tracer: provider.Tracer("github.com/conclave-dp/conclave")}, nil
 }
 
-// Close sends what waits, for no longer than three seconds.
+// Close sends the waiting spans, for at most three seconds.
 func (t *Tracer) Close() {
 	if t == nil {
 		return
@@ -121,7 +121,7 @@ func (l *lossy) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) 
 	return nil
 }
 
-// tell logs what changed: spans are lost, or are taken again.
+// tell logs a change: spans are lost, or are accepted again.
 func (l *lossy) tell(err error) {
 	if was := l.failing.Swap(err != nil); err != nil && !was {
 		l.log.Warn("traces are lost: the collector does not take them", zap.String("endpoint", l.endpoint),
@@ -143,7 +143,7 @@ func (t *Tracer) Begin(ctx context.Context, name string, about ...attribute.KeyV
 	return ctx, &Span{span}
 }
 
-// Note adds what became known.
+// Note adds attributes to the span.
 func (s *Span) Note(about ...attribute.KeyValue) {
 	if s != nil {
 		s.span.SetAttributes(about...)
@@ -191,8 +191,7 @@ func Outgoing(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Incoming is a context within the span that the other side of a call told of. What cannot be
-// read is none.
+// Incoming is a context within the span that the caller sent. A span that cannot be read is ignored.
 func Incoming(ctx context.Context) context.Context {
 	carrier := propagation.MapCarrier{}
 	if values := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(values) == 1 {

@@ -82,7 +82,7 @@ func TestNoTracer(t *testing.T) {
 	tracer.Close()
 }
 
-// What arrives is what was said, and who said it; nothing of the machine is added.
+// Spans arrive with their content and sender; nothing about the machine is added.
 func TestSpansArrive(t *testing.T) {
 	var r tracetest.Collector
 	tracer, err := Start(Config{Endpoint: r.Serve(t, ""), Insecure: true}, "aggregator", "agg-1", zap.NewNop())
@@ -181,7 +181,7 @@ func TestACollectorThatIsAway(t *testing.T) {
 	}
 }
 
-// A collector that comes back is told of what comes then.
+// A collector that comes back receives the later spans.
 func TestACollectorThatComesBack(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -212,7 +212,7 @@ func TestACollectorThatComesBack(t *testing.T) {
 	}
 }
 
-// The span of a call goes along with it; what a peer makes up is no span and no error.
+// A call carries its span along; an invented span is neither a span nor an error.
 func TestSpansGoAlong(t *testing.T) {
 	var r tracetest.Collector
 	tracer, err := Start(Config{Endpoint: r.Serve(t, ""), Insecure: true}, "student", "s", zap.NewNop())

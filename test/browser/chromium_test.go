@@ -31,7 +31,7 @@ const patience = 60 * time.Second
 // axeFile is axe-core as package-lock.json has it.
 const axeFile = "node_modules/axe-core/axe.min.js"
 
-// widths are those of a desk and of a telephone.
+// widths are those of a desktop and of a phone.
 var widths = []int64{1280, 390}
 
 // tab is a page in a Chromium of its own.
@@ -116,7 +116,7 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// value is what a script on the page comes to.
+// value is the result of a script on the page.
 func value[T any](b *tab, script string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -187,7 +187,7 @@ func (b *tab) fine(shot string) {
 	b.errors = nil
 }
 
-// dark shows pages as to somebody who prefers the dark, and no movement.
+// dark shows pages in the dark scheme, with reduced motion.
 func (b *tab) dark() {
 	b.t.Helper()
 	b.do(chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {

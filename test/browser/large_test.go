@@ -52,7 +52,7 @@ func TestALargeClusterStaysReadable(t *testing.T) {
 	b.clicks("form.find button", ".state.failed")
 	b.says("1 to 1 of 1 found among 10000", "run-00105")
 
-	// What somebody types stays while the page brings itself up to date.
+	// Typed text stays while the page updates.
 	b.goes(at + "/queue")
 	b.do(chromedp.SendKeys(chromedp.CSS("#q"), "half a wo"))
 	from.Change("run-09998", func(r *conclavev1.RunStatus) { r.Reason = "waits for a worker" })

@@ -67,7 +67,7 @@ func TestEachRoleGoesItsWay(t *testing.T) {
 	operator.says("north/0 waits for approval", "which marker goes with age")
 	operator.fine("run")
 
-	// The site reads what leaves and what it costs, and approves.
+	// The site reads what leaves and its cost, and approves.
 	address = c.console("teacher", "teacher-north.yaml")
 	sites = base(address)
 	site.goes(address)
@@ -105,7 +105,7 @@ func TestEachRoleGoesItsWay(t *testing.T) {
 	student.says("first", "done")
 	student.fine("runs")
 
-	// The ledger holds, and says who spent what.
+	// The ledger verifies, and lists the spending of each run.
 	operator.goes(operators + "/ledger")
 	operator.clicks("form[action$=verify] button", ".state.holds")
 	operator.says("entries, read and verified at", "release")

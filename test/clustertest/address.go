@@ -13,9 +13,8 @@ var ports = struct {
 	next int
 }{next: 12000 + os.Getpid()%250*64}
 
-// FreeAddress is an address of a host that nobody listens on and that no other test gets. It is
-// below the ports that systems give to outgoing connections, so that it stays free while who
-// listens there is away.
+// FreeAddress is an address of a host where nothing listens and that no other test gets. It is below the ports that
+// systems give to outgoing connections, so that it stays free while its server is away.
 func FreeAddress(t testing.TB, host string) string {
 	t.Helper()
 	ports.Lock()

@@ -43,22 +43,22 @@ type ReleaseKey struct {
 	Round uint64
 }
 
-// Release is what was read of one.
+// Release is an observed release.
 type Release struct {
 	Entry    ledger.Entry
 	Teachers uint32
 	raw      string
 }
 
-// seen is what was read of a ledger.
+// seen is the observed part of a ledger.
 type seen struct {
 	lines   [][]byte
 	entries []ledger.Entry
 	budgets map[string]privacy.Budget // of its runs
 }
 
-// Audit starts an auditor of datasets with so many teachers, which ends with the test. blame gets what must not
-// be.
+// Audit starts an auditor of datasets with the given number of teachers, which ends with the test. It calls blame with
+// each violation.
 func Audit(t testing.TB, endpoints []string, teachers map[string]int, blame func(string, ...any)) *Auditor {
 	a := &Auditor{endpoints: endpoints, blame: blame, teachers: teachers, ledgers: map[string]*seen{},
 		releases: map[ReleaseKey]Release{}, newest: time.Now()}
@@ -113,7 +113,7 @@ func (a *Auditor) watch(ctx context.Context) {
 	}
 }
 
-// read compares a ledger with what was seen of it, and takes in what is new.
+// read compares a ledger with the part seen so far, and adds the new entries.
 func (a *Auditor) read(ctx context.Context, store *coordinator.Store, dataset string) error {
 	a.mu.Lock() // before reading, so that an older ledger is never compared with a newer one
 	defer a.mu.Unlock()
@@ -204,7 +204,7 @@ func (a *Auditor) take(ctx context.Context, store *coordinator.Store, s *seen, e
 	return nil
 }
 
-// verify recomputes what was seen of a ledger.
+// verify recomputes the seen part of a ledger.
 func (a *Auditor) verify(dataset string) {
 	if len(a.ledgers[dataset].lines) == 0 {
 		return
@@ -232,7 +232,7 @@ type Found struct {
 	Longest   time.Duration // without a new release
 }
 
-// Found is what was seen so far.
+// Found returns everything seen so far.
 func (a *Auditor) Found() Found {
 	a.mu.Lock()
 	defer a.mu.Unlock()

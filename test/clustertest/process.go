@@ -64,7 +64,7 @@ type Lines struct {
 	partial []byte
 }
 
-// Write is what the process calls.
+// Write receives the output of the process.
 func (l *Lines) Write(b []byte) (int, error) {
 	for _, line := range l.take(b) {
 		if l.tell != nil {

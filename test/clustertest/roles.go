@@ -22,8 +22,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// RoleVariable makes a test binary play a role: what a test needs as a process and what is no
-// product of Conclave.
+// RoleVariable makes a test binary play a role: a process that a test needs and that Conclave does not ship.
 const RoleVariable = "CLUSTERTEST_ROLE"
 
 // Roles that every test binary can play that calls [Play].

@@ -35,7 +35,7 @@ func sources(t *testing.T, dirs ...string) string {
 	return text.String()
 }
 
-// etcdMetrics are those of etcd's that alerts use; its own documentation has them.
+// etcdMetrics are the etcd metrics that alerts use; etcd's documentation lists them.
 var etcdMetrics = []string{"etcd_server_has_leader", "etcd_mvcc_db_total_size_in_bytes",
 	"etcd_server_quota_backend_bytes"}
 
@@ -45,7 +45,7 @@ var (
 	grouping   = regexp.MustCompile(`(?:by|on) \(([a-z, ]+)\)`)
 )
 
-// An alert on a metric that nobody exports never fires. Every alert is explained.
+// An alert on a metric that nothing exports never fires. Every alert is explained.
 func TestAlerts(t *testing.T) {
 	code := sources(t, "../../internal/aggregator", "../../internal/node", "../../internal/monitor")
 	raw, err := os.ReadFile("../../docs/operations.md")
@@ -123,7 +123,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// What is scraped are services that have the port.
+// Only services that have the port are scraped.
 func TestScrapes(t *testing.T) {
 	eachSet(t, func(t *testing.T, s set) {
 		scraped := map[string]bool{}

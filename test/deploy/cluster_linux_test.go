@@ -47,7 +47,7 @@ func secretOf(t *testing.T, issuer string, role certs.Role, name string, hosts .
 	return dir
 }
 
-// inImage runs a program of the image alone, in a root that is read-only, and returns what it said.
+// inImage runs a program with only the image, in a read-only root, and returns its output.
 func inImage(t *testing.T, root string, binds []bind, args ...string) (string, error) {
 	t.Helper()
 	own := t.TempDir()

@@ -183,8 +183,7 @@ func (s set) dials(t *testing.T, p pod, address, serverName string) {
 	t.Errorf("%s is nobody's name, and no policy lets %s out to it", address, p.name)
 }
 
-// What stands in ConfigMaps and in the environment is what the programs take, and fits
-// the pods around it.
+// The programs accept the content of ConfigMaps and environment, and it fits the pods around it.
 func TestConfigurations(t *testing.T) {
 	eachPod(t, func(t *testing.T, s set, p pod) {
 		c := p.spec.Containers[0]

@@ -161,7 +161,7 @@ func (c container) dropRights() error {
 	return nil
 }
 
-// needRoot skips where containers cannot be made, and says what is missing.
+// needRoot skips the test if containers cannot be made, and says what is missing.
 func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -178,7 +178,7 @@ func (x *instance) source(name string) string {
 	return ""
 }
 
-// container is what the pod's container is on this machine.
+// container is the pod's container on this machine.
 func (x *instance) container() container {
 	t := x.m.t
 	t.Helper()
@@ -204,7 +204,7 @@ func (x *instance) container() container {
 	return c
 }
 
-// start runs all pods at once; who serves is started again when it ends.
+// start runs all pods at once; a server is started again when it ends.
 func (m *machine) start() {
 	m.t.Helper()
 	for _, x := range m.running {

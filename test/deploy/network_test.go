@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// peerNames says who a peer of a rule is: pods of the set by their app, or what is outside.
+// peerNames names the peers of a rule: pods of the set by their app, or the outside.
 func (s set) peerNames(t *testing.T, peer networkingv1.NetworkPolicyPeer) []string {
 	t.Helper()
 	switch {
@@ -30,8 +30,7 @@ func (s set) peerNames(t *testing.T, peer networkingv1.NetworkPolicyPeer) []stri
 	return names
 }
 
-// ends are the halves of edges that policies open, as "from -> to port": what is let out
-// of pods, and what is let in to them.
+// ends are the halves of edges that policies open, as "from -> to port": the traffic allowed out of pods and into them.
 func (s set) ends(t *testing.T) (out, in map[string]bool) {
 	t.Helper()
 	out, in = map[string]bool{}, map[string]bool{}
@@ -196,7 +195,7 @@ func cut(edge string) (from, to, port string) {
 	return from, rest[:at], rest[at+1:]
 }
 
-// Policies that select nobody do nothing, and nobody notices.
+// Policies that select no pod do nothing, unnoticed.
 func TestEveryPolicySelectsSomebody(t *testing.T) {
 	eachSet(t, func(t *testing.T, s set) {
 		for name, policy := range find[*networkingv1.NetworkPolicy](s) {

@@ -192,7 +192,7 @@ func TestEveryKustomizationBuilds(t *testing.T) {
 	}
 }
 
-// set is what is in one namespace together.
+// set is everything that runs in one namespace.
 type set struct {
 	name    string
 	objects []runtime.Object

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/version"
 )
 
-// others are the images that are not of this project, by their tags: who applies the manifests pins them, as
+// others are the images of other projects, by their tags: operators that apply the manifests pin them, as
 // docs/operations.md says.
 var others = []string{"gcr.io/etcd-development/etcd:v" + etcdversion.Version, "docker.io/library/busybox:1.37.0"}
 
@@ -21,7 +21,7 @@ var tries = []string{"overlays/small", "overlays/run", "overlays/workers", "base
 
 var byDigest = regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
 
-// unpinned says what is wrong with an image that is applied as it stands, "" where nothing is.
+// unpinned says what is wrong with an image that is applied unchanged, "" if nothing is.
 func unpinned(image string, try bool) string {
 	_, number, _ := strings.Cut(version.Software, " ")
 	switch {
@@ -35,7 +35,7 @@ func unpinned(image string, try bool) string {
 	return "it has no digest; set digest under images of the kustomization"
 }
 
-// What is applied outside of a try names the image by its digest. Images of others have the tag that is tested.
+// Outside of a trial every image is named by its digest. Images of others have the tested tag.
 func TestImagesAreNamedByDigest(t *testing.T) {
 	for _, root := range roots(t) {
 		name, err := filepath.Rel(manifests, root)

@@ -75,7 +75,7 @@ func TestPodsAreConfined(t *testing.T) {
 	})
 }
 
-// Whoever serves is asked whether it started, lives and is ready, at a port that it opens.
+// Every server has probes for start, liveness and readiness, at a port that it opens.
 func TestProbes(t *testing.T) {
 	paths := map[string][3]string{"etcd": {"/readyz", "/livez", "/readyz"}, "": {"/healthz", "/healthz", "/readyz"}}
 	eachPod(t, func(t *testing.T, _ set, p pod) {

@@ -64,7 +64,7 @@ func (m *machine) makeUsers() {
 	}
 }
 
-// backUp copies the ledger with the certificate of the user who only reads.
+// backUp copies the ledger with the certificate of the read-only user.
 func (m *machine) backUp(secret string) {
 	t := m.t
 	t.Helper()

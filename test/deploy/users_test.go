@@ -51,7 +51,7 @@ func secretOfMount(p pod, path string) string {
 	return ""
 }
 
-// Members know each other by name, every client shows a certificate, and who reads only is not who writes.
+// Members know each other by name, every client shows a certificate, and the reading user cannot write.
 func TestEtcdAsksWhoItIs(t *testing.T) {
 	member := certs.Identity{Role: certs.RoleAggregator, Name: "etcd"}.Subject().CommonName
 	certificates, users := secretCerts(t), documentedUsers(t)

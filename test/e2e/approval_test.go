@@ -108,7 +108,7 @@ func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
 	}
 	states(j.name, sitepolicy.StateDenied, sitepolicy.StateApproved)
 
-	// A study that has ended lets no run be opened: no site hears of it.
+	// After a study has ended no run can be opened: no site is asked.
 	ended := c.study("ended", "2020-06-30")
 	student = c.startStudent(c.studentFile(c.runFile(job{name: "expired", rounds: 2, quorum: 1,
 		changes: settings{"study": ended}}), c.out("expired")))

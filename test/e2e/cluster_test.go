@@ -112,7 +112,7 @@ type job struct {
 	name   string
 	rounds int // of 16 votes each
 	quorum float64
-	// deadline is how many seconds a round waits for the rest; 0 means 60.
+	// deadline is the number of seconds that a round waits for the rest; 0 means 60.
 	deadline float64
 	// changes replace fields of the run.yaml.
 	changes settings
@@ -130,7 +130,7 @@ func (c *cluster) runFile(j job) string {
 		"teachers": strconv.Itoa(allTeachers),
 		"release":  "{rows: 200}",
 		"pipeline": "pategan", "warm_start": "{embed: 0}",
-		// What the student learns does not matter here: it takes small steps, each in one turn.
+		// The quality of the student does not matter here: it takes small steps, each in one turn.
 		"pategan": fmt.Sprintf("{labels: %d, queries: 16, quorum: %v, deadline: %v, student: {hidden: 8, layers: 1, "+
 			"generator_steps: 2, step: 0.01}}",
 			16*j.rounds, j.quorum, j.deadline),
@@ -185,8 +185,7 @@ func awaitRound(aggregator *process, round uint64) {
 	aggregator.awaitLog("released", func(l clustertest.Line) bool { return l.Round >= round })
 }
 
-// pace is how long a message between a student and an aggregator takes in a cluster whose
-// runs shall last.
+// pace is the delay of a message between a student and an aggregator, in clusters whose runs must last.
 const pace = 40 * time.Millisecond
 
 // slowDown has the students whose files are written from now on reach the aggregators over

@@ -37,8 +37,7 @@ func TestFailover(t *testing.T) {
 		address string
 	}
 	started := 0
-	// Whoever starts under the name of the last leader takes over at once; here each has a
-	// name of its own, as pods have.
+	// A server under the last leader's name takes over at once; here each has its own name, as pods have.
 	begin := func(address string) member {
 		started++
 		file := c.aggregatorFile(settings{"name": fmt.Sprintf("aggregator-%d", started), "listen": address})

@@ -21,8 +21,7 @@ import (
 // seed chooses the random moments of kills.
 var seed = flag.Uint64("seed", 1, "seed of the random moments; 0 takes a new one")
 
-// built is what the tests share and none of them changes: the binaries, the
-// certificates, and the two sites' data.
+// built holds what the tests share and never change: the binaries, the certificates, and the two sites' data.
 var built struct {
 	dir     string
 	schema  string

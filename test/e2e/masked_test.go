@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// fingerprint is that of a site's key, as people read it off its certificate.
+// fingerprint is the fingerprint of a site's key, as people read it from its certificate.
 func fingerprint(t *testing.T, site string) string {
 	t.Helper()
 	out, stderr, code := run(t, binary("conclave"), "certs", "fingerprint",

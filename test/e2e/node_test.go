@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// teachersState is what a node keeps of a run.
+// teachersState is a node's state of a run.
 type teachersState struct {
 	rounds, last uint64 // answered rounds of votes; the number of the last
 	steps        int    // optimizer steps of its teachers

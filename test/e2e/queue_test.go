@@ -43,7 +43,7 @@ func (c *cluster) startWorker(name, out string) *process {
 	return w
 }
 
-// conclaveRun is conclave run: what it printed, and its exit code.
+// conclaveRun runs "conclave run" and returns its output and exit code.
 func (c *cluster) conclaveRun(command string, args ...string) (stdout, stderr string, code int) {
 	c.t.Helper()
 	config := c.studentFile("", "out", settings{"run": ""})
@@ -172,7 +172,7 @@ func TestQueue(t *testing.T) {
 		t.Error("other rows came")
 	}
 	if _, stderr, code := c.conclaveRun("fetch", "long", "--out", c.out("long")); code != 1 ||
-		!strings.Contains(stderr, `run "long" is cancelled; what it gave out can be fetched once it is done`) {
+		!strings.Contains(stderr, `run "long" is cancelled; its files can be fetched once it is done`) {
 		t.Errorf("fetch a run that was cancelled: exit code %d, %q", code, stderr)
 	}
 	// The folder is a finished run's, with its run.yaml, for stages that follow.
@@ -270,8 +270,7 @@ func TestWorkersKilledAndStopped(t *testing.T) {
 	stop(again, north, south, aggregator)
 }
 
-// The leader is killed, and the queue goes on under the standby: what ran, what waited, and
-// who watches.
+// The leader is killed, and the queue continues under the standby: running runs, waiting runs, and watchers.
 func TestTheQueueSurvivesTheLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

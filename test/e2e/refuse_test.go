@@ -18,8 +18,8 @@ import (
 // never work.
 const patienceForRefusal = 2 * time.Minute
 
-// refused waits for a process to end with exit code 1 and one error message
-// that holds all of wants: what is wrong and what to do.
+// refused waits for a process to end with exit code 1 and one error message that contains all of wants: what is wrong
+// and what to do.
 func refused(t *testing.T, p *process, wants ...string) {
 	t.Helper()
 	select {
@@ -50,8 +50,8 @@ func refused(t *testing.T, p *process, wants ...string) {
 	}
 }
 
-// Whoever may not take part is told so once and ends. Afterwards a good run on
-// the same dataset shows that nothing was charged on the way.
+// A peer that may not take part is told so once and ends. A later run on the same dataset shows that nothing was
+// charged meanwhile.
 func TestNodesAndStudentsRefused(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -232,8 +232,8 @@ func TestMoreTeachersThanTheRunExpects(t *testing.T) {
 	student := c.startStudent(c.studentFile(c.runFile(j), c.out(j.name)))
 	refused(t, student, "student: ", `"too-many"`, "30 teachers", "north/0 with 20", "south/0 with 20",
 		"stop the surplus nodes or open a run with more teachers")
-	// The run stays open and keeps no other from its certificate. Only whoever
-	// has no certificate cannot tell the open run from a ledger cut short.
+	// The run stays open, and other runs get their certificates. Only a reader without a certificate cannot tell the
+	// open run from a truncated ledger.
 	good, out := job{name: "enough", rounds: 2, quorum: 0.9}, c.out("enough")
 	if code := c.startStudent(c.studentFile(c.runFile(good), out)).wait(); code != 0 {
 		t.Fatalf("the run beside an open one ended with exit code %d", code)

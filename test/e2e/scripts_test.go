@@ -8,7 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// What the roles' programs say and refuse by themselves: their scripts lie beside them.
+// Output and refusals of the roles' programs; their scripts are beside them.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"aggregator", "teacher", "student"} {

@@ -27,7 +27,7 @@ func (c *cluster) policyFile(site, epsilon, approval string) settings {
 	return settings{"policy": path}
 }
 
-// siteStatus is what `teacher runs` says.
+// siteStatus is the output of `teacher runs`.
 func siteStatus(t *testing.T, file string) (s sitepolicy.Status) {
 	t.Helper()
 	out, stderr, code := run(t, binary("teacher"), "runs", "--config", file, "--format", "json")
@@ -86,7 +86,7 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 		t.Errorf("%d rounds counted the site's teachers, its ledger says %+v", len(answered), after)
 	}
 	north.stop()
-	// Whoever shortens the ledger gets no answer.
+	// A peer with a truncated ledger gets no answer.
 	ledger := filepath.Join(c.state("north"), "site-ledger-"+dataset+".jsonl")
 	raw := testkit.Read(t, ledger)
 	lines := strings.SplitAfter(string(raw), "\n")

@@ -62,14 +62,14 @@ func (a issuer) revoke(args ...string) {
 	a.conclave(append([]string{"site", "revoke", "--dir", a.dir}, args...)...)
 }
 
-// tls is the TLS part of the configuration of somebody who was enrolled.
+// tls is the TLS section of an enrolled peer's configuration.
 func (a issuer) tls(role certs.Role, name string) settings {
 	f := certs.FilesAtSite(a.site(name), role, name)
 	return settings{"tls": "{ca: " + f.CA + ", cert: " + f.Cert + ", key: " + f.Key + ", revoked: " +
 		certs.RevokedFile(a.dir) + "}"}
 }
 
-// awaitJoins waits until a node was welcomed so many times.
+// awaitJoins waits until a node was welcomed the given number of times.
 func awaitJoins(p *process, n int) {
 	p.t.Helper()
 	p.await(p.name+" to join again", func() bool { return len(p.logged("joined")) >= n })

@@ -152,7 +152,7 @@ dpgan: {steps: 10000, batch: %d, units: %d,
 	return s
 }
 
-// steps takes so many more.
+// steps takes the given number of further steps.
 func (s *stepStudent) steps(b *testing.B, n int) {
 	err := s.Run(b.Context(), s, s.Rounds()+n, func() error { return nil }, func(pipeline.Progress) {})
 	check(b, err)
@@ -202,7 +202,7 @@ func (s *stepStudent) Discriminator(ctx context.Context, round uint64,
 	return a, nil
 }
 
-// timeNoise is what the noise of a step takes.
+// timeNoise measures the noise of a step.
 func (s *stepStudent) timeNoise(b *testing.B) time.Duration {
 	m, err := gnmax.NewGaussianSum(int64(s.round.GetSum().GetBound()), s.job.Plan.Training.Mechanism.NoiseMultiplier)
 	check(b, err)

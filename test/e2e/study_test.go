@@ -19,7 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// mostCommands is how many commands a study of three sites may take.
+// mostCommands is the largest number of commands that a study of three sites may take.
 const mostCommands = 16
 
 var (
@@ -38,7 +38,7 @@ type places struct {
 	last    map[string]*typing
 }
 
-// typing is a command that somebody typed, with what it prints and what was typed into it.
+// typing is a typed command, with its output and the input typed into it.
 type typing struct {
 	c    *exec.Cmd
 	line string
@@ -50,7 +50,7 @@ type typing struct {
 	answered int
 }
 
-// Write takes what the command prints, and answers its questions as people would who have telephoned.
+// Write takes the command's output, and answers its questions like people who have compared them by telephone.
 func (s *typing) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +159,7 @@ func (p *places) start(place, line string) *typing {
 	return s
 }
 
-// end ends a command that is still there, and shows what it said where the test failed.
+// end ends a running command, and shows its output if the test failed.
 func (p *places) end(s *typing) {
 	select {
 	case <-s.done:
@@ -250,7 +250,7 @@ func TestStudyTutorial(t *testing.T) {
 	p.keysStay(sites)
 }
 
-// typeLine types a line of the tutorial, and hands over what its text says is handed over before the next.
+// typeLine types a line of the tutorial, and hands over the files that its text says to hand over before the next.
 func (p *places) typeLine(line string) *typing {
 	p.t.Helper()
 	parts := typed.FindStringSubmatch(line)
@@ -289,7 +289,7 @@ func (p *places) typeLine(line string) *typing {
 	return s
 }
 
-// keysStay checks that a site's key is at its site alone, and that nobody but its owner may read it.
+// keysStay checks that a site's key is only at its site, and that only its owner may read it.
 func (p *places) keysStay(sites []string) {
 	for _, site := range sites {
 		path := filepath.Join(p.dir, site, site, "node-"+site+".key")

@@ -21,8 +21,8 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// check is what must hold at the end, when all faults are over and all runs ended, besides
-// what the auditor saw meanwhile.
+// check verifies the final state, when all faults are over and all runs ended, in addition to what the auditor saw
+// meanwhile.
 func (c *cluster) check(ctx context.Context, auditor *clustertest.Auditor) error {
 	a, err := auditor.End(ctx)
 	if err != nil {

@@ -26,7 +26,7 @@ var sites = [4]string{"north", "south", "east", "west"}
 const (
 	// wide is the dataset of all sites but the last, with a budget for everything.
 	wide = "wide"
-	// tight is that of the last one, whose budget is used up.
+	// tight is the last dataset, whose budget is used up.
 	tight = "tight"
 	// hidden is that of masked runs; see masked_test.go.
 	hidden = "hidden"

@@ -13,9 +13,9 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// A leader falls asleep right before a charge, noise drawn and budget not yet asked, and
-// wakes when another one has led for a while and has written. Its charge must not happen:
-// nobody else has asked that round meanwhile, so that nothing but the fence is in its way.
+// A leader is suspended right before a charge, with noise drawn and the budget not yet checked, and resumes after
+// another leader has written. Its charge must not happen. No other student asked that round meanwhile, so only the
+// fence prevents it.
 func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 4, "3s", true, false)

@@ -20,8 +20,7 @@ import (
 	"runtime"
 )
 
-// nextSoftware is what the programs of the other version call themselves: a text as long as the
-// version's own, which variant puts in its place.
+// nextSoftware matches the version text in the programs of the other version, which has the same length.
 var nextSoftware = regexp.MustCompile("[0-9]").ReplaceAllString(version.Software, "9")
 
 // A run survives the restart of every process, one by one, into another version: etcd's
@@ -70,7 +69,7 @@ func TestUpgradeOneByOne(t *testing.T) {
 				return p
 			}
 		}
-		t.Fatal("nobody leads")
+		t.Fatal("no aggregator leads")
 		return nil
 	}
 	first := leader()

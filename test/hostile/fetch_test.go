@@ -177,8 +177,8 @@ func TestWorkersThatSendOtherThings(t *testing.T) {
 	f.w.healthy(t)
 }
 
-// A worker that sends without being asked is held up, and what waits of it is bounded; who reads nothing is hung up on,
-// and has room for others.
+// A worker that sends without being asked is blocked, and its waiting data is bounded. A recipient that reads nothing
+// is disconnected, and makes room for others.
 func TestFetchesThatNobodyReads(t *testing.T) {
 	w := apart(t, func(c *aggregator.Config) { c.Fetch.Patience = time.Second })
 	f := w.finished(t)

@@ -8,8 +8,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A node reads nothing, learns of the rounds from another node of its site, and answers them.
-// What it is not sent for that does not count, and does not wait for it in memory.
+// A node reads nothing, learns of the rounds from another node of its site, and answers them. An answer to a round that
+// it was not sent does not count, and does not wait for it in memory.
 func TestAnswersToUnreadRounds(t *testing.T) {
 	w := attacked(t)
 	q := votes()

@@ -57,7 +57,7 @@ func Unavailablef(format string, args ...any) error {
 	return Errorf(codes.Unavailable, format, args...)
 }
 
-// NotFoundf says that what is asked about is not here.
+// NotFoundf says that the requested object does not exist here.
 func NotFoundf(format string, args ...any) error {
 	return Errorf(codes.NotFound, format, args...)
 }
@@ -71,8 +71,7 @@ var (
 	// ErrStopping is the reason everything in flight ends with when the server is told to
 	// stop.
 	ErrStopping = Unavailablef("the aggregator is stopping; try again when it is back")
-	// ErrLeadershipLost ends a server when another aggregator has taken over, when etcd was
-	// away for longer than the lease lasts, or when the aggregator gave the lead away because
-	// it could let nobody in.
+	// ErrLeadershipLost ends a server when another aggregator has taken over, when etcd was away for longer than the
+	// lease, or when the aggregator resigned because it could accept no peer.
 	ErrLeadershipLost = Unavailablef("leadership lost")
 )

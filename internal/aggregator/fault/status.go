@@ -125,7 +125,7 @@ func Passing(err error) bool {
 	return false
 }
 
-// Lasting says whether a peer was refused for what it is or says, so that it is refused again.
+// Lasting reports whether a peer was refused for a lasting reason, so that a retry would be refused too.
 func Lasting(err error) bool {
 	switch Code(err) {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.ResourceExhausted:

@@ -8,7 +8,7 @@ import (
 const (
 	// MaxWord bounds what errors and logs repeat of a name that a peer made up, in bytes.
 	MaxWord = 128
-	// MaxReason bounds what is kept of a peer's own words, in bytes.
+	// MaxReason bounds the stored part of a peer's own words, in bytes.
 	MaxReason = 200
 )
 
@@ -34,7 +34,7 @@ func Clean(s string) string {
 	}, s)
 }
 
-// clip drops control characters and what is beyond a length.
+// clip removes control characters and cuts the text to a length.
 func clip(s string, most int) string {
 	clean := strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\ufffd' || r == '\u2028' || r == '\u2029' {

@@ -1,5 +1,5 @@
-// Package lifetime is how a server ends, in this order: rounds no longer begin, answers are no
-// longer collected, and nothing is charged.
+// Package lifetime ends a server, in this order: rounds no longer begin, answers are no longer collected, and nothing
+// is charged.
 package lifetime
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 )
 
-// Lifetime is that of one server. It may be used by several goroutines.
+// Lifetime is the lifetime of one server. It may be used by several goroutines.
 type Lifetime struct {
 	leading, draining      context.Context
 	endLeading, startDrain context.CancelCauseFunc

@@ -2,11 +2,11 @@ package lifetime
 
 import "context"
 
-// Turn is a lock for those who ask etcd while they hold it: a request that waits for it may go away,
-// which none can do that waits for a mutex. It holds a token while it is nobody's.
+// Turn is a lock for callers that ask etcd while they have it. Unlike with a mutex, a waiting request can give up. The
+// channel holds a token while the lock is free.
 type Turn chan struct{}
 
-// NewTurn returns a turn that is nobody's.
+// NewTurn returns a free turn.
 func NewTurn() Turn {
 	t := make(Turn, 1)
 	t.Unlock()

@@ -19,7 +19,7 @@ import (
 // BannedReason is the reason of a node that is refused because it is banned.
 const BannedReason = "banned"
 
-// Metrics are those of one server.
+// Metrics are the metrics of one server.
 type Metrics struct {
 	Registry *prometheus.Registry
 	Rounds   Rounds

@@ -24,7 +24,7 @@ var (
 		[]string{"dataset", "state"}, nil)
 )
 
-// Dataset is how a dataset stands at a scrape.
+// Dataset is the state of a dataset at a scrape.
 type Dataset struct {
 	Name            string
 	Nodes, Teachers int
@@ -86,8 +86,7 @@ type Spent struct {
 	epsilon float64
 }
 
-// Epsilon is what was spent after a number of charges. It is found by account where that
-// number is another than last time.
+// Epsilon is the spending after a number of charges. account computes it if that number has changed.
 func (s *Spent) Epsilon(charges int64, account func() (float64, error)) (float64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +104,7 @@ func (s *Spent) Epsilon(charges int64, account func() (float64, error)) (float64
 var (
 	acceptingDesc = prometheus.NewDesc("conclave_tls_accepting_state",
 		"1 while the own certificate, which must not be revoked, and the list of revoked ones are in order; at 0 "+
-			"nobody new is let in, and the log says why.", nil, nil)
+			"no new peer is accepted, and the log says why.", nil, nil)
 	ownEndDesc = prometheus.NewDesc("conclave_certificate_end_seconds",
 		"When the own certificate ends, in seconds since 1970.", nil, nil)
 )

@@ -28,14 +28,14 @@ type Key struct {
 	Number uint64
 }
 
-// Payload is a complete round: what it asks, and the parts as they came, for the nodes.
+// Payload is a complete round: its question, and the received parts, for the nodes.
 type Payload struct {
 	Key    Key
 	Round  *conclavev1.Round
 	Digest [sha256.Size]byte // of its bytes, as the student serialized it
 	Forget uint64            // rounds below it are never asked again
 	Hold   bool              // sums are to be cached, also of a round that was released
-	// Room is what was set aside of a student's room for the bytes; who keeps them takes it over.
+	// Room is the part of a student's memory that is reserved for the bytes; the owner of the payload takes it over.
 	Room int
 
 	parts []*conclavev1.RoundPart
@@ -115,7 +115,7 @@ func (a *Assembly) Add(p *conclavev1.RoundPart) error {
 			a.key.Number, a.key.Run, p.GetPart(), len(p.GetData()), maxPartBytes)
 	}
 	a.size += len(p.GetData())
-	// Only what was checked is kept and passed on: fields that this program does not know are not.
+	// Only checked fields are kept and passed on; fields unknown to this program are not.
 	a.parts = append(a.parts, &conclavev1.RoundPart{
 		Run: a.key.Run, Round: a.key.Number, Part: p.GetPart(), Parts: a.total, Data: p.GetData(),
 	})
@@ -125,10 +125,10 @@ func (a *Assembly) Add(p *conclavev1.RoundPart) error {
 // Complete says whether all parts are there.
 func (a *Assembly) Complete() bool { return a.total > 0 && len(a.parts) == int(a.total) }
 
-// Size is that of the parts so far, in bytes of data.
+// Size is the size of the parts so far, in bytes of data.
 func (a *Assembly) Size() int { return a.size }
 
-// Progress is how many parts are there, and how many are due.
+// Progress is the number of parts so far, and their total.
 func (a *Assembly) Progress() (parts, of int) { return len(a.parts), int(a.total) }
 
 // Payload reads the round that the parts hold.

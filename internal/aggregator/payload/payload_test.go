@@ -47,7 +47,7 @@ func TestAssemblyJoinsPartsInOrder(t *testing.T) {
 	}
 }
 
-// What a part holds besides is neither kept nor sent to nodes.
+// Unknown fields of a part are neither kept nor sent to nodes.
 func TestUnknownFieldsOfPartsAreNotPassedOn(t *testing.T) {
 	raw, err := proto.Marshal(roundtest.VoteRound("r", 3, 5))
 	testkit.Must(t, err)

@@ -13,17 +13,17 @@ import (
 const (
 	// banWindow is how long misbehavior is remembered, and how long a ban lasts.
 	banWindow = 10 * time.Minute
-	// maxStrikes is how many of a node's messages may be rejected in that time, and
-	// maxSiteStrikes how many of a site's streams may fail before there is a node.
+	// maxStrikes is the number of a node's messages that may be rejected in that time, and maxSiteStrikes the number of
+	// a site's streams that may fail before there is a node.
 	maxStrikes     = 64
 	maxSiteStrikes = 256
-	// maxJoins is how often a node may join in that time: each is written to etcd.
+	// maxJoins is the number of times that a node may join in that time: each is written to etcd.
 	maxJoins = 600
 	// maxOffenders bounds the records; those that expired are removed first.
 	maxOffenders = 1 << 14
 )
 
-// Offender is a node, or a site where Node is empty. The site is that of the certificate.
+// Offender is a node, or a site if Node is empty. The site is the one in the certificate.
 type Offender struct{ Site, Dataset, Node string }
 
 func (o Offender) String() string {
@@ -33,8 +33,8 @@ func (o Offender) String() string {
 	return "node " + o.Site + "/" + o.Node
 }
 
-// Bans remembers which peers sent what must not be sent, and bans those that do so again and
-// again. It lives as long as the server: one that takes over begins anew.
+// Bans remembers which peers misbehaved, and bans those that do so repeatedly. It lives as long as the server: a new
+// leader begins without bans.
 type Bans struct {
 	now func() time.Time
 
@@ -42,7 +42,7 @@ type Bans struct {
 	records map[Offender]*record
 }
 
-// record is what a peer did in one window.
+// record is the misbehavior of a peer in one window.
 type record struct {
 	since          time.Time
 	strikes, joins int
@@ -50,7 +50,7 @@ type record struct {
 	why            error // the last
 }
 
-// NewBans returns bans of nobody.
+// NewBans returns an empty Bans.
 func NewBans() *Bans { return &Bans{now: time.Now, records: map[Offender]*record{}} }
 
 // BannedError is the error of a peer that is banned.
@@ -162,6 +162,6 @@ func (b *Bans) ban(o Offender, r *record) error {
 func (b *Bans) banned(o Offender, r *record) *BannedError {
 	left := (banWindow - b.now().Sub(r.since)).Round(time.Second)
 	return &BannedError{err: fault.Errorf(codes.PermissionDenied,
-		"%v is banned: too much of what it sent was rejected, the last because: %w; fix that, it may come back in %v",
+		"%v is banned: too many of its messages were rejected, the last because: %w; fix that, it may come back in %v",
 		o, r.why, left)}
 }

@@ -11,7 +11,7 @@ type Departure struct {
 	Why string
 }
 
-// Unanswered is what a node was asked and did not answer.
+// Unanswered is a question to a node that has no answer.
 type Unanswered struct {
 	Run   string
 	Since time.Time

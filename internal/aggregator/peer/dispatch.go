@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// senderPatience is how long none of a dispatch's senders may come to another node before
-// each node that is left gets a goroutine of its own.
+// senderPatience is how long a dispatch's senders may make no progress before each remaining node gets its own
+// goroutine.
 const senderPatience = 5 * time.Millisecond
 
 // Ask sends a round to nodes, in messages of one part each. It never blocks, and a node that

@@ -18,8 +18,8 @@ const (
 )
 
 const (
-	// refusalBurst refusals of a certificate have lines at once, and then one in refusalEvery, with one
-	// that says how many were left out: some 17,000 a day, however often it asks for what it may not.
+	// refusalBurst refusals of a certificate get a line at once, and then one in refusalEvery, with one that counts the
+	// omitted lines: some 17,000 a day, however many refusals there are.
 	refusalBurst = 200
 	refusalEvery = 10 * time.Second
 	// passageBurst nodes of a certificate that come or go have lines at once, and then one in

@@ -30,8 +30,8 @@ func linesOf(t *testing.T, path string) (entries []auditlog.Entry) {
 	return entries
 }
 
-// A day of refusals without pause has some lines, of which each that follows a gap is behind one that
-// says of how many of which kind it was. Nothing of it is lost, and of who is quiet nothing is kept.
+// A day of continuous refusals has few lines. Each line after a gap follows one that counts the omitted lines by kind.
+// No count is lost, and nothing is kept for quiet peers.
 func TestRefusalsWithoutEndHaveFewLines(t *testing.T) {
 	now, path := time.Unix(1e9, 0), filepath.Join(t.TempDir(), "audit.log")
 	file, err := auditlog.Open(path, "aggregator", "agg", zap.NewNop())

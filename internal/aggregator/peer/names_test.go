@@ -11,8 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 )
 
-// A site has so many names in a dataset, counting those of before; its own and others' that
-// are known come back as ever.
+// A site has a limited number of node names in a dataset, including earlier ones; known names can always return.
 func TestNodeNamesOfASiteAreBounded(t *testing.T) {
 	var a Names
 	stored := []ID{{"north", "old"}, {"south", "old"}}

@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 )
 
-// stallAfter is how long a node may leave a round unread that is over: it holds the round in
-// memory. A node that works on something long reads nothing meanwhile.
+// stallAfter is how long a node may leave a finished round unread: it holds the round in memory. A node that works on a
+// long round reads nothing meanwhile.
 const stallAfter = 10 * time.Minute
 
 // ErrStalled is the reason a stream ends with that is not read.
@@ -46,7 +46,7 @@ func (n *Node) Drop(reason error) {
 	})
 }
 
-// Dropped is closed when the stream is to end for a reason of the aggregator's.
+// Dropped is closed when the aggregator ends the stream.
 func (n *Node) Dropped() <-chan struct{} { return n.dropped }
 
 // DropReason is that reason, once Dropped is closed.

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 )
 
-// maxWaiting bounds the deliveries that wait for a node, which is dropped where there would be more: it
-// reads nothing, as one that works reads on.
+// maxWaiting bounds the deliveries that wait for a node. A node with more is disconnected: it does not read, while a
+// working node continues to read.
 const maxWaiting = 1 << 12
 
 // delivery is something to send to a node: a round, its withdrawal, or another message.
@@ -75,7 +75,7 @@ func (o *outbox) Queued() int {
 	return len(o.waiting)
 }
 
-// claim says that there is something to send and nobody sends. Callers hold o.mu.
+// claim reports that there is something to send and no goroutine sends. Callers hold o.mu.
 func (o *outbox) claim() bool {
 	if o.stream == nil || o.writing || o.over || len(o.waiting) == 0 {
 		return false
@@ -107,8 +107,7 @@ func sendAll(stream Stream, messages []Encoded) error {
 	return nil
 }
 
-// next takes what is to be sent next. When there is nothing the goroutine that sends ends,
-// and the next delivery begins another one.
+// next takes the next delivery. If there is none, the sending goroutine ends, and the next delivery starts another one.
 func (o *outbox) next() (delivery, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -129,7 +128,7 @@ func (o *outbox) next() (delivery, bool) {
 	return d, true
 }
 
-// sent says that what was sent is out, or never will be.
+// sent records that the delivery was sent, or never will be.
 func (o *outbox) sent() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,8 +139,8 @@ func (o *outbox) sent() {
 	}
 }
 
-// expectRead has the node dropped if what is on its way stays there too long: it holds memory
-// for nothing. Callers hold o.mu.
+// expectRead disconnects the node if the current delivery stays unread for too long, because it occupies memory.
+// Callers hold o.mu.
 func (o *outbox) expectRead() {
 	if o.stall == nil {
 		o.stall = time.AfterFunc(o.stallAfter, o.stalled)

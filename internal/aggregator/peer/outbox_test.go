@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// liveNode is a node without a stream; its outbox shows what it would get.
+// liveNode is a node without a stream; its outbox shows what it would receive.
 func liveNode() *Node { return NewNode(nil) }
 
 // stuck is a stream whose messages go nowhere until it ends.
@@ -53,7 +53,7 @@ func TestWithdrawTakesBackWhatWasNotSent(t *testing.T) {
 	}
 }
 
-// Of what a node does not read a bounded number waits, and then it is dropped.
+// A bounded number of unread messages waits for a node, and then it is disconnected.
 func TestWhatWaitsForANodeIsBounded(t *testing.T) {
 	n, s := liveNode(), newStuck(0)
 	broken := make(chan error, 1)
@@ -77,7 +77,7 @@ func TestWhatWaitsForANodeIsBounded(t *testing.T) {
 	testkit.Receive(t, broken)
 }
 
-// The transport takes a small round whole, and what is behind it no more: a withdrawal.
+// The transport accepts a small round completely, but not the withdrawal behind it.
 func TestUnreadWithdrawals(t *testing.T) {
 	n, s := liveNode(), newStuck(2)
 	n.stallAfter = 20 * time.Millisecond

@@ -43,8 +43,8 @@ func (l AuditLog) Write(by Caller, e auditlog.Entry) error {
 	return err
 }
 
-// Refusal writes why something was refused, unless the certificate had too many refusals: then it is
-// false, and other logs need no line either. What passes by itself is no refusal.
+// Refusal logs why something was refused. It returns false if the certificate had too many refusals; other logs then
+// need no line either. Temporary failures are no refusals.
 func (l AuditLog) Refusal(by Caller, err error, e auditlog.Entry) bool {
 	if fault.Passing(err) {
 		return l.MayLog(by)

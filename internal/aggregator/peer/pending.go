@@ -22,7 +22,7 @@ type pending struct {
 	open     []Round // sent and not answered, oldest first
 	answered []Round // the last few
 	newest   uint64  // attempt sent last
-	// forgotten is how many answers may still come to rounds that are not remembered.
+	// forgotten is the number of answers that may still come to rounds that are not remembered.
 	forgotten int
 }
 

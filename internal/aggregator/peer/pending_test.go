@@ -43,9 +43,8 @@ func TestAnswersToAllThatANodeKeeps(t *testing.T) {
 	}
 }
 
-// Whatever a node answers, at most one answer to each round that it was sent is taken for
-// one, and what is remembered is bounded. An honest node, which answers each at most once,
-// is never rejected, however late it is.
+// At most one answer to each round that a node was sent is accepted, and memory is bounded. An honest node, which
+// answers each at most once, is never rejected, however late it is.
 func TestAtMostOneAnswerForEachRound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p pending

@@ -9,9 +9,9 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Permission is what the site of a node says of a run. A node is asked once on each of its
-// streams, before the run's first round there: a site that answered a round has charged its
-// records for it, also where others then deny the run.
+// Permission is the decision of a node's site about a run. A node is asked once on each of its streams, before the
+// run's first round there. A site that answered a round has charged its records for it, even if others then deny the
+// run.
 type Permission uint8
 
 // The permissions.
@@ -23,7 +23,7 @@ const (
 	Denied
 )
 
-// permissions are those of a stream, by run: of runs that are open, since they go with a run's end.
+// permissions are those of a stream, by run. They are dropped when the run ends.
 type permissions struct {
 	mu    sync.Mutex
 	byRun map[string]permission
@@ -91,8 +91,8 @@ func (n *Node) Await(run, why string) {
 	n.permissions.set(run, permission{is: Undecided, why: why})
 }
 
-// Ready ends the waiting for a decision, and what was permitted, and says whether there was any of it. The node is
-// asked anew. Of a masked run a permission stays, whose key is in use: what a site does not open costs nobody.
+// Ready ends the wait for a decision, drops a permission, and reports whether there was either. The node is asked
+// again. A masked run keeps its permission, whose key is in use.
 func (n *Node) Ready(run string) bool {
 	n.permissions.mu.Lock()
 	defer n.permissions.mu.Unlock()
@@ -104,7 +104,7 @@ func (n *Node) Ready(run string) bool {
 	return decided
 }
 
-// Forget forgets what the node's site said of a run: it is asked anew, where the run goes on.
+// Forget drops the site's decision about a run: the node is asked again if the run continues.
 func (n *Node) Forget(run string) {
 	n.permissions.mu.Lock()
 	defer n.permissions.mu.Unlock()

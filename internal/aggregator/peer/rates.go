@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 )
 
-// Rates let each of many do something in bursts, and then once in a while. They remember who has
-// not all of its burst, so no more than did it lately.
+// Rates allow each caller a burst, and then one action per interval. They remember only callers without a full burst:
+// those that were active lately.
 type Rates struct {
 	burst int
 	every time.Duration

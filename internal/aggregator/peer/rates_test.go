@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Whoever asks without pause gets the burst, and then one in each time; others have their own. Nothing is
-// remembered of who is quiet.
+// A caller without pauses gets the burst, and then one action per interval; others have their own. Nothing is
+// remembered of quiet callers.
 func TestRates(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	r := NewRates(5, time.Minute)

@@ -17,8 +17,7 @@ type Roster struct {
 // NewRoster returns a roster without nodes.
 func NewRoster() *Roster { return &Roster{nodes: map[ID]*Node{}, gone: map[ID]Departure{}} }
 
-// Join makes n the live stream of its node and returns the one it replaces, nil where there
-// is none.
+// Join makes n the live stream of its node and returns the one that it replaces, nil if there is none.
 func (r *Roster) Join(n *Node) (replaced *Node) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,8 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
-// farewell is how long a connection stays after its certificate ended, so that its calls get
-// to know why.
+// farewell is how long a connection stays after its certificate ended, so that its calls receive the reason.
 const farewell = time.Second
 
 // Sessions are the connections and calls of the aggregator's port. A certificate is good for
@@ -94,8 +93,7 @@ type Session struct {
 
 type sessionKey struct{}
 
-// SessionOf returns the session of a call by the call's context, an empty one where there is
-// none.
+// SessionOf returns the session of a call by the call's context, an empty one if there is none.
 func SessionOf(ctx context.Context) *Session {
 	if s, ok := ctx.Value(sessionKey{}).(*Session); ok {
 		return s
@@ -151,7 +149,7 @@ func (s *Session) Check() error {
 // Ended is closed when the certificate is no longer good.
 func (s *Session) Ended() <-chan struct{} { return s.ended }
 
-// Reason is why the session ended, nil while nobody noticed that it did.
+// Reason is why the session ended, nil until its end is noticed.
 func (s *Session) Reason() error {
 	select {
 	case <-s.ended:
@@ -174,7 +172,7 @@ func (s *Session) Revoked() error { return s.from.certificates.Revoked(s.certifi
 // Expires is when the session's certificate ends.
 func (s *Session) Expires() time.Time { return s.certificate.Expires() }
 
-// Edition is that of the list of revoked certificates; see [tlsconfig.Credentials.Edition].
+// Edition is the edition of the list of revoked certificates; see [tlsconfig.Credentials.Edition].
 func (s *Session) Edition() uint64 { return s.from.certificates.Edition() }
 
 // Sweep ends the sessions and connections whose certificate is no longer good.

@@ -24,7 +24,7 @@ func (q *Queue) MayAsk(run, opener, claim string, by certs.Identity) error {
 	case r.State == coordinator.Waiting:
 		return fault.Refusedf("run %q waits in the queue; the worker that takes it asks for it", run)
 	case claim != r.Claim || by.Name != r.Holder:
-		return fault.Refusedf("run %q is held by worker %q; only that one asks for it", run, r.Worker)
+		return fault.Refusedf("run %q is held by worker %q; only that worker may ask for it", run, r.Worker)
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func (q *Queue) Fetchable(run string, by certs.Identity) (coordinator.Submission
 		return e.record, fault.NotFoundf("%s submitted no run %q to the queue, or it was removed", by, run)
 	}
 	if e.record.State != coordinator.Done {
-		return e.record, fault.Refusedf("run %q is %s; what it gave out can be fetched once it is done",
+		return e.record, fault.Refusedf("run %q is %s; its files can be fetched once it is done",
 			run, strings.ReplaceAll(string(e.record.State), "_", " "))
 	}
 	return e.record, nil

@@ -204,7 +204,7 @@ func (q *Queue) Cancel(ctx context.Context, by *peer.Session, run string, force 
 	case e.record.State.Final():
 		return nil, fault.Refusedf("run %q has ended already (%s)", run, e.record.State)
 	case e.record.By != who && by.Identity.Role != certs.RoleOperator:
-		return nil, fault.Deniedf("run %q was submitted by %q and not by %q; who submitted it or an operator cancels "+
+		return nil, fault.Deniedf("run %q was submitted by %q and not by %q; its submitter or an operator cancels "+
 			"it", run, e.record.By, who)
 	default:
 		end := coordinator.End{State: coordinator.Cancelled, Reason: fmt.Sprintf("by %q", who)}

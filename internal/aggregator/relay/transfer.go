@@ -191,7 +191,7 @@ func (r *Relay) Take(id, holder string) (*Transfer, error) {
 	defer r.mu.Unlock()
 	t := r.transfers[id]
 	if t == nil || t.taken || t.from.source.Holder != holder {
-		return nil, fault.Refusedf("nobody waits for what student %q sends (fetch %s)", holder, fault.Word(id))
+		return nil, fault.Refusedf("no caller waits for files from student %q (fetch %s)", holder, fault.Word(id))
 	}
 	t.taken = true
 	return t, nil

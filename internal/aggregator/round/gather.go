@@ -64,7 +64,7 @@ const mostChanges = 8
 // pass is not asked in the next ones, which would all wait for it.
 func (rs *Rounds) pass(e *Execution, told bool, q Question, asked *conclavev1.Round) ([]int64, []peer.ID, error) {
 	if e.idleFor(abandonAfter, time.Now()) {
-		return nil, nil, fault.Unavailablef("round %d of run %q was given up: nobody waits for it", e.key.Number,
+		return nil, nil, fault.Unavailablef("round %d of run %q was abandoned: no caller waits for it", e.key.Number,
 			e.key.Run)
 	}
 	p, err := payload.New(asked)

@@ -48,9 +48,9 @@ type stream struct {
 	state    streamState
 	asked    time.Time
 	done     time.Time // when its last answer came, whether it counts or not
-	inquired int    // how often it was asked whether its site permits the run
-	waited   int    // how often it let the round wait
-	problem  string // of a failed one: why its answer was refused or rejected
+	inquired int       // how often it was asked whether its site permits the run
+	waited   int       // how often it let the round wait
+	problem  string    // of a failed one: why its answer was refused or rejected
 }
 
 type streamState uint8
@@ -79,7 +79,7 @@ func (ps *participants) of(id peer.ID) *participant {
 	return p
 }
 
-// expect makes room for so many nodes, where there are none yet.
+// expect makes room for the given number of nodes, if there are none yet.
 func (ps *participants) expect(n int) {
 	if len(ps.byID) == 0 {
 		ps.byID = make(map[peer.ID]*participant, n)

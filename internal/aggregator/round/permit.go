@@ -11,9 +11,9 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// permits are what the sites of a round's nodes say of its run, as far as they were not sent
-// the round yet. A site is charged for its node's answer: the round goes to nobody before those
-// who permit it, and those who have it, are a quorum.
+// permits are the decisions about a run by the sites of a round's nodes that were not sent the round yet. A site is
+// charged for its node's answer. So the round is not sent until the nodes that permit it, and those that have it, are a
+// quorum.
 type permits struct {
 	willing    []*stream    // are permitted, and due once there is a quorum
 	unasked    []*peer.Node // are to be asked about the run

@@ -166,8 +166,8 @@ func (rs *Rounds) Halted(ctx context.Context, run string) (halted bool) {
 	return halted
 }
 
-// Answered is how many teachers have answered the open round of a run. It tells how quick nodes
-// are, and is told nobody outside.
+// Answered is the number of teachers that have answered the open round of a run. It reveals the speed of nodes and
+// never leaves the aggregator.
 func (rs *Rounds) Answered(ctx context.Context, run string) (n uint32) {
 	rs.look(ctx, run, func(open *Execution) { n = open.participants.answered })
 	return n

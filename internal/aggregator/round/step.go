@@ -50,7 +50,8 @@ func (rs *Rounds) until(e *Execution, step func(now time.Time) (done bool, err e
 		case <-e.woken:
 		case <-tick.C:
 		case <-e.abandoned.Done():
-			return fault.Unavailablef("round %d of run %q was given up: nobody waits for it", e.key.Number, e.key.Run)
+			return fault.Unavailablef("round %d of run %q was abandoned: no caller waits for it",
+				e.key.Number, e.key.Run)
 		case <-server.Draining().Done():
 			return context.Cause(server.Draining())
 		}

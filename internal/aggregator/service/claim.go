@@ -28,7 +28,7 @@ func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 	ctx := stream.Context()
 	first, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
-		return fault.Invalidf("the stream ended before the worker said who it is")
+		return fault.Invalidf("the stream ended before the worker gave its name")
 	}
 	if err != nil {
 		return err

@@ -107,7 +107,7 @@ func (s *runs) sendInTime(ctx context.Context, stream grpc.ServerStreamingServer
 	case err := <-sent:
 		return err
 	case <-patience.C:
-		err = fault.Refusedf("nothing of what was fetched was read for %v; fetch it again", s.Relay.Patience)
+		err = fault.Refusedf("the recipient read nothing for %v; fetch it again", s.Relay.Patience)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}

@@ -75,7 +75,7 @@ func checkStudyFile(run *spec.Spec, file []byte) error {
 		return fault.Invalidf("run %q: its study: %w", name, err)
 	}
 	if block, err := of.Block(file); err != nil || !block.Is(run.Study) {
-		return fault.Invalidf("run %q says otherwise what its study is than the study that came with it", name)
+		return fault.Invalidf("run %q names another study than the one that came with it", name)
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func queued(student string, q *conclavev1.SubmitRunRequest, run *spec.Spec, raw 
 
 func checkWorker(w *conclavev1.Worker) error {
 	if w == nil {
-		return fault.Invalidf("the first message of a worker says who it is")
+		return fault.Invalidf("the first message of a worker must give its name")
 	}
 	if err := spec.CheckName("worker", w.GetName()); err != nil {
 		return err

@@ -74,7 +74,7 @@ func (q *reduced) Largest() int { return releaseFrame + 10*q.entries }
 func (q *reduced) Answer(src *gnmax.Source, result []int64, r *conclavev1.Release) (int64, error) {
 	noisy, err := q.Add(src, result)
 	if err != nil {
-		return 0, fmt.Errorf("draw the noise of what was reduced: %w", err)
+		return 0, fmt.Errorf("draw the noise of the reduced sum: %w", err)
 	}
 	r.Answer = &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: noisy, Scale: uint64(q.bound)}}
 	return 1, nil

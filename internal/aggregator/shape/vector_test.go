@@ -163,9 +163,8 @@ func TestSumsOfNobodyHaveNoise(t *testing.T) {
 	}
 }
 
-// Whatever the records of nodes that follow the protocol are, no sum of them is refused: as many units
-// as there may be at each of many nodes, all as long as may be, with the finest steps that a
-// question may ask for, and one unit less. Noise is drawn and released.
+// No sum of nodes that follow the protocol is refused, whatever their records: the largest number of units at each of
+// many nodes, all of the largest length, with the finest allowed steps, and one unit less. Noise is drawn and released.
 func TestNoSumOfHonestNodesIsRefused(t *testing.T) {
 	const nodes = 64
 	finest := func(v *conclavev1.Vector) { v.Bound = spec.MaxBound }

@@ -13,8 +13,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A certificate has so many connections, and the next is told so in words. Those that it has, and
-// others' certificates, go on; one that is closed makes room.
+// A certificate has a limited number of connections, and the next one is refused with a message. Its open connections,
+// and those of others, continue; closing one makes room.
 func TestConnectionsOfACertificateAreBounded(t *testing.T) {
 	port, dial := served(t, 2)
 	part := &conclavev1.AskRequest{Part: &conclavev1.RoundPart{Data: make([]byte, 10)}}

@@ -27,17 +27,17 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Statement is what is signed.
+// Statement is a text to sign.
 type Statement string
 
-// Head says that a dataset's ledger has an entry with a number and a hash, and that its chain was followed from the
-// first entry up to there: what a node says, or the aggregator.
+// Head states that a dataset's ledger has an entry with a number and a hash, and that its chain was verified from the
+// first entry up to it. A node or the aggregator signs it.
 func Head(dataset string, seq uint64, hash string) Statement {
 	return statement("conclave ledger head 1", dataset, strconv.FormatUint(seq, 10), hash)
 }
 
-// Release says that a run gave out files with a manifest and a certificate, by their SHA-256 in hex, and with reports,
-// each a line of its SHA-256 and name: what its student says.
+// Release states that a run released files with a manifest and a certificate, by their SHA-256 in hex, and with
+// reports, each a line of its SHA-256 and name. The student signs it.
 func Release(run, manifest, certificate string, reports ...string) Statement {
 	return statement(append([]string{"conclave release 1", run, manifest, certificate}, reports...)...)
 }
@@ -54,8 +54,8 @@ const decision = "conclave decision 2"
 
 func statement(lines ...string) Statement { return Statement(strings.Join(lines, "\n") + "\n") }
 
-// by is what is signed of a statement by the key of a certificate in DER. Whether a decision counts depends on the
-// certificate, so that this is signed too: another one of the same key cannot take its place.
+// by returns the bytes that the key of a certificate in DER signs for a statement. The certificate decides if a
+// decision counts, so it is signed too: another certificate of the same key cannot replace it.
 func (s Statement) by(leaf []byte) []byte {
 	if !strings.HasPrefix(string(s), decision+"\n") {
 		return []byte(s)
@@ -64,7 +64,7 @@ func (s Statement) by(leaf []byte) []byte {
 	return []byte(s + statement(hex.EncodeToString(sum[:])))
 }
 
-// Signature is that of a statement: ECDSA or RSA (PKCS #1 v1.5) with SHA-256, or Ed25519.
+// Signature is a signature of a statement: ECDSA or RSA (PKCS #1 v1.5) with SHA-256, or Ed25519.
 type Signature struct {
 	// Chain are certificates in DER: the signer's, then authorities between it and the root.
 	Chain [][]byte `json:"chain"`
@@ -79,7 +79,7 @@ const (
 	maxRSA   = 8192
 )
 
-// What errors.Is finds in the errors of this package.
+// Errors of this package, for errors.Is.
 var (
 	// ErrSignature: the signature is not one of the statement by the certificate's key.
 	ErrSignature = errors.New("the signature is not valid")
@@ -117,7 +117,7 @@ func SignBy(f certs.Files, s Statement) (Signature, error) {
 	return Sign(pair, s)
 }
 
-// FromWire is a signature as it was received, and Wire as it is sent.
+// FromWire converts a received signature, and Wire one to send.
 func FromWire(m *conclavev1.Signature) Signature {
 	return Signature{Chain: m.GetChain(), Value: m.GetValue()}
 }
@@ -127,7 +127,7 @@ func (g Signature) Wire() *conclavev1.Signature {
 	return &conclavev1.Signature{Chain: g.Chain, Value: g.Value}
 }
 
-// Signer is who made a signature, as its certificate says. Whether that is to be believed [Signer.Under] tells.
+// Signer is the author of a signature, according to its certificate. [Signer.Under] tells whether to trust that.
 type Signer struct {
 	certs.Identity
 	Fingerprint string // SHA-256 of the public key, in hex

@@ -89,7 +89,7 @@ func TestWhoIsNotBelieved(t *testing.T) {
 	}
 }
 
-// What was signed while certificates were valid stays proven: only the day counts, not today.
+// Signatures from the time when a certificate was valid stay proven: only the day of the signature counts.
 func TestACertificateThatEnded(t *testing.T) {
 	g, roots := signed(t, 24*hour)
 	by, err := g.Check(statement)

@@ -27,7 +27,7 @@ const (
 	caValidity = 10 * 365 * 24 * time.Hour
 	// backdate forgives clocks that are slow.
 	backdate = 5 * time.Minute
-	// caUsage is what an authority signs: certificates, and lists of revoked ones.
+	// caUsage is the key usage of an authority: it signs certificates, and lists of revoked certificates.
 	caUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 )
 
@@ -63,9 +63,8 @@ func Create(dir string) error {
 	return err
 }
 
-// Renew signs the certificate of the authority in dir anew, with the same key and name,
-// for ten years and with the right to sign lists of revoked certificates. What it issued
-// stays good. Everybody needs the new ca.crt.
+// Renew signs the certificate of the authority in dir again, with the same key and name, for ten years and with the
+// right to sign lists of revoked certificates. Certificates that it issued stay valid. Every peer needs the new ca.crt.
 func Renew(dir string) error {
 	certFile, _ := certs.AuthorityFiles(dir)
 	ca, signer, err := read(dir)

@@ -93,7 +93,7 @@ func TestIssueRefuses(t *testing.T) {
 			t.Errorf("site %q: got %v", site, err)
 		}
 	}
-	// Other roles' names are nobody's site.
+	// The names of other roles are not names of sites.
 	if err := Issue(dir, certs.RoleStudent, "Lab_1", nil, time.Hour); err != nil {
 		t.Error(err)
 	}

@@ -22,7 +22,7 @@ const (
 // third of a short one.
 const soon = 14 * 24 * time.Hour
 
-// Certificate is what the register says of a certificate, and its state.
+// Certificate is a certificate in the register, with its state.
 type Certificate struct {
 	Role        certs.Role `json:"role,omitempty"`
 	Name        string     `json:"name,omitempty"`

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 )
 
-// issuance is what a certificate will say, checked, and the authority that signs it.
+// issuance is the checked content of a certificate, and the authority that signs it.
 type issuance struct {
 	id       certs.Identity
 	hosts    []string
@@ -20,7 +20,7 @@ type issuance struct {
 	signer   crypto.Signer
 }
 
-// newIssuance checks what is to be issued by the authority in dir. It writes nothing.
+// newIssuance checks a certificate that the authority in dir is to issue. It writes nothing.
 func newIssuance(dir string, id certs.Identity, hosts []string, validity time.Duration,
 	now time.Time) (*issuance, error) {
 	if err := id.Validate(); err != nil {
@@ -61,8 +61,8 @@ func newIssuance(dir string, id certs.Identity, hosts []string, validity time.Du
 	return &issuance{id: id, hosts: hosts, template: template, ca: ca, signer: signer}, nil
 }
 
-// sign issues the certificate for a public key. It stands in the register, on disk, before
-// anybody has it, so that there is none that cannot be revoked by its name.
+// sign issues the certificate for a public key. The register has it, on disk, before anyone receives it, so that every
+// certificate can be revoked by its name.
 func (t *issuance) sign(dir string, public crypto.PublicKey, now time.Time) (der []byte, line Entry, err error) {
 	fingerprint, err := certs.Fingerprint(public)
 	if err != nil {

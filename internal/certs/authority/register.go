@@ -77,8 +77,8 @@ func withRegister(dir string, f func(*register) error) error {
 	return f(r)
 }
 
-// readRegister reads a register; one that is not there is empty. What stands behind the
-// last line's end was cut off while it was written, and nothing was issued by it.
+// readRegister reads a register; a missing one is empty. Text after the last newline is an incomplete write, by which
+// nothing was issued.
 func readRegister(dir string) (*register, error) {
 	r := &register{path: registerFile(dir)}
 	raw, err := os.ReadFile(r.path)

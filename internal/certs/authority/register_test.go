@@ -34,7 +34,7 @@ func leaf(t *testing.T, raw []byte) *x509.Certificate {
 	return testkit.Value(x509.ParseCertificate(block.Bytes))
 }
 
-// A certificate says what was asked for and shown, and nothing else.
+// A certificate contains what was requested and shown, and nothing else.
 func TestApprovedCertificates(t *testing.T) {
 	dir := newCA(t)
 	for _, tc := range []struct {
@@ -217,7 +217,7 @@ func TestRevokeErrors(t *testing.T) {
 	}
 	testkit.Value(Revoke(dir, Revocation{Name: "north", Role: certs.RoleStudent}))
 
-	// With the right it goes, and what was issued before stays good.
+	// With the right it works, and earlier certificates stay valid.
 	testkit.Must(t, Renew(old))
 	testkit.Value(Revoke(old, Revocation{Serial: "1"}))
 	f := certs.IssuedFiles(old, certs.RoleNode, "north")

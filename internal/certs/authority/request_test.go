@@ -46,7 +46,7 @@ func FuzzParseRequest(f *testing.F) {
 	}
 	f.Add([]byte("-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		// As it came, and as what the PEM text might hold.
+		// The DER bytes, and the content of the PEM text.
 		for _, raw := range [][]byte{raw, pem.EncodeToMemory(&pem.Block{Type: pemfile.CertificateRequest,
 			Bytes: raw})} {
 			q, err := request.Parse(raw)

@@ -30,9 +30,9 @@ type Revocation struct {
 	ListFor time.Duration
 }
 
-// Revoke records in the register of the authority in dir that certificates are revoked, and
-// writes its list anew. It returns their lines, also of those that were revoked before:
-// doing it again does no harm. Roles that read the list refuse them from then on.
+// Revoke records in the register of the authority in dir that certificates are revoked, and writes the list again. It
+// returns their lines, also of those revoked before; repeating it does no harm. Servers that read the new list refuse
+// them from then on.
 func Revoke(dir string, what Revocation) (revoked []Entry, err error) {
 	if what.Reason == "" {
 		what.Reason = certs.ReasonUnspecified
@@ -102,7 +102,7 @@ func (r *register) targets(what Revocation, now time.Time) ([]Entry, error) {
 	return found, nil
 }
 
-// ListInfo is what a list of revoked certificates says of itself.
+// ListInfo describes a list of revoked certificates.
 type ListInfo struct {
 	Path    string    `json:"path"`
 	Number  string    `json:"number"`
@@ -110,9 +110,8 @@ type ListInfo struct {
 	Until   time.Time `json:"until"`
 }
 
-// WriteList writes the list of the authority in dir anew, as its register has it, in place
-// of the one that is there. Roles refuse a list after validity; 0 is as long as the
-// authority's certificate lasts.
+// WriteList writes the list of the authority in dir again, from its register, and replaces the existing one. Servers
+// refuse a list after validity; 0 means as long as the authority's certificate is valid.
 func WriteList(dir string, validity time.Duration) (info ListInfo, err error) {
 	signer, err := newLister(dir, time.Now())
 	if err != nil {
@@ -147,8 +146,8 @@ func newLister(dir string, now time.Time) (*lister, error) {
 	return &lister{ca: ca, signer: signer, path: certs.RevokedFile(dir), now: now}, nil
 }
 
-// write signs a list of what the register says is revoked and of what the list before said:
-// a register that was lost revives nobody.
+// write signs a list of the certificates that are revoked in the register or in the previous list, so that a lost
+// register restores none.
 func (l *lister) write(r *register, validity time.Duration) (ListInfo, error) {
 	until := l.ca.NotAfter
 	if validity > 0 && l.now.Add(validity).Before(until) {
@@ -196,8 +195,8 @@ func (l *lister) write(r *register, validity time.Duration) (ListInfo, error) {
 	return ListInfo{Path: l.path, Number: list.Number.String(), Revoked: len(listed), Until: moment(until)}, nil
 }
 
-// before is the list that is there, nil where none is. One that is not this authority's
-// is an error: what it revokes would be forgotten.
+// before is the previous list, nil if there is none. A list of another authority is an error, because its revocations
+// would be lost.
 func (l *lister) before() (*x509.RevocationList, error) {
 	raw, err := os.ReadFile(l.path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,8 +15,8 @@ import (
 // ErrStatement: a statement was not signed by the authority.
 var ErrStatement = errors.New("not signed by the authority")
 
-// Sign signs a statement by the key of the authority in dir. A statement begins with words that say what it is, so
-// that none is ever a certificate or a list, which begin with a byte of ASN.1.
+// Sign signs a statement with the key of the authority in dir. A statement begins with words that describe it, so that
+// none is ever a certificate or a list, which begin with a byte of ASN.1.
 func Sign(dir string, statement []byte) ([]byte, error) {
 	_, signer, err := load(dir, time.Now())
 	if err != nil {

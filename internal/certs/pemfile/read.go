@@ -23,7 +23,7 @@ func Read(path string) ([]byte, error) {
 	return raw, nil
 }
 
-// Certificates are those of a text in PEM that x509.CertPool.AppendCertsFromPEM takes.
+// Certificates are those of a PEM text that x509.CertPool.AppendCertsFromPEM accepts.
 func Certificates(raw []byte) (all []*x509.Certificate) {
 	for block, rest := pem.Decode(raw); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != Certificate || len(block.Headers) > 0 {

@@ -14,7 +14,7 @@ func Replace(path, kind string, der []byte) error {
 	return ReplaceText(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// ReplaceText is Replace for what is PEM already.
+// ReplaceText is Replace for text that is PEM already.
 func ReplaceText(path string, raw []byte) error {
 	temporary, err := Stage(path, raw)
 	if err != nil {

@@ -22,7 +22,7 @@ func approved(t *testing.T, ca, site, name string, choice request.KeyChoice) *au
 	return testkit.Value(authority.Approve(ca, q, time.Hour))
 }
 
-// A certificate is installed where it belongs, or not at all.
+// A certificate is installed completely or not at all.
 func TestInstall(t *testing.T) {
 	dir, other, site := certstest.New(t), certstest.New(t), filepath.Join(t.TempDir(), "west")
 	ca := testkit.Value(os.ReadFile(filepath.Join(dir, "ca.crt")))

@@ -1,6 +1,5 @@
-// Package request is how a site asks an authority for a certificate: [New] makes a key and a
-// request, [Read] checks a request at the authority, and [Install] puts the certificate that
-// answers it in its place. The key never leaves the site.
+// Package request lets a site ask an authority for a certificate: [New] makes a key and a request, [Read] checks a
+// request at the authority, and [Install] installs the issued certificate. The key never leaves the site.
 package request
 
 import (
@@ -25,10 +24,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 )
 
-// ErrNotAcceptable: a request for a certificate asks for what it must not, or is none.
+// ErrNotAcceptable: a file is no certificate request, or asks for something that is not allowed.
 var ErrNotAcceptable = errors.New("request not acceptable")
 
-// refuse says what is wrong with a request.
+// refuse says why a request is not acceptable.
 func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrNotAcceptable}, args...)...)
 }
@@ -36,11 +35,10 @@ func refuse(format string, args ...any) error {
 // maxRequest bounds a file from outside; a request has some 500 bytes.
 const maxRequest = 64 << 10
 
-// Request is what a site asks for: a certificate for its identity and its key, and
-// nothing else.
+// Request is a site's request: a certificate for its identity and its key, and nothing else.
 type Request struct {
 	Identity certs.Identity
-	// Hosts are what an aggregator says it is dialled by; nil of other roles.
+	// Hosts are the hosts at which an aggregator is reached; nil for other roles.
 	Hosts []string
 	// Fingerprint is the SHA-256 of the public key in hex. Whoever asks sees the same, so
 	// that the two can be compared.

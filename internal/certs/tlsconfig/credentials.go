@@ -66,7 +66,7 @@ func newCredentials(f certs.Files, usage x509.ExtKeyUsage, roles ...certs.Role) 
 	return c
 }
 
-// Reload looks at all files now. The error says why nobody new is let in: the own files, or
+// Reload looks at all files now. The error says why no new peer is accepted: the own files, or
 // the list of revoked certificates, are not in order, or the list has the own certificate.
 func (c *Credentials) Reload() error {
 	_, err := c.inOrder()

@@ -6,13 +6,13 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// HiddenSigmas is how many standard deviations of the noise something must have to stand out of it: normal noise
-// passes two in one of twenty cases.
+// HiddenSigmas is the number of standard deviations of the noise that a signal must have to stand out. Normal noise
+// exceeds two in one of twenty cases.
 const HiddenSigmas = 2
 
-// Deviation is the standard deviation of one release's noise, as a multiple of the most that one unit adds, at all of
-// its sites, to what is released; 0 of mechanisms that select, which add none. Noise that is drawn as a vector has at
-// least this one in each direction.
+// Deviation is the standard deviation of one release's noise, as a multiple of the most that one unit adds to the
+// release, at all of its sites. It is 0 for mechanisms that select, which add no noise. Noise that is drawn as a vector
+// has at least this deviation in each direction.
 func Deviation(e privacy.Event) float64 {
 	e = e.PerUnit()
 	switch e.Kind {
@@ -32,9 +32,9 @@ func Deviation(e privacy.Event) float64 {
 	return 0
 }
 
-// Hidden is the number of units below which what they add together does not stand out of the noise of so many
-// releases, also where all of them show the same: HiddenSigmas x deviation / sqrt(releases), rounded up. It is what
-// statistical offices call the smallest cell count, as the noise has it. One release is meant where releases is 0.
+// Hidden is the smallest number of units whose joint contribution can stand out of the noise of the given number of
+// releases, if all of them show the same: HiddenSigmas x deviation / sqrt(releases), rounded up. Statistical offices
+// call this the smallest cell count. releases of 0 means one release.
 func Hidden(deviation float64, releases int64) int64 {
 	return int64(math.Ceil(HiddenSigmas * deviation / math.Sqrt(float64(max(1, releases)))))
 }

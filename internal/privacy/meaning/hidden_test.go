@@ -44,7 +44,7 @@ func TestHiddenIsTwoDeviations(t *testing.T) {
 	}
 }
 
-// A unit at two sites adds twice as much, so that half as many do not stand out.
+// A unit at two sites adds twice as much, so half as many are hidden.
 func TestFewerUnitsAreHiddenWhereTheyAreAtSeveralSites(t *testing.T) {
 	for _, e := range []privacy.Event{
 		{Kind: privacy.Gaussian, Sigma: 20, Sensitivity: 2}, {Kind: privacy.GNMax, Sigma: 20, Sensitivity: 2},

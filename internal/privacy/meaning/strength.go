@@ -36,10 +36,10 @@ const (
 	Weak       = "weak"
 )
 
-// Guarantee is an (epsilon, delta), and what is public about whom it protects.
+// Guarantee is an (epsilon, delta), with public facts about the units that it protects.
 type Guarantee struct {
 	Epsilon, Delta float64
-	// Records is the public number of privacy units, 0 where it is not known.
+	// Records is the public number of privacy units, 0 if it is not known.
 	Records int
 }
 
@@ -76,7 +76,7 @@ func (g Guarantee) Why() string {
 // aboveOne tells whether a mechanism that gives away more than one record on average would pass.
 func (g Guarantee) aboveOne() bool { return g.Records > 0 && g.Delta > 1/float64(g.Records) }
 
-// Warnings are sentences about what is unusual, for the start of a run, its report and its certificate.
+// Warnings are sentences about unusual properties, for the start of a run, its report and its certificate.
 func (g Guarantee) Warnings() (all []string) {
 	if g.Epsilon > ReasonableEpsilon {
 		all = append(all, fmt.Sprintf("Epsilon is %g, above %d: this is weak to no formal protection (%s).", g.Epsilon,

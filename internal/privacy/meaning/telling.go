@@ -7,16 +7,16 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// Telling is how often the best guess is right at which of two neighbouring datasets something was released
-// from, one of them drawn by a fair coin: (1 + V)/2, with V the total variation distance of the two
-// distributions of what is released. Nobody who sees the release does better, whatever else is known.
+// Telling is how often the best guess is right at which of two neighbouring datasets a release came from, if a fair
+// coin chose the dataset: (1 + V)/2, with V the total variation distance of the two distributions of releases. No
+// observer of the release does better, whatever else they know.
 type Telling struct {
 	Chance float64 `json:"chance"`
 	// By names the proof: gdp, pld, pure, or budget where all that is used is an (epsilon, delta).
 	By string `json:"by"`
 	// Exact is true of Gaussian noise alone: the best guess is right that often, and no less.
 	Exact bool `json:"exact"`
-	// OfBudget is what follows from (epsilon, delta) alone, for any mechanism.
+	// OfBudget follows from (epsilon, delta) alone, for any mechanism.
 	OfBudget float64 `json:"of_budget"`
 }
 
@@ -66,7 +66,7 @@ func Bound(epsilon, delta float64) float64 {
 	return (1 + delta*e) / (1 + e)
 }
 
-// Percent writes a chance; what is not certain never reads as certain.
+// Percent writes a chance; an uncertain chance never reads as certain.
 func Percent(chance float64) string {
 	if chance > 0.999 {
 		return "> 99.9%"
@@ -74,7 +74,7 @@ func Percent(chance float64) string {
 	return fmt.Sprintf("%.1f%%", 100*chance)
 }
 
-// Sentence says all of it of a unit, such as "one record".
+// Sentence describes the chance for a unit, such as "one record".
 func (t Telling) Sentence(unit string) string {
 	all := fmt.Sprintf("%s %s %s", Percent(t.Chance), t.Says(unit), t.Basis())
 	if assumption := t.Assumption(); assumption != "" {
@@ -83,13 +83,13 @@ func (t Telling) Sentence(unit string) string {
 	return all
 }
 
-// Says is what the chance is, as the rest of a sentence that begins with it.
+// Says describes the chance, as the rest of a sentence that begins with it.
 func (Telling) Says(unit string) string {
 	return fmt.Sprintf("is the most often that anybody who sees the release, and knows everything else, is right "+
 		"about whether %s was in the data, where a fair coin decided it; guessing alone is right in 50%%.", unit)
 }
 
-// Basis says how the chance was computed, and what it takes for granted.
+// Basis says how the chance was computed, and which assumptions it makes.
 func (t Telling) Basis() string {
 	switch {
 	case t.By == ByBudget:
@@ -104,7 +104,7 @@ func (t Telling) Basis() string {
 	}
 }
 
-// Assumption is what a chance takes for granted; empty of one that follows from the budget.
+// Assumption is the assumption of a chance; empty if the chance follows from the budget.
 func (t Telling) Assumption() string {
 	if t.By == ByBudget {
 		return ""
@@ -113,7 +113,7 @@ func (t Telling) Assumption() string {
 		"from epsilon and delta alone, the bound is %s.", Percent(t.OfBudget))
 }
 
-// At is where a unit may be, as the rest of what names it; empty where it is at one site.
+// At says where a unit may be, as a suffix to its name; empty if it is at one site.
 func At(overlap int) string {
 	if overlap < 2 {
 		return ""

@@ -26,7 +26,7 @@ func TestTellingOfGaussianNoiseIsExact(t *testing.T) {
 	}
 }
 
-// Of other noise the distance comes from the grid; where it is known in closed form it must agree.
+// The distance of other noise comes from the grid; if it is known in closed form it must agree.
 func TestTellingOfOtherNoise(t *testing.T) {
 	const rate, noise = 0.25, 1.0
 	for _, c := range []struct {

@@ -11,8 +11,7 @@ import (
 
 // Cases are the questions that a kind is run on. Those of maps have names for people.
 type Cases struct {
-	// Units makes the records of those of so many privacy units that belong; nil for
-	// SmallUnits.
+	// Units makes the records of those of the given number of units that belong; nil for SmallUnits.
 	Units func(t testing.TB, unit string, units int, belongs func(unit int) bool) *partition.Table
 	// Good are answered, none of them as the first by name is.
 	Good map[string]proto.Message
@@ -26,8 +25,8 @@ type Cases struct {
 	Bounds      []proto.Message
 	// Moved is told how far each adversary moved each answer, in steps; nil for none.
 	Moved func(t testing.TB, a Adversary, params proto.Message, distance float64)
-	// PerNode are how many of an answer's last entries are rounded once at each node, and
-	// not for each unit by itself; nil for none.
+	// PerNode is the number of an answer's last entries that are rounded once per node, and not for each unit; nil for
+	// none.
 	PerNode func(v *question.Vector) int
 	// Slow says that a question takes too long to be answered many times; nil for none.
 	Slow func(params proto.Message) bool
@@ -39,7 +38,7 @@ type Bad struct {
 	Want   string
 }
 
-// Adversary is a privacy unit of so many records, given by their cells.
+// Adversary is a privacy unit with the given records, as cells.
 type Adversary struct {
 	Name    string
 	Records int

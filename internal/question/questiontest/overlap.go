@@ -43,8 +43,8 @@ func (r *runner) overlap(t *testing.T) {
 	}
 }
 
-// movedTogether checks how far the answers of as many sites as have a unit move together, and returns it as a
-// multiple of what is possible at one site.
+// movedTogether checks how far the answers of all sites that have a unit move together, and returns it as a multiple of
+// the largest possible move at one site.
 func movedTogether(t *testing.T, without, with []Answer) float64 {
 	shape, stated := with[0].Shape, privacy.Budget{}.WithOverlap(len(with))
 	if shape.Votes != nil {

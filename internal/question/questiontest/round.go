@@ -8,8 +8,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// small is what everybody knows of a node of SmallSchema. Each caller gets its own: kinds remember
-// things in it, and tests run side by side.
+// small is the public description of a node of SmallSchema. Each caller gets its own: kinds cache things in it, and
+// tests run in parallel.
 func small() *question.Public {
 	schema, err := partition.ParseSchema([]byte(SmallSchema))
 	if err != nil {

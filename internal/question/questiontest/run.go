@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// The sites of the suite have so many units and teachers.
+// The numbers of units and teachers at the sites of the suite.
 const (
 	units    = 60
 	teachers = 2
@@ -70,7 +70,7 @@ func (r *runner) answered() map[string]proto.Message {
 	return all
 }
 
-// An answer has the shape of its question, which follows from what is public.
+// An answer has the shape of its question, which follows from public facts.
 func (r *runner) shape(t *testing.T) {
 	s := r.site(t)
 	other := question.NewPublic(s.Schema, teachers, 12)
@@ -85,8 +85,8 @@ func (r *runner) shape(t *testing.T) {
 	}
 }
 
-// A unit moves a sum by no more than its bound, in whole numbers, and the votes of one teacher
-// at most: whatever and however many its records are, and whoever else is at the node.
+// A unit moves a sum by no more than its bound, in whole numbers, and the votes of one teacher at most: for any number
+// and content of its records, and beside any other units at the node.
 func (r *runner) bound(t *testing.T) {
 	others := r.c.Units(t, UnitColumn, units, func(int) bool { return true })
 	for i, adversary := range r.c.Adversaries {
@@ -239,7 +239,7 @@ func (r *runner) restart(t *testing.T) {
 	}
 }
 
-// A refusal says what is wrong, is the same at all nodes, and leaves nothing behind.
+// A refusal says what is wrong, is the same at all nodes, and leaves no state.
 func (r *runner) refusal(t *testing.T) {
 	s := r.site(t)
 	for name, bad := range r.c.Bad {

@@ -32,8 +32,8 @@ func SiteIn(t testing.TB, table *partition.Table, teachers int, state string) *q
 	return question.NewSite(question.NewPublic(table.Schema(), teachers, 11), table, assignment, unit, state)
 }
 
-// SampleByRecords has a site sample units by a hash of their records: a unit is in the sample
-// or is not, wherever it is and whoever else is there.
+// SampleByRecords makes a site sample units by a hash of their records: the sample contains a unit or not, at whichever
+// site it is and whatever other units are there.
 func SampleByRecords(s *question.Site) {
 	s.Sample = func(rate gnmax.Rate) ([]int, error) {
 		var sample []int
@@ -50,7 +50,7 @@ func SampleByRecords(s *question.Site) {
 	}
 }
 
-// Answer is what a site answers to a question.
+// Answer is a site's answer to a question.
 type Answer struct {
 	Shape question.Shape
 	Votes []byte

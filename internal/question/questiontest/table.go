@@ -24,7 +24,7 @@ label: y
 // SmallFeatures is the width of an encoded record of SmallSchema.
 const SmallFeatures = 5
 
-// UnitColumn is the column that names the privacy unit, of schemas that have one.
+// UnitColumn is the column that names the privacy unit, in schemas that have one.
 const UnitColumn = "who"
 
 // Schema parses a schema. With a unit that is not the record it gets a first column of that
@@ -52,8 +52,8 @@ func SmallTable(t testing.TB, rows int, seed uint64) *partition.Table {
 	return table
 }
 
-// SmallUnits has the records of those of so many units that belong: of one record each, or of
-// people with 1 to 9.
+// SmallUnits makes the records of those of the given number of units that belong: one record each, or people with 1 to
+// 9.
 func SmallUnits(t testing.TB, unit string, units int, belongs func(unit int) bool) *partition.Table {
 	t.Helper()
 	all, at := SmallTable(t, 9*units, 1), 0

@@ -65,7 +65,7 @@ func readFit(params []byte) (*reducer.Reduction, error) {
 	}, nil
 }
 
-// Shape is that of the coefficients, with the bound in the norm that the noise is for.
+// Shape is the shape of the coefficients, with the bound in the norm that the noise is for.
 func Shape(want *ratio.Wanted, norm question.Norm) question.Shape {
 	bound := want.L2
 	if norm == question.L1 {

@@ -15,8 +15,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// ratioWidth is that of the features of SmallSchema with its two classes, without squares;
-// x alone has one.
+// ratioWidth is the width of the features of SmallSchema with its two classes, without squares; only x has one.
 const ratioWidth = 1 + questiontest.SmallFeatures + 2
 
 // ratioOf are features of SmallSchema in some units.
@@ -53,7 +52,7 @@ func cases() questiontest.Cases {
 		},
 		Bad:         map[string]questiontest.Bad{},
 		Adversaries: []questiontest.Adversary{all[0], all[1], all[3]},
-		// Gradients decide what is released; curvature is made whole once a node.
+		// Gradients decide the release; curvature is rounded once per node.
 		PerNode: func(v *question.Vector) int { return v.Blocks[2] },
 	}
 	type sum = *conclavev1.LogisticSum

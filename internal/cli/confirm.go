@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -12,20 +13,29 @@ import (
 // input is what a person types, for all questions of a command.
 var input = sync.OnceValue(func() *bufio.Reader { return bufio.NewReader(os.Stdin) })
 
-// Confirm asks a question on standard error and says whether the answer on standard input is yes. The end of the input,
-// or of the context, is none.
+// Confirm asks a question on standard error and says whether the answer on standard input is yes. Other answers than
+// yes and no are asked for again. The end of the input, or of the context, is no.
 func Confirm(ctx context.Context, question string) bool {
-	fmt.Fprintf(os.Stderr, "%s yes or no: ", question)
-	answer := make(chan string, 1)
-	go func() {
-		line, _ := input().ReadString('\n')
-		answer <- line
-	}()
+	answer := make(chan bool, 1)
+	go func() { answer <- confirm(input(), os.Stderr, question) }()
 	select {
-	case line := <-answer:
-		return strings.TrimSpace(line) == "yes"
+	case yes := <-answer:
+		return yes
 	case <-ctx.Done():
 		fmt.Fprintln(os.Stderr)
 		return false
+	}
+}
+
+func confirm(in *bufio.Reader, out io.Writer, question string) bool {
+	for {
+		fmt.Fprintf(out, "%s yes or no: ", question)
+		line, err := in.ReadString('\n')
+		switch answer := strings.TrimSpace(line); {
+		case answer == "yes":
+			return true
+		case answer == "no" || err != nil:
+			return false
+		}
 	}
 }

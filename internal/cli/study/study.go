@@ -8,11 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/study/provision"
 )
@@ -67,6 +71,9 @@ student and a start kit for each site. Nothing that is there is overwritten; a c
 		if *out == "" {
 			return cli.Misuse("--out: name a folder")
 		}
+		if err := known(args[0]); err != nil {
+			return err
+		}
 		s, kits, err := provision.Make(args[0], *out)
 		if err != nil {
 			return err
@@ -98,4 +105,23 @@ func showMade(s *study.Study, dir string, kits []provision.Kit) {
 		when = " when the sites are admitted: their runs name the sites' keys"
 	}
 	fmt.Printf("hand each student a folder below %s%s\n", at("students"), when)
+}
+
+// known refuses a study whose pipelines or stages no site's policy could allow.
+func known(path string) error {
+	s, _, err := study.Read(path)
+	if err != nil {
+		return err
+	}
+	var p config.Problems
+	for _, of := range []struct {
+		field       string
+		names, have []string
+	}{{"pipelines", s.Pipelines, sitepolicy.Pipelines()}, {"stages", s.Stages, sitepolicy.Stages()}} {
+		for _, name := range of.names {
+			p.Need(slices.Contains(of.have, name), "%s: %s: %q is none; use %s", path, of.field, name,
+				strings.Join(of.have, ", "))
+		}
+	}
+	return errors.Join(p...)
 }

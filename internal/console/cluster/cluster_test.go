@@ -224,6 +224,20 @@ func TestLedger(t *testing.T) {
 	consoletest.Says(t, b.Post("/ledger/verify", "dataset=other"), "Not done.", "No run of yours")
 }
 
+// A kit's certificate ends soon from the start. It needs somebody while its site has not joined.
+func TestKitsOfSitesThatHaveJoinedNeedNobody(t *testing.T) {
+	dir := certstest.New(t)
+	for _, site := range []string{"site-0000", "site-0001"} {
+		testkit.Must(t, authority.Issue(dir, certs.RoleJoiner, site, nil, time.Hour))
+	}
+	testkit.Must(t, authority.Issue(dir, certs.RoleNode, "site-0000", nil, 1000*time.Hour))
+	page := open(t, certs.RoleOperator, "olga", consoletest.New(2, 1), dir).Get("/")
+	consoletest.Says(t, page, "certificate of joiner site-0001")
+	if strings.Contains(page, "certificate of joiner site-0000") {
+		t.Error("the kit of a site that has joined needs somebody")
+	}
+}
+
 // Certificates are revoked as by `conclave site revoke`, by who typed the site's name and has the authority.
 func TestRevoking(t *testing.T) {
 	dir := certstest.New(t)

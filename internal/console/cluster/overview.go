@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/console"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -75,8 +76,15 @@ func (c *Cluster) overview(r *http.Request) (console.View, error) {
 // ending are the certificates that end soon.
 func (c *Cluster) ending(s *state) (all []concern, more int, err error) {
 	certificates, err := c.certificatesOf(s)
+	joined := map[string]bool{} // sites with a certificate of their own, which need their kit's no more
+	for _, e := range certificates {
+		joined[e.Name] = joined[e.Name] || e.Role == string(certs.RoleNode)
+	}
 	for _, e := range certificates {
 		left := time.Until(e.Ends)
+		if e.Role == string(certs.RoleJoiner) && joined[e.Name] {
+			continue
+		}
 		if e.State == authority.StateRevoked || left > endsSoon || left < 0 && e.Serial != "" && !e.Newest {
 			continue
 		}

@@ -172,6 +172,9 @@ func TestAnInterruptedInstallationIsFinished(t *testing.T) {
 			t.Errorf("without %s: not joined", lost)
 		}
 	}
+	if err := s.Install(r, "/data/others.csv"); err == nil || !strings.Contains(err.Error(), "/data/rows.csv, which") {
+		t.Errorf("other data after the site has joined: %v", err)
+	}
 	testkit.Must(t, os.WriteFile(s.PolicyFile(), []byte("the site's own"), 0o600))
 	more, err := s.check(signed(t, folder, s, func(r *roster.Roster) { r.Generation = 2 }, s.own(t), asking(t, "south"),
 		asking(t, "west")), time.Now())

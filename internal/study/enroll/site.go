@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
@@ -193,7 +195,7 @@ func (s *Site) Install(r *Standing, data string) error {
 		return err
 	}
 	if s.Joined() {
-		return nil
+		return s.sameData(data)
 	}
 	if _, err := request.Install(s.Dir, certs.RoleNode, s.Site, []byte(r.Site(s.Site).Certificate), nil); err != nil {
 		return err
@@ -202,4 +204,25 @@ func (s *Site) Install(r *Standing, data string) error {
 		return err
 	}
 	return kit.Place(s.NodeFile(), nodeFile(s.Study, s.Site, data), 0o644)
+}
+
+// dataLine is the line of a node's file that names its records, as it was written here.
+var dataLine = regexp.MustCompile(`(?m)^data: (".*")$`)
+
+// sameData refuses a file of records that the node's file, which is the site's by now, does not name.
+func (s *Site) sameData(data string) error {
+	text, err := os.ReadFile(s.NodeFile())
+	if err != nil {
+		return err
+	}
+	line := dataLine.FindSubmatch(text)
+	if line == nil {
+		return nil // the site wrote it anew
+	}
+	named, err := strconv.Unquote(string(line[1]))
+	if err != nil || named == data {
+		return nil //nolint:nilerr // the check of the node, which follows, says what is wrong with its file
+	}
+	return fmt.Errorf("--data: %s is another file than %s, which %s names for data; give that one, or change it there",
+		data, named, s.NodeFile())
 }

@@ -137,13 +137,14 @@ name: %[2]s-1
 study: study.yaml
 purpose: %[3]q
 schema: %[9]q
-# Half of what all runs of the study may spend together.
-privacy: {epsilon: %[4]v, delta: %[5]v, unit: %[6]q, overlap: %[10]d}
+# A third of what all runs of the study may spend together. In a masked run a site's policy counts each round as
+# opened four times, which costs about twice the epsilon.
+privacy: {epsilon: %.2[4]g, delta: %[5]v, unit: %[6]q, overlap: %[10]d}
 pipeline: %[7]s
 # Those of all sites together.
 teachers: %[8]d
 release: {rows: 1000}
-`, s.Name, student, s.Purpose, s.Budget.Epsilon/2, s.Budget.Delta, s.Unit, s.Pipelines[0], s.Teachers*len(s.Sites),
+`, s.Name, student, s.Purpose, s.Budget.Epsilon/3, s.Budget.Delta, s.Unit, s.Pipelines[0], s.Teachers*len(s.Sites),
 		s.Schema, s.Overlap)
 	if s.Masked && r != nil {
 		b.WriteString("aggregation:\n  masked: true\n  members:\n")

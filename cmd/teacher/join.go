@@ -13,6 +13,8 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/kinds"
+	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/node/preflight"
 	"github.com/conclave-dp/conclave/internal/study/enroll"
 	"github.com/conclave-dp/conclave/internal/study/kit"
@@ -76,6 +78,9 @@ func (j *joining) run(ctx context.Context, path string) error {
 		return err
 	}
 	defer s.Close()
+	if err := checkRows(s, data); err != nil {
+		return err
+	}
 	if err := j.ask(ctx, s); err != nil {
 		return err
 	}
@@ -101,6 +106,23 @@ func foundData(data string) (string, error) {
 		return "", fmt.Errorf("--data: there is no %s", file)
 	}
 	return filepath.Abs(data)
+}
+
+// checkRows refuses records that the node could not start with, before anybody is asked to compare fingerprints. It
+// writes nothing.
+func checkRows(s *enroll.Site, data string) error {
+	if s.Joined() {
+		return nil
+	}
+	c := node.DefaultConfig()
+	c.Dataset, c.Site, c.Unit, c.Overlap = s.Study.Dataset, s.Site, s.Study.Unit, s.Study.Overlap
+	c.Schema, c.Data, c.Teachers = filepath.Join(s.Dir, "schema.yaml"), data, s.Study.Teachers
+	c.State = filepath.Join(s.Dir, "state")
+	c.TLS = certs.IssuedFiles(s.Dir, certs.RoleNode, s.Site) // not read
+	if _, err := node.ReadSite(c, kinds.All(), nil); err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	return nil
 }
 
 // ask sends the request and shows what to read out.

@@ -273,7 +273,7 @@ func TestRunsOfStudentsAreListedAndClosedByForce(t *testing.T) {
 	if !r.GetRun().GetClosed() || r.GetRun().GetState() != conclavev1.RunState_RUN_STATE_DONE {
 		t.Errorf("closed by force it is %v", r.GetRun())
 	}
-	roundtest.WantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "given up")
+	roundtest.WantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "abandoned")
 	stop()
 	student.refused(t, roundtest.VoteRound(spec.Name, 0, 4), codes.FailedPrecondition, "closed")
 	if names, budget := lab.list(t, d); strings.Join(names, ", ") != spec.Name+" DONE" || budget.GetOpen() != 0 ||
@@ -334,7 +334,7 @@ func TestCancel(t *testing.T) {
 	testkit.Eventually(t, "a round", func() bool { return c.server.rounds.Datasets["small"].OpenRounds() == 1 })
 	_, err = lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "b"})
 	testkit.Must(t, err)
-	roundtest.WantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "given up")
+	roundtest.WantStatus(t, testkit.Receive(t, asked), codes.Unavailable, "abandoned")
 	if end := w.ended(); end.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED || end.GetReason() != `by "lab"` {
 		t.Errorf("the worker was told %v", end)
 	}

@@ -284,7 +284,9 @@ def test_what_ends_the_process_ends_the_program_and_leaves_no_copy(tmp_path, num
     frame = "pandas.DataFrame({'x': [0, 1]}), {'columns': [{'name': 'x', 'kind': 'binary'}]}"
     process = subprocess.Popen([sys.executable, "-c", "import conclave, pandas\n"
                                 f"conclave.fit({frame}, 1, out={str(tmp_path / 'out')!r}, binary={str(fake)!r})"],
-                               env={**os.environ, "PYTHONPATH": str(Path(conclave.__file__).parents[1])})
+                               env={**os.environ, "PYTHONPATH": str(Path(conclave.__file__).parents[1])},
+                               # nohup has its children ignore SIGHUP.
+                               preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     try:
         while not (tmp_path / "begun").exists():
             assert process.poll() is None

@@ -63,6 +63,14 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 	p.hand("operator/study/kits/south.zip", "south/south.zip")
 	p.start("operator", "aggregator --config study/aggregator/aggregator.yaml")
 
+	// A wrong file is noticed before anybody is asked to compare fingerprints.
+	testkit.Must(t, os.WriteFile(filepath.Join(p.dir, "north", "other.csv"), []byte("a,b\n1,2\n"), 0o600))
+	other := p.start("north", strings.Replace(join, filepath.Base(built.north), "other.csv", 1))
+	p.fails(other, "--data: ")
+	if strings.Contains(other.text(), "by telephone") {
+		t.Errorf("people are asked to compare fingerprints:\n%s", other.text())
+	}
+
 	first := p.start("north", join)
 	key := first.found(t, readOut)
 	testkit.Must(t, first.c.Process.Kill())

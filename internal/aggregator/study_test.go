@@ -89,7 +89,7 @@ func TestRunsOfAnotherStudyAreNotOpened(t *testing.T) {
 	}{
 		"none":          {nil, "", codes.FailedPrecondition, "of no study", "of no study"},
 		"another":       {later, amended, codes.FailedPrecondition, "is wanted", "is wanted"},
-		"renamed":       {renamed, studyText, codes.InvalidArgument, "names another study", "says otherwise"},
+		"renamed":       {renamed, studyText, codes.InvalidArgument, "says otherwise", "names another study"},
 		"other-file":    {of, amended, codes.InvalidArgument, "", "not the one that it names"},
 		"no-file":       {of, "", codes.InvalidArgument, "", "not the one that it names"},
 		"file-for-none": {nil, studyText, codes.InvalidArgument, "of no study", "names none"},

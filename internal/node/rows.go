@@ -25,8 +25,9 @@ type Rows interface {
 	// divide divides the units among the node's teachers by a key, nil for any.
 	divide(c Config, key *partition.Key) (*division, error)
 	site(p *question.Public, d *division, c Config) *question.Site
-	// unitsBy returns what counts the privacy units of each category of a column.
-	unitsBy(c Config) func(column string) (map[string]int, error)
+	// countUnits counts the privacy units that have each category of a categorical column. A unit with records of
+	// several categories counts for each of them; an empty cell is no category. It may read all rows.
+	countUnits(c Config, column int) (map[string]int, error)
 }
 
 // division is how units are divided.
@@ -89,8 +90,24 @@ func (r inMemory) site(p *question.Public, d *division, c Config) *question.Site
 	return question.NewSite(p, r.Table, d.of, c.Unit, c.State)
 }
 
-func (r inMemory) unitsBy(c Config) func(string) (map[string]int, error) {
-	return unitsBy(r.Table, c.Unit)
+func (r inMemory) countUnits(c Config, column int) (map[string]int, error) {
+	type counted struct {
+		unit string
+		cell float64
+	}
+	seen, by := map[counted]bool{}, map[string]int{}
+	for row := range r.Table.Len() {
+		cell := r.Cells(row)[column]
+		here := counted{r.Unit(row), cell}
+		if math.IsNaN(cell) || seen[here] {
+			continue
+		}
+		if c.Unit != partition.UnitRecord {
+			seen[here] = true
+		}
+		by[r.Schema().Columns[column].CellText(cell)]++
+	}
+	return by, nil
 }
 
 // onDisk are rows that are read for each question.
@@ -203,38 +220,20 @@ func (r *onDisk) site(p *question.Public, d *division, c Config) *question.Site 
 	return question.NewStreamedSite(p, r.Stream, r.places, d.units[0], c.State)
 }
 
-// unitsBy counts, when it is asked, the privacy units that have each category of a categorical column. It reads all
-// rows once for a column and remembers the counts, since a policy asks before every answer. A unit with records of
-// several categories counts for each of them; an empty cell is none.
-func (r *onDisk) unitsBy(c Config) func(column string) (map[string]int, error) {
-	var mu sync.Mutex
-	known := map[string]map[string]int{}
-	return func(name string) (map[string]int, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if by := known[name]; by != nil {
-			return by, nil
-		}
-		at := r.schema.ColumnIndex(name)
-		if at < 0 || r.schema.Columns[at].ClassCount() == 0 || at == r.schema.UnitColumn() {
-			return nil, fmt.Errorf("column %q is no categorical column of the schema; name one, or leave the rule out",
-				name)
-		}
-		counts, err := r.countBy(c, at)
-		if err != nil {
-			return nil, err
-		}
-		by := map[string]int{}
-		for cell, n := range counts {
-			by[r.schema.Columns[at].CellText(float64(cell))] = n
-		}
-		known[name] = by
-		return by, nil
+func (r *onDisk) countUnits(c Config, column int) (map[string]int, error) {
+	counts, err := r.countCells(c, column)
+	if err != nil {
+		return nil, err
 	}
+	by := map[string]int{}
+	for cell, n := range counts {
+		by[r.schema.Columns[column].CellText(float64(cell))] = n
+	}
+	return by, nil
 }
 
-// countBy is unitsBy by cells.
-func (r *onDisk) countBy(c Config, at int) (map[uint32]int, error) {
+// countCells is countUnits by cells.
+func (r *onDisk) countCells(c Config, at int) (map[uint32]int, error) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
 	var mu sync.Mutex
@@ -338,12 +337,8 @@ func (r notRead) site(*question.Public, *division, Config) *question.Site {
 	panic("rows that were not read")
 }
 
-// unitsBy needs the rows.
-func (r notRead) unitsBy(Config) func(string) (map[string]int, error) {
-	return func(string) (map[string]int, error) {
-		return nil, errors.New("no row was looked at, so that units of a category are not counted; " +
-			"leave --structure out")
-	}
+func (r notRead) countUnits(Config, int) (map[string]int, error) {
+	return nil, errors.New("no row was looked at, so that units of a category are not counted; leave --structure out")
 }
 
 // byCursor are rows of a database that are read for each question.
@@ -397,34 +392,26 @@ func (r *byCursor) site(p *question.Public, d *division, c Config) *question.Sit
 	return question.NewStreamedSite(p, r.Held(r.key, r.sum), nil, r.units, c.State)
 }
 
-// unitsBy reads all rows once for a column. A unit's rows are in one block.
-func (r *byCursor) unitsBy(c Config) func(string) (map[string]int, error) {
-	return func(name string) (map[string]int, error) {
-		s := r.Schema()
-		at := s.ColumnIndex(name)
-		if at < 0 || s.Columns[at].ClassCount() == 0 || at == s.UnitColumn() {
-			return nil, fmt.Errorf("column %q is no categorical column of the schema; name one, or leave the rule out",
-				name)
-		}
-		var mu sync.Mutex
-		by := map[string]int{}
-		err := r.Held(r.key, r.sum).Blocks(context.Background(), func(b *tabular.Block) error {
-			mu.Lock()
-			defer mu.Unlock()
-			seen := map[float64]bool{}
-			for row := range b.Len() {
-				if b.Nth == nil || b.Nth[row] == 0 {
-					clear(seen)
-				}
-				if cell := b.Cells(row)[at]; !math.IsNaN(cell) && !seen[cell] {
-					seen[cell] = true
-					by[s.Columns[at].CellText(cell)]++
-				}
+// countUnits relies on a unit's rows being in one block.
+func (r *byCursor) countUnits(_ Config, column int) (map[string]int, error) {
+	var mu sync.Mutex
+	by := map[string]int{}
+	err := r.Held(r.key, r.sum).Blocks(context.Background(), func(b *tabular.Block) error {
+		mu.Lock()
+		defer mu.Unlock()
+		seen := map[float64]bool{}
+		for row := range b.Len() {
+			if b.Nth == nil || b.Nth[row] == 0 {
+				clear(seen)
 			}
-			return nil
-		})
-		return by, err
-	}
+			if cell := b.Cells(row)[column]; !math.IsNaN(cell) && !seen[cell] {
+				seen[cell] = true
+				by[r.Schema().Columns[column].CellText(cell)]++
+			}
+		}
+		return nil
+	})
+	return by, err
 }
 
 // inDatabase are rows that a database counts.
@@ -468,6 +455,6 @@ func (r inDatabase) site(p *question.Public, d *division, c Config) *question.Si
 	return question.NewPushedSite(p, r.Pushed, d.key, d.sum, c.State)
 }
 
-func (r inDatabase) unitsBy(Config) func(string) (map[string]int, error) {
-	return func(name string) (map[string]int, error) { return r.UnitsBy(context.Background(), name) }
+func (r inDatabase) countUnits(_ Config, column int) (map[string]int, error) {
+	return r.UnitsBy(context.Background(), column)
 }

@@ -114,7 +114,7 @@ func TestUnitsByCategoryOfAStream(t *testing.T) {
 		testkit.Must(t, err)
 		table, err := tabular.Read(schema, c.Data, tabular.Options{})
 		testkit.Must(t, err)
-		count := rows.(*onDisk).unitsBy(c)
+		count := unitsBy(rows.(*onDisk), c)
 		for _, name := range []string{"b", "c", "y"} {
 			at, seen, want := schema.ColumnIndex(name), map[string]bool{}, map[string]int{}
 			for row := range table.Len() {

@@ -151,7 +151,7 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 	return &Node{
 		cfg: cfg, log: log, kinds: s.kinds, site: site, ledger: s.ledger,
 		manifest: storedManifest{Manifest: s.division.manifest, path: s.manifestPath()},
-		policy:   newPolicy(cfg, site, s.rows.unitsBy(cfg), w, log), watch: w, masks: newMasks(cfg),
+		policy:   newPolicy(cfg, site, unitsBy(s.rows, cfg), w, log), watch: w, masks: newMasks(cfg),
 	}, nil
 }
 

@@ -2,7 +2,7 @@ package node
 
 import (
 	"fmt"
-	"math"
+	"sync"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
@@ -21,56 +21,32 @@ func (s *Site) Facts() (f sitepolicy.Facts, certain bool, err error) {
 		}
 	}
 	f = factsOf(d.units)
-	f.UnitsBy = s.rows.unitsBy(s.cfg)
+	f.UnitsBy = unitsBy(s.rows, s.cfg)
 	return f, s.division != nil, nil
 }
 
-// unitsBy counts the privacy units that have each category of each categorical column. A unit with records of several
-// categories counts for each of them; an empty cell is no category.
-func unitsBy(table *partition.Table, unit string) func(column string) (map[string]int, error) {
-	schema := table.Schema()
-	counts := map[string]map[string]int{}
-	of, units := make([]int, table.Len()), map[string]int{}
-	for row := range of {
-		of[row] = row
-		if unit != partition.UnitRecord {
-			u, known := units[table.Unit(row)]
-			if !known {
-				u = len(units)
-				units[table.Unit(row)] = u
-			}
-			of[row] = u
+// unitsBy counts the privacy units of each category of a categorical column. It asks the rows once for a column and
+// remembers, since a policy asks before every answer.
+func unitsBy(rows Rows, c Config) func(column string) (map[string]int, error) {
+	var mu sync.Mutex
+	known := map[string]map[string]int{}
+	return func(name string) (map[string]int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if by := known[name]; by != nil {
+			return by, nil
 		}
-	}
-	for i := range schema.Columns {
-		column := &schema.Columns[i]
-		categorical := column.Kind == partition.Categorical || column.Kind == partition.Binary
-		if !categorical || column.Role == partition.RoleUnit {
-			continue
-		}
-		type counted struct {
-			unit int
-			cell float64
-		}
-		seen, by := map[counted]bool{}, map[string]int{}
-		for row, u := range of {
-			cell := table.Cells(row)[i]
-			if here := (counted{u, cell}); !math.IsNaN(cell) && !seen[here] {
-				by[column.CellText(cell)]++
-				if unit != partition.UnitRecord {
-					seen[here] = true
-				}
-			}
-		}
-		counts[column.Name] = by
-	}
-	return func(column string) (map[string]int, error) {
-		by, known := counts[column]
-		if !known {
+		schema := rows.Schema()
+		at := schema.ColumnIndex(name)
+		if at < 0 || schema.Columns[at].ClassCount() == 0 || at == schema.UnitColumn() {
 			return nil, fmt.Errorf("column %q is no categorical column of the schema; name one, or leave the rule out",
-				column)
+				name)
 		}
-		return by, nil
+		by, err := rows.countUnits(c, at)
+		if err == nil {
+			known[name] = by
+		}
+		return by, err
 	}
 }
 

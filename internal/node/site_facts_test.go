@@ -47,7 +47,7 @@ func TestUnitsByCategory(t *testing.T) {
 		}
 		for _, mixed := range []*partition.Table{table, shuffled(table)} {
 			got := map[string]int{}
-			count := unitsBy(mixed, unit)
+			count := unitsBy(inMemory{mixed}, protecting(unit))
 			for _, column := range []string{"b", "c", "y"} {
 				by, err := count(column)
 				if err != nil {
@@ -67,12 +67,18 @@ func TestUnitsByCategory(t *testing.T) {
 			}
 		}
 	})
-	count := unitsBy(partition.NewTable(schema["person"]), "person")
+	count := unitsBy(inMemory{partition.NewTable(schema["person"])}, protecting("person"))
 	for _, column := range []string{"x", "person", "none"} {
 		if by, err := count(column); err == nil {
 			t.Errorf("column %s has %v", column, by)
 		}
 	}
+}
+
+// protecting is a configuration with a privacy unit.
+func protecting(unit string) (c Config) {
+	c.Unit = unit
+	return c
 }
 
 func shuffled(t *partition.Table) *partition.Table { return t.Subset(rand.Perm(t.Len())) }
@@ -81,7 +87,7 @@ func shuffled(t *partition.Table) *partition.Table { return t.Subset(rand.Perm(t
 func TestUnitsByCategoryOfRowsThatAreRead(t *testing.T) {
 	dir := t.TempDir()
 	table := questiontest.SmallTable(t, 300, 1)
-	want := testkit.Value(unitsBy(table, partition.UnitRecord)("c"))
+	want := testkit.Value(unitsBy(inMemory{table}, protecting(partition.UnitRecord))("c"))
 	c := smallConfig(t, 4)
 	c.Schema = filepath.Join(dir, "schema.yaml")
 	testkit.Must(t, os.WriteFile(c.Schema, []byte(questiontest.SmallSchema), 0o600))

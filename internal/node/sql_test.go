@@ -145,8 +145,8 @@ func TestANodeHasItsDatabaseCount(t *testing.T) {
 		t.Errorf("the structure of rows in memory: error %v", err)
 	}
 	for name, site := range map[string]*Site{"reading": read, "pushdown": pushed, "streaming": streamedSite} {
-		by, err := site.rows.unitsBy(site.cfg)("c")
-		if all, _ := read.rows.unitsBy(read.cfg)("c"); err != nil || len(by) == 0 || !maps.Equal(by, all) {
+		by, err := unitsBy(site.rows, site.cfg)("c")
+		if all, _ := unitsBy(read.rows, read.cfg)("c"); err != nil || len(by) == 0 || !maps.Equal(by, all) {
 			t.Errorf("%s: units by category %v (%v), want %v", name, by, err, all)
 		}
 	}

@@ -148,12 +148,7 @@ func (p *Pushed) Check(ctx context.Context) error {
 
 // UnitsBy counts the units that have each category of a column, by the database. A unit with rows of several categories
 // counts for each of them; an empty cell is none. PRIVATE.
-func (p *Pushed) UnitsBy(ctx context.Context, name string) (map[string]int, error) {
-	at := p.schema.ColumnIndex(name)
-	if at < 0 || p.schema.Columns[at].ClassCount() == 0 || at == p.schema.UnitColumn() {
-		return nil, fmt.Errorf("column %q is no categorical column of the schema; name one, or leave the rule out",
-			name)
-	}
+func (p *Pushed) UnitsBy(ctx context.Context, at int) (map[string]int, error) {
 	in, err := p.config.begin(ctx, 1)
 	if err != nil {
 		return nil, err

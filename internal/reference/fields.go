@@ -128,7 +128,7 @@ func (w *writer) row(t reflect.Type, f reflect.StructField, at place) (field, er
 	}
 	row := field{path: at.path, values: values, byDefault: w.byDefault(at), meaning: meaning}
 	switch {
-	case stated == "":
+	case stated == "" || stated == row.byDefault:
 	case !w.unset(at):
 		return field{}, fmt.Errorf("%s: the comment of %s states a default, but the code sets %s; leave it out of the "+
 			"comment", at.path, f.Name, row.byDefault)

@@ -189,8 +189,8 @@ func (c Config) Validate() error {
 	need(0 <= c.Drain && c.Drain <= maxDrain, "drain: %v is not between 0s and %v", c.Drain, maxDrain)
 	need(time.Second <= c.WorkerGrace && c.WorkerGrace <= maxDrain, "worker_grace: %v is not between 1s and %v",
 		c.WorkerGrace, maxDrain)
-	need(time.Second <= c.QuorumPatience && c.QuorumPatience <= 24*time.Hour, "quorum_patience: %v is not between 1s and 24h",
-		c.QuorumPatience)
+	need(time.Second <= c.QuorumPatience && c.QuorumPatience <= 24*time.Hour,
+		"quorum_patience: %v is not between 1s and 24h", c.QuorumPatience)
 	for _, most := range []struct {
 		field string
 		value int

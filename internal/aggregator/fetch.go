@@ -12,7 +12,7 @@ import (
 const mostBundle = 4<<30 - 1
 
 // FetchConfig bounds the transfer of bundles of finished runs. A bundle goes from the worker to the student that
-// submitted the run: see docs/runs.md#fetching.
+// submitted the run: see docs/fetching.md#fetching.
 type FetchConfig struct {
 	// MaxBytes is the largest bundle in bytes. The aggregator keeps nothing of it. The submitter needs as much memory.
 	MaxBytes int64 `yaml:"max_bytes"`

@@ -12,7 +12,7 @@ type Files struct {
 	Key string `yaml:"key" json:"key"`
 	// Revoked is the path of the authority's list of revoked certificates, or of several lists in one file. A peer on
 	// the list is disconnected and not let in again. While the file is missing or out of date, no new peer is accepted
-	// (docs/sites.md#the-list-fails-closed). Without it a certificate is good until it expires. Default: none.
+	// (docs/revocation.md#the-list-fails-closed). Without it a certificate is good until it expires. Default: none.
 	Revoked string `yaml:"revoked" json:"revoked,omitempty"`
 }
 

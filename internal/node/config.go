@@ -30,8 +30,8 @@ type Config struct {
 	// policy. Back it up: without it the node is refused, see docs/failures.md#a-node-that-lost-its-state.
 	State string `yaml:"state"`
 	// Policy is the path of the site's own rules: which runs the node answers, and how much all of them may cost its
-	// records. While the file cannot be used, the node answers nothing. Without one it answers whatever the aggregator's
-	// budget allows. See docs/sites-policy.md. Default: none.
+	// records. While the file cannot be used, the node answers nothing. Without one it answers whatever the
+	// aggregator's budget allows. See docs/sites-policy.md. Default: none.
 	Policy string `yaml:"policy"`
 	// Notify says where people are told that a run waits for their approval.
 	Notify notify.Config `yaml:"notify"`
@@ -74,9 +74,9 @@ type Identity struct {
 type Records struct {
 	// Schema is the path of the public schema.yaml, the same file at every site. Required.
 	Schema string `yaml:"schema"`
-	// Data is the path of the site's file: CSV (plain or gzipped), Parquet, a sheet of an .xlsx workbook, or a folder or
-	// pattern of parts (docs/data-sources.md). For images (docs/schema.md#images) it is the idx file, with the labels
-	// next to it. Set it or `sql`. Default: none.
+	// Data is the path of the site's file: CSV (plain or gzipped), Parquet, a sheet of an .xlsx workbook, or a folder
+	// or pattern of parts (docs/data-sources.md). For images (docs/schema.md#images) it is the idx file, with the
+	// labels next to it. Set it or `sql`. Default: none.
 	Data string `yaml:"data"`
 	// SQL asks a PostgreSQL database for the site's rows, in place of Data.
 	SQL postgres.Config `yaml:"sql"`
@@ -84,14 +84,15 @@ type Records struct {
 	// tables of any size (docs/data-sources.md#tables-that-do-not-fit-into-memory). The node then answers only sums of
 	// all records (`marginals`, `embed`, the figure of quality), and nothing that trains. Default: false.
 	Stream bool `yaml:"stream"`
-	// Share is a part of the file, from and to, chosen by a hash of each record, so that one file can play several sites.
-	// Real sites leave it out.
+	// Share is a part of the file, from and to, chosen by a hash of each record, so that one file can play several
+	// sites. Real sites leave it out.
 	Share [2]float64 `yaml:"share"`
 	// Unit is the privacy unit, as at the aggregator: `record`, or the column that names the person. All records of a
 	// person go to one teacher.
 	Unit string `yaml:"unit"`
-	// Overlap is the number of sites at which a unit of this site may be, itself included, 1 to 1000. 1 means only here.
-	// A dataset that counts on fewer does not take the node, and a node with a policy does not answer a run that does.
+	// Overlap is the number of sites at which a unit of this site may be, itself included, 1 to 1000. 1 means only
+	// here. A dataset that counts on fewer does not take the node, and a node with a policy does not answer a run that
+	// does.
 	Overlap int `yaml:"overlap"`
 	// Teachers is the number of teachers, which are partitions of the records, at most the number of units. With more,
 	// the noise of votes matters less, and each teacher learns from fewer records. It is fixed for the life of the

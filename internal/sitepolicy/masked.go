@@ -13,8 +13,8 @@ import (
 type Peer struct {
 	// Site is the name of the site. Required.
 	Site string `yaml:"site"`
-	// Key is the SHA-256 fingerprint of the key of its certificate, in hex, also in groups (docs/masked.md#fingerprints).
-	// Required.
+	// Key is the SHA-256 fingerprint of the key of its certificate, in hex, also in groups
+	// (docs/masked.md#fingerprints). Required.
 	Key string `yaml:"key"`
 }
 

@@ -35,17 +35,17 @@ type Policy struct {
 type Dataset struct {
 	// Name is the dataset's name, as in the node's file. Required.
 	Name string `yaml:"name"`
-	// Epsilon is the limit of all runs together, ever, at this node. If it is less than the dataset's budget, runs go on
-	// without this site once it is reached, or end. Required.
+	// Epsilon is the limit of all runs together, ever, at this node. If it is less than the dataset's budget, runs go
+	// on without this site once it is reached, or end. Required.
 	Epsilon float64 `yaml:"epsilon"`
 	// Delta is the probability that the limit's bound may fail. Required.
 	Delta float64 `yaml:"delta"`
-	// Filter is the rule that adds up releases (docs/privacy.md#adding-up). `gdp` is exact for Gaussian noise and counts
-	// Poisson samples (`dpgan`, `dp-mlp`) as all records; `rdp` counts samples as samples. It is fixed once a round was
-	// charged. `pld` needs a plan of all runs, which nobody has here. Default: `gdp`.
+	// Filter is the rule that adds up releases (docs/privacy.md#adding-up). `gdp` is exact for Gaussian noise and
+	// counts Poisson samples (`dpgan`, `dp-mlp`) as all records; `rdp` counts samples as samples. It is fixed once a
+	// round was charged. `pld` needs a plan of all runs, which nobody has here. Default: `gdp`.
 	Filter privacy.Filter `yaml:"filter"`
-	// Pipelines lists the pipelines whose questions are answered. The student states the pipeline of a run, and the node
-	// checks the run's questions against it (docs/site-ledger.md#what-each-pipeline-and-stage-asks). Required.
+	// Pipelines lists the pipelines whose questions are answered. The student states the pipeline of a run, and the
+	// node checks the run's questions against it (docs/site-ledger.md#what-each-pipeline-and-stage-asks). Required.
 	Pipelines []string `yaml:"pipelines"`
 	// Stages lists the questions that runs may ask after training: `selections` (docs/boosting.md), `fit` and `sampled`
 	// (docs/weights.md), `quality` (docs/quality.md). The node refuses all of a run that may ask another one. Default:
@@ -61,12 +61,12 @@ type Dataset struct {
 	// LeastRecordsBy lists categorical columns, such as the label. Each category that occurs at the node must have so
 	// many privacy units (docs/sites-policy.md#least-records-by-category). Default: none.
 	LeastRecordsBy []LeastBy `yaml:"least_records_by"`
-	// Approval says who lets a run begin. With `by-hand` a person approves each run (docs/approvals.md); with `automatic`
-	// the node answers what the rules allow. Default: `by-hand`.
+	// Approval says who lets a run begin. With `by-hand` a person approves each run (docs/approvals.md); with
+	// `automatic` the node answers what the rules allow. Default: `by-hand`.
 	Approval Approval `yaml:"approval"`
-	// ApprovalExpires is how long an approval holds if the person gave no end: days such as `30d`, or a duration such as
-	// `36h`, up to 3650d. With a short time people look again at runs that never began. A run that is still active stops
-	// until somebody approves it again. Default: without end.
+	// ApprovalExpires is how long an approval holds if the person gave no end: days such as `30d`, or a duration such
+	// as `36h`, up to 3650d. With a short time people look again at runs that never began. A run that is still active
+	// stops until somebody approves it again. Default: without end.
 	ApprovalExpires string `yaml:"approval_expires"`
 	// Approvers lists the people whose signed decisions count (docs/approvals.md#several-persons), at most 20. Default:
 	// none, and anyone who can run the command on the node's machine decides.
@@ -74,7 +74,8 @@ type Dataset struct {
 	// ApprovalsNeeded is the number of different approvers that must let a run begin. It needs `approvers`. With more
 	// than one nobody decides alone, and runs wait for more people. Default: `1`.
 	ApprovalsNeeded int `yaml:"approvals_needed"`
-	// Masked refuses runs without masks (docs/masked.md), in which the aggregator sees this node's sums. Default: false.
+	// Masked refuses runs without masks (docs/masked.md), in which the aggregator sees this node's sums. Default:
+	// false.
 	Masked bool `yaml:"masked"`
 	// LeastSites is the least number of sites in each sum that a masked run opens. It bounds the run's quorum, not the
 	// number of its members. It needs `masked`. Default: 0.

@@ -36,11 +36,11 @@ type Config struct {
 	// Workers is the number of runs that a worker takes at the same time. More need more memory and processors.
 	Workers int `yaml:"workers"`
 	// KeepResults is how long a worker keeps the folder of a finished run, at least 1h, with all that is in it. Until
-	// then the submitter can fetch the results (docs/runs.md#fetching). With 0 it keeps the folder until somebody
+	// then the submitter can fetch the results (docs/fetching.md#fetching). With 0 it keeps the folder until somebody
 	// removes it.
 	KeepResults time.Duration `yaml:"keep_results"`
-	// Out is the folder of results and checkpoint. Give every run, in every cluster, a folder of its own. A worker makes
-	// one for each run in it, and workers that share it continue each other's checkpoints.
+	// Out is the folder of results and checkpoint. Give every run, in every cluster, a folder of its own. A worker
+	// makes one for each run in it, and workers that share it continue each other's checkpoints.
 	Out string `yaml:"out"`
 	// TLS names the files of mutual TLS.
 	TLS certs.Files `yaml:"tls"`

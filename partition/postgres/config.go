@@ -20,8 +20,8 @@ type Config struct {
 	// DSNEnv is the name of an environment variable with the connection string. It is easier to pass on, but anyone who
 	// can inspect the process can read it. Default: none, with `dsn_file`.
 	DSNEnv string `yaml:"dsn_env"`
-	// Query is one SELECT (or VALUES, TABLE, WITH) for the site's rows, with the schema's columns by name, in any order.
-	// It runs in a transaction that can only read. Required.
+	// Query is one SELECT (or VALUES, TABLE, WITH) for the site's rows, with the schema's columns by name, in any
+	// order. It runs in a transaction that can only read. Required.
 	Query string `yaml:"query"`
 	// Timeout is the longest that a query or a connection attempt may take. Use more for many millions of rows, less to
 	// spare a database that others use.

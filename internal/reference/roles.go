@@ -15,13 +15,19 @@ import (
 // The files of the roles, of a site's policy and of a study.
 var (
 	aggregatorYAML = configuration(aggregator.DefaultConfig, aggregator.Config.Validate, true)
-	teacherYAML    = configuration(node.DefaultConfig, node.Config.Validate, true)
+	teacherYAML    = configuration(node.DefaultConfig, validateDatabase, true)
 	studentYAML    = configuration(student.DefaultConfig, validateWorker, true)
 	policyYAML     = configuration(func() sitepolicy.Policy { return sitepolicy.Policy{} },
 		func(p sitepolicy.Policy) error { return p.Validate() }, false)
 	studyYAML = configuration(func() study.Study { return *study.Default() },
 		func(s study.Study) error { return s.Validate() }, false)
 )
+
+// validateDatabase also checks the fields of a node that reads a database.
+func validateDatabase(c node.Config) error {
+	c.SQL.Pushdown = true
+	return c.Validate()
+}
 
 // validateWorker also checks the fields that only a worker has.
 func validateWorker(c student.Config) error {

@@ -68,7 +68,7 @@ func (w *writer) fields(t reflect.Type, at place, apart bool) (out table, err er
 			if err != nil {
 				return out, err
 			}
-			out.fields = append(out.fields, inner.fields...)
+			out.fields, out.below = append(out.fields, inner.fields...), append(out.below, inner.below...)
 			continue
 		}
 		inner, kind := at.field(i, name), f.Type

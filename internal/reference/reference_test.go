@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -76,6 +77,40 @@ func TestPagesOfRoles(t *testing.T) {
 			t.Errorf("no row begins with %s", row.want)
 		}
 	}
+	for _, file := range []struct {
+		make func(*comments) (string, error)
+		of   reflect.Type
+	}{
+		{aggregatorYAML, reflect.TypeFor[aggregator.Config]()}, {teacherYAML, reflect.TypeFor[node.Config]()},
+		{studentYAML, reflect.TypeFor[student.Config]()}, {policyYAML, reflect.TypeFor[sitepolicy.Policy]()},
+		{studyYAML, reflect.TypeFor[study.Study]()},
+	} {
+		text, err := file.make(c)
+		testkit.Must(t, err)
+		for _, name := range tags(file.of) {
+			if !strings.Contains(text, "`"+name+"`") && !strings.Contains(text, "."+name+"`") {
+				t.Errorf("%v: no row has %s", file.of, name)
+			}
+		}
+	}
+}
+
+// tags are the names of the fields that have no fields of their own, at any depth.
+func tags(of reflect.Type) (names []string) {
+	for of.Kind() == reflect.Slice || of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	if of.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range of.NumField() {
+		name, _, _ := strings.Cut(of.Field(i).Tag.Get("yaml"), ",")
+		below := tags(of.Field(i).Type)
+		if names = append(names, below...); name != "-" && name != "" && len(below) == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func TestProse(t *testing.T) {

@@ -27,11 +27,11 @@ type Study struct {
 	// Title is what the study is called, at most 200 characters on one line. People read it before they take part.
 	// Required.
 	Title string `yaml:"title"`
-	// Purpose is what the study is for, on one such line. Required.
+	// Purpose is what the study is for, on one line like `title`. Required.
 	Purpose string `yaml:"purpose"`
-	// Permit is the number of the permit or of the ethics committee's vote, on one such line. Required.
+	// Permit is the number of the permit or of the ethics committee's vote, on one line like `title`. Required.
 	Permit string `yaml:"permit"`
-	// Contact is whom to ask, on one such line. Required.
+	// Contact is whom to ask, on one line like `title`. Required.
 	Contact string `yaml:"contact"`
 	// Expires is the last day of the study, in UTC, such as `2027-06-30`. Certificates and kits end 30 days later.
 	// Required.

@@ -23,8 +23,8 @@ type EtcdConfig struct {
 	// Embedded runs an etcd in this process: one copy of the ledger on one disk, and no standby. Set `endpoints` if the
 	// aggregator must survive its machine. Default: false.
 	Embedded bool `yaml:"embedded"`
-	// Dir is the folder of the embedded etcd, which needs one. If it is lost, the ledger is lost, and nothing more may
-	// be released. Default: none.
+	// Dir is the folder of the embedded etcd, required with `embedded`. If it is lost, the ledger is lost, and nothing
+	// more may be released. Default: none.
 	Dir string `yaml:"dir"`
 	// Endpoints lists the URLs of an etcd of your own. Required unless `embedded` is set. Default: none.
 	Endpoints []string `yaml:"endpoints"`

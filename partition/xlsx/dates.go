@@ -41,7 +41,7 @@ func lookOf(code string) look {
 	if duration.MatchString(code) {
 		return number
 	}
-	code, _, _ = strings.Cut(strings.ToLower(notCode.ReplaceAllString(code, "")), ";") // the section for positive numbers
+	code, _, _ = strings.Cut(strings.ToLower(notCode.ReplaceAllString(code, "")), ";") // the positive section
 	days, times := strings.ContainsAny(code, "yd"), strings.ContainsAny(code, "hs")
 	switch {
 	case days && times:

@@ -311,7 +311,7 @@ func TestForgedApprovalsDoNotCount(t *testing.T) {
 			t.Errorf("an approval counts whose signature is %s", name)
 		}
 	}
-	// An earlier decision of Ann's does not override her later one, whenever it is written again.
+	// Ann's earlier decision does not override the later one, whenever it is written again.
 	b = asked(t, 1)
 	for _, approve := range []bool{true, false} {
 		_, err := b.decides("ann", approve)

@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	// longest and average are how many words a sentence of a plain page may have.
+	// longest and average bound the words per sentence of a plain page.
 	longest = 30
 	average = 18.0
 )
 
-// bannedWords are images and turns of phrase for which the field has a word of its own.
+// bannedWords are images and phrases for which the field has its own word.
 var bannedWords = []struct{ pattern, instead string }{
 	{`mend(s|ed|ing)?`, "fix"},
 	{`heard`, "counted, contributors"},
@@ -41,10 +41,10 @@ var bannedWords = []struct{ pattern, instead string }{
 	{`he|him|his|she|her|hers`, "it for software, they for people"},
 }
 
-// bannedIdentifiers are parts of names that say nothing to who knows the field.
+// bannedIdentifiers are parts of names that are meaningless to readers who know the field.
 var bannedIdentifiers = []string{"mend", "heard", "owed", "forlorn", "disowned", "voices"}
 
-// plainPages are the pages that people read first: their sentences are counted.
+// plainPages are the pages that people read first; their sentences are measured.
 var plainPages = []string{
 	"ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs/audit.md", "docs/boosting.md",
 	"docs/calculator.md", "docs/cluster.md", "docs/console.md", "docs/dpgan.md", "docs/embed.md",
@@ -79,7 +79,7 @@ func shortened(s string) string {
 	return s
 }
 
-// Pages say things in the field's words, and those that people read first in short sentences.
+// Pages use the field's words, and those that people read first use short sentences.
 func TestPagesAreInPlainEnglish(t *testing.T) {
 	seen := 0
 	eachFile(t, ".md", func(path string, raw []byte) {
@@ -105,7 +105,7 @@ func TestPagesAreInPlainEnglish(t *testing.T) {
 	}
 }
 
-// Comments and texts of the code are in the same words, and so are its names.
+// Comments, strings and names in the code use the same words.
 func TestCodeIsInPlainEnglish(t *testing.T) {
 	seen := 0
 	eachFile(t, ".go", func(path string, raw []byte) {
@@ -140,7 +140,7 @@ func TestCodeIsInPlainEnglish(t *testing.T) {
 	}
 }
 
-// eachFile calls do with each file of a suffix, by its path in the repository.
+// eachFile calls do with each file of a suffix and its path in the repository.
 func eachFile(t *testing.T, suffix string, do func(path string, raw []byte)) {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -163,7 +163,7 @@ func eachFile(t *testing.T, suffix string, do func(path string, raw []byte)) {
 	}))
 }
 
-// proseOf are the paragraphs, list items and cells of a page, without code.
+// proseOf returns the paragraphs, list items and cells of a page, without code.
 func proseOf(raw []byte) (list []string) {
 	page := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(raw))
 	testkit.Value(0, md.Walk(page, func(n md.Node, entering bool) (md.WalkStatus, error) {
@@ -178,7 +178,7 @@ func proseOf(raw []byte) (list []string) {
 	return list
 }
 
-// write writes the text of what is within a block; code stands there as a word.
+// write writes the text within a block; code becomes a placeholder word.
 func write(b *strings.Builder, n md.Node, raw []byte) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		switch c := c.(type) {
@@ -197,7 +197,7 @@ func write(b *strings.Builder, n md.Node, raw []byte) {
 
 var sentenceEnd = regexp.MustCompile(`[.!?:;]["')\]]*\s+`)
 
-// sentences cuts a paragraph at its full stops, colons and semicolons.
+// sentences splits a paragraph at its full stops, colons and semicolons.
 func sentences(p string) (list []string) {
 	for _, s := range sentenceEnd.Split(p, -1) {
 		if wordCount(s) > 2 {
@@ -216,7 +216,7 @@ func wordCount(s string) (n int) {
 	return n
 }
 
-// parts are the words of a name, in small letters.
+// parts are the words of a name, in lower case.
 func parts(name string) (list []string) {
 	start := 0
 	for i, r := range name {

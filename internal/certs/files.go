@@ -3,8 +3,8 @@ package certs
 import "path/filepath"
 
 // Files are the PEM files of one process: the authority's certificate (or several in one file, while an authority is
-// replaced), its own certificate and its own key. Revoked may name the authority's list of revoked certificates, or
-// several lists in one file. If it is set and the list is missing, no peer is accepted.
+// replaced), its own certificate and its own key. Revoked may name the authority's revocation list, or several lists
+// in one file. If it is set and the list is missing, no peer is accepted.
 type Files struct {
 	CA      string `yaml:"ca" json:"ca"`
 	Cert    string `yaml:"cert" json:"cert"`
@@ -12,15 +12,14 @@ type Files struct {
 	Revoked string `yaml:"revoked" json:"revoked,omitempty"`
 }
 
-// IssuedFiles names the files that authority.Issue writes for an identity, with the
-// authority's.
+// IssuedFiles are the files that authority.Issue writes for an identity, and the authority's.
 func IssuedFiles(dir string, role Role, name string) Files {
 	base := filepath.Join(dir, string(role)+"-"+name)
 	ca, _ := AuthorityFiles(dir)
 	return Files{CA: ca, Cert: base + ".crt", Key: base + ".key"}
 }
 
-// RevokedFile is where the authority in dir keeps its list of revoked certificates.
+// RevokedFile is the path of the revocation list of the authority in dir.
 func RevokedFile(dir string) string { return filepath.Join(dir, "revoked.crl") }
 
 // AuthorityFiles are the files of the authority in dir.
@@ -28,11 +27,10 @@ func AuthorityFiles(dir string) (cert, key string) {
 	return filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
 }
 
-// SiteFiles are the files of one identity at its site. Only Request leaves it, and Cert
-// comes back.
+// SiteFiles are the files of one identity at its site. Only Request leaves the site, and Cert comes back.
 type SiteFiles struct {
 	Files
-	NextKey string // of a renewal, until its certificate is installed
+	NextKey string // for a renewal, until its certificate is installed
 	Request string
 }
 

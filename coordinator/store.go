@@ -25,15 +25,15 @@
 //
 // Under the prefix ("/conclave/" unless set), values in JSON:
 //
-// \tleader name of the leader, under its lease
-// \tdatasets/<dataset> the dataset, its last ledger entry (the head) and total
-// \tledger/<dataset>/<seq> entries in canonical form; seq in 16 hex digits
-// \truns/<run> spec, budget, plan and total of a run
-// \treleases/<run>/<round> the stored answer; round in 16 hex digits
-// \tnodes/<dataset>/<site>/<node> a node as first admitted
-// \tenroll/<dataset>/requests/<site> a site's request to be admitted
-// \tenroll/<dataset>/roster the sites that the operator admitted, signed by the authority
-// \tfence-base of a restored etcd: added to the revisions of leaders
+//	leader                            name of the leader, under its lease
+//	datasets/<dataset>                the dataset, its last ledger entry (the head) and total
+//	ledger/<dataset>/<seq>            entries in canonical form; seq in 16 hex digits
+//	runs/<run>                        spec, budget, plan and total of a run
+//	releases/<run>/<round>            the stored answer; round in 16 hex digits
+//	nodes/<dataset>/<site>/<node>     a node as first admitted
+//	enroll/<dataset>/requests/<site>  a site's request to be admitted
+//	enroll/<dataset>/roster           the sites that the operator admitted, signed by the authority
+//	fence-base                        of a restored etcd: added to the revisions of leaders
 //
 // # What it does not promise
 //

@@ -96,7 +96,7 @@ func (b *blocks) exponent(k, y uint64) (low, high uint64, ok bool) {
 
 // kept is true with probability exp(-x), for y in block k. It is false if a uniform number is below
 //
-// \t1 - exp(-x) = x - x²/2 + x³/6 - ...,
+//	1 - exp(-x) = x - x²/2 + x³/6 - ...,
 //
 // which is at most a sum of an odd number of terms, and at least one of an even number, since they shrink.
 func (b *blocks) kept(d *draws, k, y uint64) bool {

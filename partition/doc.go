@@ -6,35 +6,35 @@
 //
 // # How to start
 //
-// \tschema, err := partition.LoadSchema("flchain/schema.yaml")
-// \ttable, err := tabular.Read(schema, "flchain/train.csv.gz", tabular.Options{})
-// \tkey, err := partition.LoadOrCreateKey("partition.key")
-// \tassigned, err := partition.Assign(key, table, 200, "record")
-// \tencoder := encode.New(schema)
-// \tencoded := encoder.Encode(table) // rows x encoder.Width() numbers, and a class per row
-// \tteacher := assigned.Of[17] // the teacher of row 17
+//	schema, err := partition.LoadSchema("flchain/schema.yaml")
+//	table, err := tabular.Read(schema, "flchain/train.csv.gz", tabular.Options{})
+//	key, err := partition.LoadOrCreateKey("partition.key")
+//	assigned, err := partition.Assign(key, table, 200, "record")
+//	encoder := encode.New(schema)
+//	encoded := encoder.Encode(table)            // rows x encoder.Width() numbers, and a class per row
+//	teacher := assigned.Of[17]                  // the teacher of row 17
 //
 // # The schema
 //
 // schema.yaml is public. Nothing in it may be computed from the rows: bounds, categories and fills that depend on the
 // data are a release that nobody has paid for. Unknown fields are errors. A column has
 //
-// \tname unique in the schema
-// \tkind continuous, integer, categorical, binary, date, datetime, code or identifier
-// \tlower/upper public bounds of a number or a date, both included (binary: 0 and 1)
-// \tformat of a date: how it is written, as in DD.MM.YYYY
-// \tresolution of a date: the unit that it is counted in, from lower on
-// \tcategories public values of a categorical column; names gives them words for reports
-// \tprefixes public groups of codes; a code belongs to its longest prefix
-// \tcodes of codes: the site's list, a file beside the schema
-// \tpattern of an identifier: how it is written, as in P-######
-// \tclip [lo, hi] inside lower and upper, see below
-// \tnullable true: an empty cell is a value of its own
-// \trole site (which institution a row belongs to) or unit (the privacy unit's identifier)
-// \tscale linear (the default) or log, see below
-// \trepeat n: n columns name_0 .. name_(n-1), as for the pixels of images
-// \tdoc a remark
-// \tsource where bounds or categories come from: dictionary, built-in, rows; see Source
+//	name        unique in the schema
+//	kind        continuous, integer, categorical, binary, date, datetime, code or identifier
+//	lower/upper public bounds of a number or a date, both included (binary: 0 and 1)
+//	format      of a date: how it is written, as in DD.MM.YYYY
+//	resolution  of a date: the unit that it is counted in, from lower on
+//	categories  public values of a categorical column; names gives them words for reports
+//	prefixes    public groups of codes; a code belongs to its longest prefix
+//	codes       of codes: the site's list, a file beside the schema
+//	pattern     of an identifier: how it is written, as in P-######
+//	clip        [lo, hi] inside lower and upper, see below
+//	nullable    true: an empty cell is a value of its own
+//	role        site (which institution a row belongs to) or unit (the privacy unit's identifier)
+//	scale       linear (the default) or log, see below
+//	repeat      n: n columns name_0 .. name_(n-1), as for the pixels of images
+//	doc         a remark
+//	source      where bounds or categories come from: dictionary, built-in, rows; see Source
 //
 // A schema may also say how CSV files are written ([CSV]), and list columns under ignore that a file may have but
 // that nothing reads.
@@ -49,7 +49,7 @@
 // scale: log is for skewed nonnegative numbers (incomes, counts, laboratory values). A value v in the range [lo, hi]
 // (clip if given, else lower and upper) is encoded as
 //
-// \t(log1p(v) - log1p(lo)) / (log1p(hi) - log1p(lo))
+//	(log1p(v) - log1p(lo)) / (log1p(hi) - log1p(lo))
 //
 // instead of (v - lo) / (hi - lo), and decoded by the inverse. The transform is monotone and depends on public bounds
 // only, so it costs nothing.

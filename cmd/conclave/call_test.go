@@ -17,8 +17,8 @@ var calling sync.Mutex
 
 // call runs conclave in this process, which takes a tenth of the time to start one:
 //
-// \tcall ARGS it must end with code 0, or with another one after a !
-// \tcall CODE ARGS with this one
+//	call ARGS          it must end with code 0, or with another one after a !
+//	call CODE ARGS     with this one
 //
 // One runs at a time. It does not see the script's environment and input: use exec for that.
 func call(ts *testscript.TestScript, neg bool, args []string) {

@@ -8,9 +8,9 @@
 // The file has lines of JSON. The first has the format and the highest fence so far. Then comes one line per key in
 // key order, all at one revision of etcd. The last has their number and the SHA-256 of the lines before it:
 //
-// \t{"format":"conclave-backup/1","fence":812}
-// \t{"key":"datasets/flchain","created":3,"value":"eyJ..."}
-// \t{"keys":1,"sha256":"..."}
+//	{"format":"conclave-backup/1","fence":812}
+//	{"key":"datasets/flchain","created":3,"value":"eyJ..."}
+//	{"keys":1,"sha256":"..."}
 //
 // Keys are without the prefix, created is the revision that made the key, and values are in base64. The digest
 // protects against accidents only: anybody who can change the file can change the digest.

@@ -6,14 +6,14 @@
 //   - tlsconfig, the TLS settings of the roles,
 //   - pemfile, which reads and writes the files.
 //
-// # A folder of an authority has
+// A folder of an authority has
 //
-// \tca.crt, ca.key the authority; keep ca.key away from the machines
-// \taggregator-<name>.crt, .key a server that nodes and students dial
-// \tnode-<name>.crt, .key a node; <name> is its site
-// \tstudent-<name>.crt, .key a student
-// \tissued.jsonl the register of what was issued and revoked
-// \trevoked.crl the signed revocation list
+//	ca.crt, ca.key                  the authority; keep ca.key away from the machines
+//	aggregator-<name>.crt, .key     a server that nodes and students dial
+//	node-<name>.crt, .key           a node; <name> is its site
+//	student-<name>.crt, .key        a student
+//	issued.jsonl                    the register of what was issued and revoked
+//	revoked.crl                     the signed revocation list
 //
 // The identity of a peer is a URI in its certificate, conclave://<role>/<name>; [PeerIdentity] reads it from an
 // established connection.

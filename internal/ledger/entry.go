@@ -42,12 +42,12 @@ func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 // Entry is one line of the ledger of one dataset. Fill in the fields of its type, then [Entry.Seal] it to the
 // previous entry.
 //
-// \topen dataset, budget, unit, neighbouring
-// \trun dataset, run, budget, plan, facts, masked if its sums are
-// \troster dataset, run, roster
-// \trelease dataset, run, round, planned, kind, events, queries, answered, entries, epsilon_spent, release_sha256
-// \tabandoned dataset, run, round, planned, kind, events, queries, answered, epsilon_spent
-// \tclose dataset, run, epsilon_spent; if files were given out manifest_sha256, and by if a worker made them
+//	open     dataset, budget, unit, neighbouring
+//	run      dataset, run, budget, plan, facts, masked if its sums are
+//	roster   dataset, run, roster
+//	release  dataset, run, round, planned, kind, events, queries, answered, entries, epsilon_spent, release_sha256
+//	abandoned  dataset, run, round, planned, kind, events, queries, answered, epsilon_spent
+//	close    dataset, run, epsilon_spent; if files were given out manifest_sha256, and by if a worker made them
 //
 // All of them have a fence. All except questions have a day: the time that an answer takes can depend on its records,
 // and its noise does not cover that.

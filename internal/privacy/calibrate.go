@@ -17,12 +17,12 @@ const noiseError = 1e-6
 // price of [Account], not the rule of a filter. The event gives the kind, the counts and all parameters except the
 // noise, which is found:
 //
-// \tgaussian sigma, for the sensitivity
-// \tsubsampled-gaussian noise_multiplier, for the rate
-// \tgnmax sigma
-// \tconfident-gnmax sigma1 and sigma2, in the given proportion
-// \tlnmax lambda
-// \tlaplace, exponential epsilon
+//	gaussian             sigma, for the sensitivity
+//	subsampled-gaussian  noise_multiplier, for the rate
+//	gnmax                sigma
+//	confident-gnmax      sigma1 and sigma2, in the given proportion
+//	lnmax                lambda
+//	laplace, exponential epsilon
 //
 // The noise is within one part in a million of the least, from above. Sigmas are not rounded to what package gnmax
 // draws; see [MinSigma].

@@ -22,13 +22,13 @@ const (
 
 // Event is a release, or a number of equal ones. Its fields depend on its kind:
 //
-// \tgaussian sigma, sensitivity (L2), count
-// \tsubsampled-gaussian rate (of the Poisson sample), noise_multiplier (sigma over L2 sensitivity), count
-// \tgnmax sigma (of each bin), count
-// \tconfident-gnmax threshold (votes), sigma1 (of the test), sigma2 (of each bin), asked, answered
-// \tlnmax lambda (inverse scale of each bin), count
-// \tlaplace epsilon, count
-// \texponential epsilon, count
+//	gaussian             sigma, sensitivity (L2), count
+//	subsampled-gaussian  rate (of the Poisson sample), noise_multiplier (sigma over L2 sensitivity), count
+//	gnmax                sigma (of each bin), count
+//	confident-gnmax      threshold (votes), sigma1 (of the test), sigma2 (of each bin), asked, answered
+//	lnmax                lambda (inverse scale of each bin), count
+//	laplace              epsilon, count
+//	exponential          epsilon, count
 //
 // All kinds except gaussian omit a sensitivity of 1. Otherwise it is the number of sites at which one privacy unit
 // may be, and the noise is calibrated to the change at one of them; see [Event.PerUnit].

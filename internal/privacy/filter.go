@@ -166,7 +166,7 @@ func (o order) epsilon(events []Event, delta float64) float64 {
 //
 // With M = -log(delta alpha) the derivative of the conversion is -M/(alpha-1)², so the maximum is where
 //
-// \tepsilon = M (2 alpha - 1)/(alpha - 1)² + log((alpha-1)/alpha).
+//	epsilon = M (2 alpha - 1)/(alpha - 1)² + log((alpha-1)/alpha).
 //
 // The right side falls from infinity at 1 to less than 0 at 1/delta, so there is one such alpha. It falls as epsilon
 // rises, and what is allowed there, epsilon - conversion(alpha), rises by more than half of the rise of epsilon.

@@ -35,18 +35,18 @@ const (
 
 // Entry is one line of a site's ledger: canonical JSON, chained by hashes.
 //
-// \topen dataset, site, node, limit
-// \tlimit limit
-// \trun run, spec, terms, requester if the aggregator names one
-// \tadvance run, spec, advance
-// \tapprove run, spec, by, until if it has an end, signed if the policy names approvers
-// \tdeny run, spec, by, signed likewise
-// \texpire run, spec, by, approval
-// \tcharge run, spec, round, question, kind, planned, uses, events, epsilon_spent, under if an approval in
-// \t advance let the run begin
-// \tend run
-// \tlists lists
-// \taccept accepted, by, signed likewise
+//	open     dataset, site, node, limit
+//	limit    limit
+//	run      run, spec, terms, requester if the aggregator names one
+//	advance  run, spec, advance
+//	approve  run, spec, by, until if it has an end, signed if the policy names approvers
+//	deny     run, spec, by, signed likewise
+//	expire   run, spec, by, approval
+//	charge   run, spec, round, question, kind, planned, uses, events, epsilon_spent, under if an approval in
+//	         advance let the run begin
+//	end      run
+//	lists    lists
+//	accept   accepted, by, signed likewise
 //
 // All of them have a time.
 type Entry struct {

@@ -3,9 +3,9 @@
 //
 // # How to start
 //
-// \tg := grouping.New(ctx, dir)
-// \terr := g.Add(rows, digests) // by several goroutines, in any order
-// \tplaces, err := g.Places() // each row's place in its group, and the group's size
+//	g := grouping.New(ctx, dir)
+//	err := g.Add(rows, digests)  // by several goroutines, in any order
+//	places, err := g.Places()    // each row's place in its group, and the group's size
 //
 // Only the owner can read its files. They are unlinked as soon as they are created, so they are gone when they are
 // closed or the process dies; where a system cannot do that, they are removed when they are closed. They contain

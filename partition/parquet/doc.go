@@ -3,10 +3,10 @@
 //
 // # How to start
 //
-// \tfile, err := parquet.Open(f, size)
-// \tfor cells, err := range file.Rows(nil) {
-// \t\t// a text for each of file.Columns, as in CSV, empty for null
-// \t}
+//	file, err := parquet.Open(f, size)
+//	for cells, err := range file.Rows(nil) {
+//		// a text for each of file.Columns, as in CSV, empty for null
+//	}
 //
 // It reads one row group at a time, and one page of each of its columns.
 //

@@ -2,9 +2,9 @@
 //
 // # How to start
 //
-// \tc := postgres.DefaultConfig()
-// \tc.DSNFile, c.Query = "dsn", "select age, sex, died from visits"
-// \ttable, err := postgres.Read(ctx, schema, c, tabular.Options{})
+//	c := postgres.DefaultConfig()
+//	c.DSNFile, c.Query = "dsn", "select age, sex, died from visits"
+//	table, err := postgres.Read(ctx, schema, c, tabular.Options{})
 //
 // The cells come as PostgreSQL's texts and follow the same rules as those of a CSV file, so the same rows give the
 // same table, partitions and manifest. A server may return rows in a different order each time, so the table sorts

@@ -2,10 +2,10 @@
 //
 // # How to start
 //
-// \tfile, err := xlsx.Open(f, size)
-// \tfor cells, err := range file.Rows(0, nil) {
-// \t\t// the texts of a row of file.Sheets[0]
-// \t}
+//	file, err := xlsx.Open(f, size)
+//	for cells, err := range file.Rows(0, nil) {
+//		// the texts of a row of file.Sheets[0]
+//	}
 //
 // Cells are what the file stores, not what a program shows: a number that is shown as 1.1 may be 1.0999. Numbers have
 // the fewest digits that restore them, truth values are 0 and 1, and cells with a date format look like 2024-02-29,

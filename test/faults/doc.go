@@ -2,9 +2,9 @@
 // of four sites and students, each in its own process, are killed, paused, disconnected and delayed at random,
 // several at a time, while runs continue.
 //
-// \tgo test ./test/faults one of each kind, 4 nodes
-// \tgo test ./test/faults -run Faults -faults=200 -timeout 60m -v
-// \t 200 faults, 20 nodes
+//	go test ./test/faults                                   one of each kind, 4 nodes
+//	go test ./test/faults -run Faults -faults=200 -timeout 60m -v
+//	                                                        200 faults, 20 nodes
 //
 // -seed repeats the draws. It repeats the moments, but not what the processes do meanwhile: a failure may need
 // several runs to show again.

@@ -1,8 +1,8 @@
 // Package pgserver starts a PostgreSQL server of the installed package for tests.
 //
-// \tserver := pgserver.Start(t) // skips the test if PostgreSQL is not installed
-// \tserver.Exec(t, "create table visits (age int)")
-// \tserver.DSN // of a superuser, with its password
+//	server := pgserver.Start(t) // skips the test if PostgreSQL is not installed
+//	server.Exec(t, "create table visits (age int)")
+//	server.DSN // of a superuser, with its password
 package pgserver
 
 import (

@@ -178,8 +178,8 @@ type WarmStart struct {
 	Section string
 	// Options returns the defaults of the section.
 	Options func() Options
-	// Share is the share of epsilon that the section says it costs, and the name of the option;
-	// 0 for none, -1 has it chosen.
+	// Share is the share of epsilon that the section's option sets, and the name of that option; 0 means none, -1
+	// leaves it to be chosen.
 	Share func(Options) plan.Share
 	// Kind is that of its question.
 	Kind string

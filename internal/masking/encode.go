@@ -6,7 +6,7 @@ import (
 )
 
 // version begins everything that is hashed or signed.
-const version = "conclave masked sums 2"
+const version = "conclave masked sums 3"
 
 // encoding is a list of fields, each with its length in front, so that no two lists have the same bytes.
 type encoding []byte

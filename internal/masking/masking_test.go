@@ -103,8 +103,8 @@ func (r *run) open(t *Terms, sum []int64, among ...int) {
 	r.t.Helper()
 	survivors := sites(among...)
 	all := r.reveal(t, among...)
-	for _, revealed := range all {
-		testkit.Must(r.t, t.CheckRevealed(survivors, revealed))
+	for i, revealed := range all {
+		testkit.Must(r.t, t.CheckRevealed(survivors[i], survivors, revealed))
 	}
 	t.Open(sum, survivors, all)
 }

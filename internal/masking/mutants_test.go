@@ -14,9 +14,9 @@ var tryMutants = flag.Bool("mutants", false, "build the package with each of the
 
 // mutants are mistakes that would end the privacy of sums, each one change of one file.
 var mutants = map[string]struct{ file, right, wrong string }{
-	"no noise": {"party.go", "\tAddUp(vector, noise)\n", ""},
-	"half the share": {"party.go", "\tAddUp(vector, noise)\n",
-		"\tfor i := range noise {\n\t\tnoise[i] /= 2\n\t}\n\tAddUp(vector, noise)\n"},
+	"no noise": {"party.go", "\tAddUp(answer, vector)\n", "\tcopy(answer, vector)\n"},
+	"half the share": {"party.go", "\tAddUp(answer, vector)\n",
+		"\tfor i := range answer {\n\t\tanswer[i] /= 2\n\t}\n\tAddUp(answer, vector)\n"},
 	"an own seed for all attempts":    {"party.go", "own: newSeed(),", "own: [seedBytes]byte{1},"},
 	"a pair's seed for all attempts":  {"mask.go", `encode("round").bytes(terms[:])`, `encode("round")`},
 	"the attempt is not in the terms": {"terms.go", ".number(t.Fence).number(t.Counter)", ""},

@@ -232,27 +232,27 @@ func (r *partyRun) shared(t *Terms, site string, m *conclavev1.RunKey) (pair, er
 // Digest names the attempt.
 func (a *Attempt) Digest() Digest { return a.digest }
 
-// Mask adds the party's share of the noise and its masks to a vector, in place, once. It may take long; the party's
-// other methods do not wait for it.
-func (a *Attempt) Mask(vector []int64) error {
+// Mask returns the answer that hides a vector: with the party's share of the noise and its masks, once. It may take
+// long; the party's other methods do not wait for it.
+func (a *Attempt) Mask(vector []int64) ([]int64, error) {
 	if err := a.claim(len(vector)); err != nil {
-		return err
+		return nil, err
 	}
-	noise := make([]int64, len(vector))
-	if err := a.terms.Share.Draw(a.party.source, noise); err != nil {
-		return err
+	answer := make([]int64, len(vector))
+	if err := a.terms.Share.Draw(a.party.source, answer); err != nil {
+		return nil, err
 	}
-	AddUp(vector, noise)
+	AddUp(answer, vector)
 	masks := make([]mask, 0, 1+len(a.partners))
 	masks = append(masks, mask{seed: a.own})
 	for _, i := range a.partners {
 		masks = append(masks, mask{a.seeds[i], a.party.site > a.terms.Members[i].GetSite()})
 	}
-	addMasks(vector, masks)
+	addMasks(answer, masks)
 	a.party.mu.Lock()
 	defer a.party.mu.Unlock()
 	a.masked = true
-	return nil
+	return answer, nil
 }
 
 // claim records that the answer, of the given number of entries, is made now: nothing is drawn twice for one attempt,

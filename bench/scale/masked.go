@@ -29,7 +29,7 @@ func maskedCommand() *cobra.Command {
 	sites := c.Flags().IntSlice("sites", []int{2, 10, 100}, "numbers of sites")
 	entries := c.Flags().IntSlice("entries", []int{1000, 20_000, 1_000_000}, "lengths of sums")
 	rounds := c.Flags().Int("rounds", 8, "rounds of each, in turn")
-	quorum := c.Flags().Float64("quorum", 0.9, "the share of sites that a masked sum needs, as pipelines have by default")
+	quorum := c.Flags().Float64("quorum", 0.9, "the share of sites that a masked sum needs")
 	readme := c.Flags().String("readme", "", "`file` whose table, between its marks masked: begin and end, is replaced")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		text, err := measureMasked(c.Context(), *sites, *entries, *rounds, *quorum)

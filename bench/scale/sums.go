@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/conclave-dp/conclave/gnmax"
@@ -87,22 +88,18 @@ func noiseTime(entries int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that the clock is the processor's time
-	dst := make([]int64, entries)
-	var times []float64
-	for range 5 {
-		began := time.Now()
-		if err := share.Draw(gnmax.NewSource(), dst); err != nil {
-			return 0, err
-		}
-		times = append(times, time.Since(began).Seconds())
+	vectors, dst := max(5, 100_000/entries), make([]int64, entries)
+	before, err := processorTime()
+	for range vectors {
+		err = errors.Join(err, share.Draw(gnmax.NewSource(), dst))
 	}
-	return mean(times), nil
+	after, last := processorTime()
+	return (after - before).Seconds() / float64(vectors), errors.Join(err, last)
 }
 
-func mean(x []float64) (m float64) {
-	for _, v := range x {
-		m += v / float64(len(x))
-	}
-	return m
+// processorTime is what this process took so far.
+func processorTime() (time.Duration, error) {
+	var used syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &used)
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano()), err
 }

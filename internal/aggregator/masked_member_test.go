@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"testing"
 
@@ -293,8 +292,8 @@ func (m *member) answer(r *assembled) (*conclavev1.WorkRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := slices.Clone(m.vector)
-	if err := a.Mask(values); err != nil {
+	values, err := a.Mask(m.vector)
+	if err != nil {
 		return nil, err
 	}
 	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{

@@ -165,7 +165,7 @@ func (a *attempt) count(n *peer.Node, m *conclavev1.WorkRequest) error {
 		}
 		a.agreed[site] = tags
 	case seeds:
-		if err := a.terms.CheckRevealed(sitesOf(a.inSum), m.GetRevealed()); err != nil {
+		if err := a.terms.CheckRevealed(site, sitesOf(a.inSum), m.GetRevealed()); err != nil {
 			return err
 		}
 		a.revealed[site] = m.GetRevealed()

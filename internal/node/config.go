@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/logging"
 	"github.com/conclave-dp/conclave/internal/monitor"
 	"github.com/conclave-dp/conclave/internal/node/notify"
+	"github.com/conclave-dp/conclave/internal/node/rows"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	"github.com/conclave-dp/conclave/partition/postgres"
@@ -25,9 +26,9 @@ type Config struct {
 	Aggregator string `yaml:"aggregator"`
 	// ServerName is the host name the aggregator's certificate must carry, at
 	// every address. Default: the host of the address.
-	ServerName string `yaml:"server_name"`
-	Identity   `yaml:",inline"`
-	Records    `yaml:",inline"`
+	ServerName    string `yaml:"server_name"`
+	rows.Identity `yaml:",inline"`
+	rows.Records  `yaml:",inline"`
 	// State is the folder for the partition key, the manifest and the
 	// teachers' weights. Losing it loses the right to take part: new
 	// partitions of old data are refused. Default: "state".
@@ -66,52 +67,11 @@ type Config struct {
 	Log logging.Config `yaml:"log"`
 }
 
-// Identity says who a node is.
-type Identity struct {
-	// Dataset names the dataset at the aggregator. Its budget spans runs.
-	Dataset string `yaml:"dataset"`
-	// Site names the institution; the certificate must be issued to it.
-	Site string `yaml:"site"`
-	// Node names this process among the nodes of its site. Default: "0".
-	Node string `yaml:"node"`
-}
-
-// Records say what records a node has, and how they are divided among teachers.
-type Records struct {
-	// Schema is the path of the public schema.yaml.
-	Schema string `yaml:"schema"`
-	// Data is the path of the site's CSV file, plain or gzipped, or of its Parquet file; of a
-	// folder of such files, or a pattern of their names, which are one table; or of its idx
-	// file of images, with the file of their labels beside it.
-	Data string `yaml:"data"`
-	// SQL asks a PostgreSQL database for the site's rows, in place of Data. They are read once, when the node starts,
-	// or not at all with sql.pushdown.
-	SQL postgres.Config `yaml:"sql"`
-	// Stream reads the rows of Data from the disk, or of SQL from the database, for each question, in place of holding
-	// them in memory: a table of any
-	// size is answered from. Only sums of all records are answered then, and nothing that trains. Data must be CSV or
-	// Parquet, and stay as it is while the node runs. Default: false.
-	Stream bool `yaml:"stream"`
-	// Share takes a part [from, to) of the file, chosen by a hash of each
-	// record, so that several sites can be played on one file. Default: all.
-	Share [2]float64 `yaml:"share"`
-	// Unit is the privacy unit: "record", or the column that names the person.
-	// Default: "record". A person's records all go to one teacher.
-	Unit string `yaml:"unit"`
-	// Overlap is at how many sites a unit of this one may be, itself among them; a dataset or run that counts on
-	// fewer is not answered. Default: 1, its units are at no other site.
-	Overlap int `yaml:"overlap"`
-	// Teachers is the number of teachers (= partitions) on this node. More
-	// teachers drown the noise better, each learns from fewer records. Fixed
-	// for the life of the dataset. Default: 100.
-	Teachers int `yaml:"teachers"`
-}
-
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config {
 	return Config{
-		Identity: Identity{Node: "0"},
-		Records: Records{
+		Identity: rows.Identity{Node: "0"},
+		Records: rows.Records{
 			Share: [2]float64{0, 1}, SQL: postgres.DefaultConfig(), Unit: "record", Overlap: 1, Teachers: 100,
 		},
 		State: "state", MaxSteps: maxSteps, MaxTime: time.Hour, Reconnect: 5 * time.Second, Drain: 10 * time.Second,
@@ -215,10 +175,7 @@ func (c Config) checkSource() error {
 	return nil
 }
 
-// source names where the rows come from, for errors.
-func (c Config) source() string {
-	if c.SQL.Set() {
-		return "sql"
-	}
-	return c.Data
+// Rows says what rows the node has.
+func (c Config) Rows() rows.Config {
+	return rows.Config{Identity: c.Identity, Records: c.Records, State: c.State}
 }

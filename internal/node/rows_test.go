@@ -110,11 +110,11 @@ func TestUnitsByCategoryOfAStream(t *testing.T) {
 		c.Stream = true
 		schema, err := partition.LoadSchema(c.Schema)
 		testkit.Must(t, err)
-		rows, err := c.Read(schema, nil)
+		rows, err := c.Rows().Read(schema, nil)
 		testkit.Must(t, err)
 		table, err := tabular.Read(schema, c.Data, tabular.Options{})
 		testkit.Must(t, err)
-		count := unitsBy(rows.(*onDisk), c)
+		count := unitsBy(rows, c.Rows())
 		for _, name := range []string{"b", "c", "y"} {
 			at, seen, want := schema.ColumnIndex(name), map[string]bool{}, map[string]int{}
 			for row := range table.Len() {

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/node/rows"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/tracing"
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/postgres"
 )
 
@@ -166,6 +167,11 @@ func (c Config) checkSource() error {
 		return errors.New("data: sql is given too; keep one of them")
 	case c.SQL.Pushdown && c.Stream:
 		return errors.New("stream: sql.pushdown is given too, with which no rows are read; keep one of them")
+	case c.SortedBy != "" && c.SortedBy != rows.SortedByUnit:
+		return fmt.Errorf("sorted_by: %q is not known; use %s, or leave it out", c.SortedBy, rows.SortedByUnit)
+	case c.SortedBy != "" && (c.Data == "" || !c.Stream || c.Unit == partition.UnitRecord):
+		return errors.New("sorted_by: it is for data that is streamed and whose unit is a column; set stream and unit, " +
+			"or leave it out")
 	case c.SQL.Set():
 		return c.SQL.Validate()
 	case c.Data == "":

@@ -74,6 +74,59 @@ func TestANodeMayStreamFromNowOn(t *testing.T) {
 	}
 }
 
+// Rows that are declared to be sorted by their unit give the same sums without a sort; a row that breaks the order is
+// named by its number, and not by its unit.
+func TestSortedByUnit(t *testing.T) {
+	for _, form := range []string{tabular.CSV, tabular.Parquet} {
+		c := onFile(t, questiontest.UnitColumn, form)
+		schema := testkit.Value(partition.LoadSchema(c.Schema))
+		table := testkit.Value(tabular.Read(schema, c.Data, tabular.Options{}))
+		order := make([]int, table.Len())
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(table.Unit(a), table.Unit(b)) })
+		put := func(order []int) {
+			f := testkit.Value(os.Create(c.Data))
+			testkit.Must(t, tabular.Write(f, form, table.Subset(order), nil))
+			testkit.Must(t, f.Close())
+		}
+		put(order)
+		c.Stream, c.State = true, filepath.Join(t.TempDir(), "state")
+		sorted := c
+		sorted.SortedBy, sorted.State = "unit", filepath.Join(t.TempDir(), "state")
+		first, second := node(t, c), node(t, sorted)
+		if a, b := facts(first.site), facts(second.site); a.Units != b.Units {
+			t.Errorf("%s: %+v, sorted %+v", form, a, b)
+		}
+		r := countRound("r", 0, 2, 1000)
+		a, b := ask(t, first, r).GetSum().GetValues(), ask(t, second, r).GetSum().GetValues()
+		if len(a) == 0 || !slices.Equal(a, b) {
+			t.Errorf("%s: the sum is %v, sorted %v", form, a, b)
+		}
+		last := len(order) - 1
+		order[last], order[0] = order[0], order[last]
+		put(order)
+		sorted.State = filepath.Join(t.TempDir(), "state")
+		_, err := ReadSite(sorted, kinds.All(), nil)
+		if want := c.Data + `, row 2, column "` + questiontest.UnitColumn + `": its unit comes before that of the row ` +
+			"above it, which sorted_by excludes; sort the rows by this column, text by its bytes and numbers by size, " +
+			"or remove sorted_by"; err == nil || err.Error() != want {
+			t.Errorf("%s: rows that are not sorted: %v", form, err)
+		}
+	}
+	c := onFile(t, partition.UnitRecord, tabular.CSV)
+	for want, set := range map[string]func(){
+		`sorted_by: "age" is not known; use unit`:    func() { c.SortedBy = "age" },
+		"sorted_by: it is for data that is streamed": func() { c.SortedBy, c.Stream = "unit", true },
+	} {
+		set()
+		if err := c.validateSite(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 // What needs records in memory is refused before any is looked at; where rows cannot be read again the reason says
 // nothing of them.
 func TestWhatANodeThatStreamsRefuses(t *testing.T) {

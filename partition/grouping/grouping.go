@@ -7,6 +7,8 @@
 //	err := g.Add(rows, digests)  // by several goroutines, in any order
 //	places, err := g.Places()    // which record of its group each row is, and of how many
 //
+// [Ordered] does the same without a sort for rows that are declared to be sorted, and checks it.
+//
 // Its files are readable by their owner alone. They have no name from the moment they are made on, so that they are
 // gone when they are closed and when the process dies; where a system cannot do that, they are removed when they are
 // closed. They hold digests, numbers of rows and sizes of groups: they are private.

@@ -37,6 +37,10 @@ type Records struct {
 	// size is answered from. Only sums of all records are answered then, and nothing that trains. Data must be CSV or
 	// Parquet, and stay as it is while the node runs. Default: false.
 	Stream bool `yaml:"stream"`
+	// SortedBy says that Data is sorted: "unit" by the unit column, text by its bytes and numbers by size. A node that
+	// streams then finds the records of a unit without a sort on the disk, and checks the order at its start. With
+	// several files their rows are sorted as one table. Default: none.
+	SortedBy string `yaml:"sorted_by"`
 	// Share takes a part [from, to) of the file, chosen by a hash of each
 	// record, so that several sites can be played on one file. Default: all.
 	Share [2]float64 `yaml:"share"`
@@ -51,6 +55,9 @@ type Records struct {
 	// for the life of the dataset. Default: 100.
 	Teachers int `yaml:"teachers"`
 }
+
+// SortedByUnit says that rows are sorted by the unit column.
+const SortedByUnit = "unit"
 
 // Config says what rows a node has.
 type Config struct {

@@ -3,6 +3,7 @@ package rows
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -41,23 +42,57 @@ func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error
 	}
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
-	var groups *grouping.Grouper
 	of := func(*tabular.Block) error { return nil }
-	if c.Unit != partition.UnitRecord {
+	var places func() (*grouping.Places, error)
+	switch {
+	case c.Unit == partition.UnitRecord:
+	case c.SortedBy == SortedByUnit:
+		if of, places, err = c.inOrder(schema); err != nil {
+			return nil, err
+		}
+	default:
 		key, err := partition.NewKey() // which nobody can make two units alike for
 		if err != nil {
 			return nil, err
 		}
-		groups = grouping.New(ctx, c.scratch())
+		groups := grouping.New(ctx, c.scratch())
 		of = func(b *tabular.Block) error { return groups.Add(b.Numbers, partition.UnitDigests(key, b.Table)) }
+		places = groups.Places
 	}
 	if r.sum, err = r.add(ctx, r.key, of); err != nil {
 		return nil, err
 	}
-	if r.rows = r.sum.Rows(); groups != nil {
-		r.places, err = groups.Places()
+	if r.rows = r.sum.Rows(); places != nil {
+		r.places, err = places()
 	}
 	return r, err
+}
+
+// inOrder finds the places of rows that are sorted by their unit: add takes a block, places ends it.
+func (c Config) inOrder(schema *partition.Schema) (add func(*tabular.Block) error,
+	places func() (*grouping.Places, error), err error) {
+	column := &schema.Columns[schema.UnitColumn()]
+	ordered, err := grouping.NewOrdered(c.scratch(), column.CompareUnits)
+	if err != nil {
+		return nil, nil, err
+	}
+	add = func(b *tabular.Block) error {
+		units := make([]string, b.Len())
+		for i := range units {
+			units[i] = b.Unit(i)
+		}
+		return ordered.Add(b.Numbers, units)
+	}
+	return add, func() (*grouping.Places, error) {
+		places, err := ordered.Places()
+		var wrong *grouping.OrderError
+		if errors.As(err, &wrong) {
+			err = &partition.InputError{File: c.source(), Row: wrong.Row + 1, Column: column.Name,
+				Problem: "its unit comes before that of the row above it, which sorted_by excludes",
+				Fix:     "sort the rows by this column, text by its bytes and numbers by size, or remove sorted_by"}
+		}
+		return places, err
+	}, nil
 }
 
 // add reads all rows and gives their sum under a key; do sees them as well.

@@ -160,6 +160,7 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 func (s *Site) public() *question.Public {
 	p := question.NewPublic(s.Schema(), s.cfg.Teachers, question.Seed(s.cfg.Site, s.cfg.Node))
 	p.MaxSteps, p.Streams, p.Pushes = s.cfg.MaxSteps, s.cfg.Stream, s.cfg.SQL.Pushdown
+	p.Divides = s.cfg.Stream && !s.cfg.SQL.Set()
 	return p
 }
 

@@ -19,6 +19,8 @@ type onDisk struct {
 	*tabular.Stream
 	schema *partition.Schema
 	rows   int
+	// numbers is above those of all rows in the source.
+	numbers int
 	places *grouping.Places // nil where each record is a unit
 	key    partition.Key    // of sum
 	sum    *partition.DataSum
@@ -105,6 +107,7 @@ func (r *onDisk) add(ctx context.Context, key partition.Key, do func(*tabular.Bl
 		sum.Add(b.Table)
 		mu.Lock()
 		whole.Merge(sum)
+		r.numbers = max(r.numbers, b.Numbers[b.Len()-1]+1)
 		mu.Unlock()
 		return do(b)
 	})
@@ -135,7 +138,11 @@ func (r *onDisk) Divide(c Config, key *partition.Key) (_ *Division, err error) {
 }
 
 func (r *onDisk) Site(p *question.Public, d *Division, c Config) *question.Site {
-	return question.NewStreamedSite(p, r.Stream, r.places, d.Units[0], c.State)
+	site := question.NewStreamedSite(p, r.Stream, r.places, d.Units[0], c.State)
+	site.Divides = true
+	site.Divisible = &question.Divisible{Table: r.Stream, Rows: r.numbers, Dir: c.scratch(),
+		By: partition.Divider{Key: r.key, Partitions: c.Teachers, Unit: c.Unit}}
+	return site
 }
 
 func (r *onDisk) CountUnitsBy(c Config, column int) (map[string]int, error) {

@@ -9,12 +9,14 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // onFile is a configuration whose rows are in a file of a form, each of a unit or of one of many.
@@ -65,6 +67,23 @@ func TestANodeMayStreamFromNowOn(t *testing.T) {
 			a, b := ask(t, first, r).GetSum().GetValues(), ask(t, second, r).GetSum().GetValues()
 			if len(a) == 0 || !slices.Equal(a, b) {
 				t.Errorf("%s of %v: the sum was %v and is %v", name, share, a, b)
+			}
+			sample := func(gnmax.Rate) ([]int, error) { return []int{1, 3, 4}, nil }
+			testkit.Must(t, second.site.Divide())
+			first.site.Sample, second.site.Sample = sample, sample
+			if a, b := facts(first.site), facts(second.site); a.Units != b.Units || a.LeastUnits != b.LeastUnits {
+				t.Errorf("%s of %v: %+v, divided on the disk %+v", name, share, a, b)
+			}
+			for run, ofRun := range map[string]func(run string) *conclavev1.Round{
+				"votes":     func(run string) *conclavev1.Round { return voteRound(run, 1) },
+				"gradients": func(run string) *conclavev1.Round { return sumRound(run, 1, 0.5) },
+				"steps":     func(run string) *conclavev1.Round { return discriminatorRound(run, 1, nil) },
+			} {
+				a, b := ask(t, first, ofRun(run)), ask(t, second, ofRun(run+"-streamed"))
+				if !slices.Equal(a.GetVotes().GetPacked(), b.GetVotes().GetPacked()) ||
+					!slices.Equal(a.GetSum().GetValues(), b.GetSum().GetValues()) || a.GetRefusal() != nil {
+					t.Errorf("%s of %v: %s were %v and are %v", name, share, run, a, b)
+				}
 			}
 			left, err := filepath.Glob(filepath.Join(c.State, ".*"))
 			if err != nil || len(left) > 0 {
@@ -133,13 +152,15 @@ func TestWhatANodeThatStreamsRefuses(t *testing.T) {
 	c := onFile(t, partition.UnitRecord, tabular.CSV)
 	c.Stream = true
 	n := node(t, c)
-	if why := ask(t, n, voteRound("r", 1)).GetRefusal().GetReason(); !strings.Contains(why, "leave it out of the run") {
-		t.Errorf("votes: %q", why)
+	if why := ask(t, n, scoreRound("r", 1)).GetRefusal().GetReason(); !strings.Contains(why, "no fits and selections") {
+		t.Errorf("scores: %q", why)
 	}
 	rows := testkit.Read(t, c.Data)
 	testkit.Must(t, os.WriteFile(c.Data, append(rows, "0.5,1,secret,no\n"...), 0o600))
-	if why := ask(t, n, countRound("r", 0, 2, 1)).GetRefusal().GetReason(); why != question.ErrRows.Error() {
-		t.Errorf("a file that was written: %q", why)
+	for _, r := range []*conclavev1.Round{countRound("r", 0, 2, 1), voteRound("r", 1)} {
+		if why := ask(t, n, r).GetRefusal().GetReason(); why != question.ErrRows.Error() {
+			t.Errorf("%s of a file that was written: %q", r.Kind, why)
+		}
 	}
 	if _, err := ReadSite(c, kinds.All(), nil); err == nil || !strings.Contains(err.Error(), `column "c"`) ||
 		strings.Contains(err.Error(), "secret") {

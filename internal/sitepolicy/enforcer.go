@@ -111,6 +111,14 @@ func (e *Enforcer) Enough() error {
 	return e.refuse(d.enough(e.o.Facts))
 }
 
+// Count has the rules look at other numbers of privacy units from now on: a node that streams knows those of its
+// teachers once their records are divided.
+func (e *Enforcer) Count(f Facts) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.o.Facts.Units, e.o.Facts.LeastUnits = f.Units, f.LeastUnits
+}
+
 // Figures returns the policy's limit, 0 where it cannot be read, and what has been charged,
 // by the limit's filter: nothing is left when they are equal. The error is why one of them
 // is not known.

@@ -21,9 +21,9 @@ type onDisk struct {
 	rows   int
 	// numbers is above those of all rows in the source.
 	numbers int
-	places *grouping.Places // nil where each record is a unit
-	key    partition.Key    // of sum
-	sum    *partition.DataSum
+	places  *grouping.Places // nil where each record is a unit
+	key     partition.Key    // of sum
+	sum     *partition.DataSum
 }
 
 func (r *onDisk) Schema() *partition.Schema { return r.schema }

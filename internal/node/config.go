@@ -170,8 +170,8 @@ func (c Config) checkSource() error {
 	case c.SortedBy != "" && c.SortedBy != rows.SortedByUnit:
 		return fmt.Errorf("sorted_by: %q is not known; use %s, or leave it out", c.SortedBy, rows.SortedByUnit)
 	case c.SortedBy != "" && (c.Data == "" || !c.Stream || c.Unit == partition.UnitRecord):
-		return errors.New("sorted_by: it is for data that is streamed and whose unit is a column; set stream and unit, " +
-			"or leave it out")
+		return errors.New("sorted_by: it is for data that is streamed and whose unit is a column; set stream and " +
+			"unit, or leave it out")
 	case c.SQL.Set():
 		return c.SQL.Validate()
 	case c.Data == "":

@@ -128,9 +128,9 @@ func TestSortedByUnit(t *testing.T) {
 		put(order)
 		sorted.State = filepath.Join(t.TempDir(), "state")
 		_, err := ReadSite(sorted, kinds.All(), nil)
-		if want := c.Data + `, row 2, column "` + questiontest.UnitColumn + `": its unit comes before that of the row ` +
-			"above it, which sorted_by excludes; sort the rows by this column, text by its bytes and numbers by size, " +
-			"or remove sorted_by"; err == nil || err.Error() != want {
+		if want := c.Data + `, row 2, column "` + questiontest.UnitColumn + `": its unit comes before that of the ` +
+			"row above it, which sorted_by excludes; sort the rows by this column, text by its bytes and numbers by " +
+			"size, or remove sorted_by"; err == nil || err.Error() != want {
 			t.Errorf("%s: rows that are not sorted: %v", form, err)
 		}
 	}

@@ -22,8 +22,8 @@ type Kind struct {
 	Passes int
 	// Streams says that answers need [Site.Rows] alone, so that nodes that stream give them.
 	Streams bool
-	// Divides says that answers need the records of each teacher, or of each unit, which [Site.Divide] puts in a file at
-	// nodes that stream. A unit adds so little that as many as such a node may have fit into a sum.
+	// Divides says that answers need the records of each teacher, or of each unit, which [Site.Divide] puts in a file
+	// at nodes that stream. A unit adds so little that as many as such a node may have fit into a sum.
 	Divides bool
 	// Pushes says that where a database counts, answers need [Site.Counted] alone.
 	Pushes bool

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Packing is encoded rows in few bytes: a number takes four, a category one, or four if its column has many, an indicator one. Rows come back
-// to the last bit.
+// Packing is encoded rows in few bytes: a number takes four, a category one, or four if its column has many, an
+// indicator one. Rows come back to the last bit.
 type Packing struct {
 	heads []Head
 	width int

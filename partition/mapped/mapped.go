@@ -35,7 +35,8 @@ func New[E any](dir string, n int) (_ *Array[E], err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("write a file for records: %w; give the folder more room", err), a.file.Close())
+			err = fmt.Errorf("write a file for records: %w; give the folder more room", err)
+			err = errors.Join(err, a.file.Close())
 		}
 	}()
 	if err := os.Remove(a.file.Name()); err != nil {

@@ -171,7 +171,8 @@ func TestADryRunOfAMaskedRun(t *testing.T) {
 	}
 }
 
-// A node that streams shows the answers that it would give with its rows in memory, also votes, whose records it divides on the disk.
+// A node that streams shows the answers that it would give with its rows in memory, also votes, whose records it
+// divides on the disk.
 func TestARehearsalOfAStream(t *testing.T) {
 	c, memory := siteOf(t)
 	c.Stream = true

@@ -33,9 +33,9 @@ type Records struct {
 	// or not at all with sql.pushdown.
 	SQL postgres.Config `yaml:"sql"`
 	// Stream reads the rows of Data from the disk, or of SQL from the database, for each question, in place of holding
-	// them in memory: a table of any size is answered from. Records of teachers are put on the disk. Fits and selections
-	// are not answered then, and from SQL sums of all records alone. Data must be CSV or Parquet, and stay as it is while
-	// the node runs. Default: false.
+	// them in memory: a table of any size is answered from. Records of teachers are put on the disk. Fits and
+	// selections are not answered then, and from SQL sums of all records alone. Data must be CSV or Parquet, and stay
+	// as it is while the node runs. Default: false.
 	Stream bool `yaml:"stream"`
 	// SortedBy says that Data is sorted: "unit" by the unit column, text by its bytes and numbers by size. A node that
 	// streams then finds the records of a unit without a sort on the disk, and checks the order at its start. With

@@ -119,9 +119,6 @@ func (o *Ordered) Places() (*Places, error) {
 	return o.places, nil
 }
 
-// Close gives up what was begun.
-func (o *Ordered) Close() error { return o.places.Close() }
-
 // join writes the places of the rows of one group, whose runs were in so many blocks.
 func (o *Ordered) join(runs []run) error {
 	total, before := 0, 0

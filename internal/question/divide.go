@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sort"
 	"sync"
 
 	"github.com/conclave-dp/conclave/internal/nn/ensemble"
@@ -24,18 +23,6 @@ type Divisible struct {
 	Rows int
 	// Dir is the folder for the files.
 	Dir string
-}
-
-// divided are records in files that are mapped into memory: packed, those of a teacher and class side by side in the
-// order of the table.
-type divided struct {
-	packing *encode.Packing
-	classes int
-	starts  []int // of each teacher and class among the records; one more behind the last
-	records *mapped.Array[byte]
-	// units has where the members of each unit begin, and one more; members are numbers of records.
-	units, members *mapped.Array[uint64]
-	unitsOf        []int
 }
 
 // Divide has the records of a node that streams at hand by teacher and by unit: in the same order, and to the last bit,
@@ -225,40 +212,4 @@ func (t *Divisible) pack(ctx context.Context, by *scratch, d *divided, p *Public
 		}
 		return nil
 	})
-}
-
-func (d *divided) close() error {
-	return errors.Join(d.records.Close(), d.units.Close(), d.members.Close())
-}
-
-// unit has the places of a unit's records.
-func (d *divided) unit(u int) []Place {
-	defer runtime.KeepAlive(d)
-	members := d.members.Of[d.units.Of[u]:d.units.Of[u+1]]
-	places := make([]Place, len(members))
-	for i, m := range members {
-		slot := sort.SearchInts(d.starts, int(m)+1) - 1
-		places[i] = Place{slot / d.classes, slot % d.classes, int(m) - d.starts[slot]}
-	}
-	return places
-}
-
-// ofTeacher are the records of a teacher.
-type ofTeacher struct {
-	*divided
-	teacher int
-}
-
-func (o ofTeacher) Len(class int) int {
-	slot := o.teacher*o.classes + class
-	return o.starts[slot+1] - o.starts[slot]
-}
-
-func (o ofTeacher) Append(x []float32, class, from, to int) []float32 {
-	defer runtime.KeepAlive(o.divided)
-	width, first := o.packing.Bytes(), o.starts[o.teacher*o.classes+class]
-	for at := first + from; at < first+to; at++ {
-		x = o.packing.Append(x, o.records.Of[at*width:(at+1)*width])
-	}
-	return x
 }

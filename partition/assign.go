@@ -37,21 +37,50 @@ func Assign(key Key, t *Table, partitions int, unit string) (*Assignment, error)
 	}
 	units := 0
 	for row, d := range unitDigests(key, t, unit) {
-		high, _ := bits.Mul64(binary.BigEndian.Uint64(d[:8]), uint64(partitions))
-		a.Of[row] = int(high)
+		at := partitionOf(d, partitions)
+		a.Of[row] = at
 		if seen != nil {
 			if _, again := seen[d]; again {
 				continue
 			}
 			seen[d] = struct{}{}
 		}
-		a.Units[high]++
+		a.Units[at]++
 		units++
 	}
 	if err := CheckUnits(units, partitions, MostUnits); err != nil {
 		return nil, err
 	}
 	return a, nil
+}
+
+// Divider says which partition each unit of a table is in, as [Assign] does, for rows that arrive in blocks.
+type Divider struct {
+	Key        Key
+	Partitions int
+	Unit       string
+}
+
+// Digests gives each row the digest of its unit, or of its values if each record is a unit.
+func (d Divider) Digests(t *Table) [][32]byte {
+	if d.Unit != UnitRecord {
+		return textDigests(d.Key, t)
+	}
+	return recordContents(d.Key, t)
+}
+
+// Partition returns the partition of a row with this digest, given how many rows before it have the same digest.
+func (d Divider) Partition(shared [32]byte, before uint64) int {
+	if d.Unit == UnitRecord {
+		shared = newHasher(d.Key).occurrence(shared, before)
+	}
+	return partitionOf(shared, d.Partitions)
+}
+
+// partitionOf is the partition of a unit's digest.
+func partitionOf(unit digest, partitions int) int {
+	high, _ := bits.Mul64(binary.BigEndian.Uint64(unit[:8]), uint64(partitions))
+	return int(high)
 }
 
 // CheckUnits returns ErrTooManyPartitions if there are fewer units than partitions, and ErrTooManyUnits if there are

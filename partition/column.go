@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -244,6 +245,17 @@ func (c *Column) ParseUnit(text string) (string, *CellFault) {
 		return "", fault
 	}
 	return c.CellText(cell), nil
+}
+
+// CompareUnits orders two identifiers of a unit column as [Column.ParseUnit] gives them: text by its bytes, others by
+// their cells.
+func (c *Column) CompareUnits(a, b string) int {
+	if c.Kind == Text {
+		return strings.Compare(a, b)
+	}
+	first, _ := c.ParseCell(a) // which was parsed before
+	second, _ := c.ParseCell(b)
+	return cmp.Compare(first, second)
 }
 
 // MadeUpUnit returns the text of the i-th made-up identifier of a unit column, from 0, in a form that the column

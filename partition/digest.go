@@ -186,8 +186,11 @@ func (s *DataSum) Rows() int { return s.rows }
 var shareKey = Key(sha256.Sum256([]byte("conclave shares of a file, public key 1")))
 
 // ShareContents gives each row a digest of its values, for [SharePosition].
-func ShareContents(t *Table) [][32]byte {
-	h, out := newHasher(shareKey), make([]digest, t.rows)
+func ShareContents(t *Table) [][32]byte { return recordContents(shareKey, t) }
+
+// recordContents gives each row a digest of its values, equal for equal rows.
+func recordContents(key Key, t *Table) []digest {
+	h, out := newHasher(key), make([]digest, t.rows)
 	for row := range out {
 		h.start("record")
 		h.record(t, row)

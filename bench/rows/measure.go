@@ -85,7 +85,7 @@ func work(ctx context.Context, s *partition.Schema, path, what string) error {
 		if c.State = filepath.Dir(path); s.UnitColumn() >= 0 {
 			c.Unit = s.Columns[s.UnitColumn()].Name
 		}
-		_, err := c.Read(s, nil)
+		_, err := c.Rows().Read(s, nil)
 		return err
 	}
 	site := question.NewStreamedSite(question.NewPublic(s, 1, 1), stream, nil, 1, "")

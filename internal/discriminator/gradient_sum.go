@@ -15,7 +15,7 @@ import (
 
 // GradientSum asks for the sum of the gradients of a discriminator's loss over a sample of
 // the privacy units.
-var GradientSum = question.Kind{Name: "discriminator", Read: question.Typed(readGradientSum)}
+var GradientSum = question.Kind{Name: "discriminator", Read: question.Typed(readGradientSum), Divides: true}
 
 // The fixed-point units that aggregators take.
 const (
@@ -132,6 +132,9 @@ func nothing(grad, _ []float32, _ bool) float64 {
 // node with a few units: see filling. The size and the members of the sample are not stored. A question that is
 // asked again gets the same sample: see [question.Site.Once].
 func addSample(sums *nn.ClippedSteps, s *question.Site, net *Discriminator, rate gnmax.Rate, loss losses.Loss) error {
+	if err := s.Divide(); err != nil {
+		return err
+	}
 	sample, err := s.Sample(rate)
 	if err != nil {
 		return err
@@ -148,9 +151,9 @@ func addSample(sums *nn.ClippedSteps, s *question.Site, net *Discriminator, rate
 		x := space.x[:0]
 		classes, records = classes[:0], records[:0]
 		for _, u := range part {
-			unit := some(s.Units[u])
+			unit := some(s.Unit(u))
 			for _, r := range unit {
-				x = append(x, s.Record(r)...)
+				x = s.AppendRecord(x, r)
 				classes = append(classes, r.Class)
 			}
 			records = append(records, len(unit))

@@ -11,8 +11,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/logging"
 	"github.com/conclave-dp/conclave/internal/monitor"
 	"github.com/conclave-dp/conclave/internal/node/notify"
+	"github.com/conclave-dp/conclave/internal/node/rows"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/tracing"
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/postgres"
 )
 
@@ -23,9 +25,9 @@ type Config struct {
 	Aggregator string `yaml:"aggregator"`
 	// ServerName is the host name that the aggregator's certificate must carry at every address, for tunnels and
 	// proxies. Default: the host of `aggregator`.
-	ServerName string `yaml:"server_name"`
-	Identity   `yaml:",inline"`
-	Records    `yaml:",inline"`
+	ServerName    string `yaml:"server_name"`
+	rows.Identity `yaml:",inline"`
+	rows.Records  `yaml:",inline"`
 	// State is the folder of the partition key, the manifest, the teachers' weights and the ledger of the site's
 	// policy. Back it up: without it the node is refused, see docs/failures.md#a-node-that-lost-its-state.
 	State string `yaml:"state"`
@@ -59,52 +61,11 @@ type Config struct {
 	Log logging.Config `yaml:"log"`
 }
 
-// Identity says who a node is.
-type Identity struct {
-	// Dataset is the name of the dataset at the aggregator. Required.
-	Dataset string `yaml:"dataset"`
-	// Site is the name of the institution. The certificate must be issued to it. Required.
-	Site string `yaml:"site"`
-	// Node is the name of this process among the nodes of its site. Two processes with one name disconnect each other.
-	// A new name is a new node, whatever its data.
-	Node string `yaml:"node"`
-}
-
-// Records say what records a node has, and how they are divided among teachers.
-type Records struct {
-	// Schema is the path of the public schema.yaml, the same file at every site. Required.
-	Schema string `yaml:"schema"`
-	// Data is the path of the site's file: CSV (plain or gzipped), Parquet, a sheet of an .xlsx workbook, or a folder
-	// or pattern of parts (docs/data-sources.md). For images (docs/schema.md#images) it is the idx file, with the
-	// labels next to it. Set it or `sql`. Default: none.
-	Data string `yaml:"data"`
-	// SQL asks a PostgreSQL database for the site's rows, in place of Data.
-	SQL postgres.Config `yaml:"sql"`
-	// Stream reads the rows from the disk or the database for each question, instead of keeping them in memory, for
-	// tables of any size (docs/data-sources.md#tables-that-do-not-fit-into-memory). The node then answers only sums of
-	// all records (`marginals`, `embed`, the figure of quality), and nothing that trains. Default: false.
-	Stream bool `yaml:"stream"`
-	// Share is a part of the file, from and to, chosen by a hash of each record, so that one file can play several
-	// sites. Real sites leave it out.
-	Share [2]float64 `yaml:"share"`
-	// Unit is the privacy unit, as at the aggregator: `record`, or the column that names the person. All records of a
-	// person go to one teacher.
-	Unit string `yaml:"unit"`
-	// Overlap is the number of sites at which a unit of this site may be, itself included, 1 to 1000. 1 means only
-	// here. A dataset that counts on fewer does not take the node, and a node with a policy does not answer a run that
-	// does.
-	Overlap int `yaml:"overlap"`
-	// Teachers is the number of teachers, which are partitions of the records, at most the number of units. With more,
-	// the noise of votes matters less, and each teacher learns from fewer records. It is fixed for the life of the
-	// dataset.
-	Teachers int `yaml:"teachers"`
-}
-
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config {
 	return Config{
-		Identity: Identity{Node: "0"},
-		Records: Records{
+		Identity: rows.Identity{Node: "0"},
+		Records: rows.Records{
 			Share: [2]float64{0, 1}, SQL: postgres.DefaultConfig(), Unit: "record", Overlap: 1, Teachers: 100,
 		},
 		State: "state", MaxSteps: maxSteps, MaxTime: time.Hour, Reconnect: 5 * time.Second, Drain: 10 * time.Second,
@@ -199,6 +160,11 @@ func (c Config) checkSource() error {
 		return errors.New("data: sql is given too; keep one of them")
 	case c.SQL.Pushdown && c.Stream:
 		return errors.New("stream: sql.pushdown is given too, with which no rows are read; keep one of them")
+	case c.SortedBy != "" && c.SortedBy != rows.SortedByUnit:
+		return fmt.Errorf("sorted_by: %q is not known; use %s, or leave it out", c.SortedBy, rows.SortedByUnit)
+	case c.SortedBy != "" && (c.Data == "" || !c.Stream || c.Unit == partition.UnitRecord):
+		return errors.New("sorted_by: it is for data that is streamed and whose unit is a column; set stream and " +
+			"unit, or leave it out")
 	case c.SQL.Set():
 		return c.SQL.Validate()
 	case c.Data == "":
@@ -208,10 +174,7 @@ func (c Config) checkSource() error {
 	return nil
 }
 
-// source names the source of the rows, for errors.
-func (c Config) source() string {
-	if c.SQL.Set() {
-		return "sql"
-	}
-	return c.Data
+// Rows says what rows the node has.
+func (c Config) Rows() rows.Config {
+	return rows.Config{Identity: c.Identity, Records: c.Records, State: c.State}
 }

@@ -3,29 +3,17 @@ package node
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 
+	"github.com/conclave-dp/conclave/internal/node/rows"
 	"github.com/conclave-dp/conclave/partition"
 )
 
 // errManifest says that the manifest cannot be stored: the node must not answer.
 var errManifest = errors.New("the partition manifest cannot be kept")
 
-func manifestPath(dir string) string { return filepath.Join(dir, "manifest.json") }
-
-// loadManifest reads the manifest of earlier starts, or nil.
-func loadManifest(path string) (*partition.Manifest, error) {
-	stored, err := partition.LoadManifest(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return stored, err
-}
-
 // checkManifest compares a manifest with the stored one, and reports whether one is stored.
 func checkManifest(path string, m *partition.Manifest) (stored bool, err error) {
-	old, err := loadManifest(path)
+	old, err := rows.LoadManifest(path)
 	if err != nil || old == nil {
 		return false, err
 	}

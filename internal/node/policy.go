@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/node/notify"
+	"github.com/conclave-dp/conclave/internal/node/rows"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
@@ -67,7 +68,7 @@ type policy struct {
 	figure prometheus.Gauge
 	// notify tells people about runs that wait for approval; nil tells nobody.
 	notify *notify.Notifier
-	site   Identity
+	site   rows.Identity
 
 	mu      sync.Mutex
 	waiting map[string]waitingRun

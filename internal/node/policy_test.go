@@ -14,6 +14,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/tabular"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -169,6 +171,27 @@ func TestTooFewRecordsStayUncounted(t *testing.T) {
 		if m.GetReason() != "policy of site north: the site does not answer; ask its people" {
 			t.Errorf("%q leaves", m.GetReason())
 		}
+	}
+}
+
+// A streaming node learns how many units each teacher has when it divides its records. It then asks the policy again
+// before the answer leaves, and nothing is charged.
+func TestTooFewRecordsOfATeacherOnTheDisk(t *testing.T) {
+	c := onFile(t, partition.UnitRecord, tabular.CSV)
+	c.Stream, c.Teachers = true, 4
+	c = policed(t, c, strings.Replace(lenient, "approval", "min_rows_per_teacher: 30, approval", 1))
+	n := node(t, c)
+	if f := facts(n.site); f.LeastUnits < 30 {
+		t.Fatalf("facts %+v", f)
+	}
+	testkit.Must(t, n.policy.enforcer.Enough())
+	r := voteRound("r", 1)
+	m := askUnder(t, n, r, termsFor(t, n, r, 50, nil)).GetRefusal()
+	if m.GetReason() != "policy of site north: the site does not answer; ask its people" {
+		t.Errorf("%q leaves", m.GetReason())
+	}
+	if status := testkit.Value(n.policy.enforcer.Status()); status.EpsilonSpent > 0 {
+		t.Errorf("charged: %+v", status)
 	}
 }
 

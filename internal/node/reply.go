@@ -168,6 +168,20 @@ func (n *Node) within(t task, attempt *maskedAttempt, pay func() error) (*concla
 	})
 }
 
+// divide has the records at hand by teacher. A policy is asked with the units of each before the answer leaves.
+func (n *Node) divide() error {
+	if n.site.Examples != nil {
+		return nil
+	}
+	if err := n.site.Divide(); err != nil {
+		return err
+	}
+	if n.policy.enforcer != nil {
+		n.policy.enforcer.Count(facts(n.site))
+	}
+	return nil
+}
+
 // answer computes the node's answer to a question, in a run that may be a baseline.
 func (n *Node) answer(q *received, baseline bool, pay func() error) (*conclavev1.WorkRequest, error) {
 	checked := q.checked // of a masked round, checked against its terms
@@ -180,6 +194,11 @@ func (n *Node) answer(q *received, baseline bool, pay func() error) (*conclavev1
 	if most := n.kinds[q.round.Kind].Passes; most > 0 {
 		err := n.site.Pass(q.round.Run, q.round.Serves, checked.Common, q.round.Params, most)
 		if err != nil {
+			return nil, err
+		}
+	}
+	if n.kinds[q.round.Kind].Divides {
+		if err := n.divide(); err != nil {
 			return nil, err
 		}
 	}

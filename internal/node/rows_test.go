@@ -9,12 +9,14 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
+	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
 // onFile is a configuration whose rows are in a file of a form, each of a unit or of one of many.
@@ -66,10 +68,80 @@ func TestANodeMayStreamFromNowOn(t *testing.T) {
 			if len(a) == 0 || !slices.Equal(a, b) {
 				t.Errorf("%s of %v: the sum was %v and is %v", name, share, a, b)
 			}
+			sample := func(gnmax.Rate) ([]int, error) { return []int{1, 3, 4}, nil }
+			testkit.Must(t, second.site.Divide())
+			first.site.Sample, second.site.Sample = sample, sample
+			if a, b := facts(first.site), facts(second.site); a.Units != b.Units || a.LeastUnits != b.LeastUnits {
+				t.Errorf("%s of %v: %+v, divided on the disk %+v", name, share, a, b)
+			}
+			for run, ofRun := range map[string]func(run string) *conclavev1.Round{
+				"votes":     func(run string) *conclavev1.Round { return voteRound(run, 1) },
+				"gradients": func(run string) *conclavev1.Round { return sumRound(run, 1, 0.5) },
+				"steps":     func(run string) *conclavev1.Round { return discriminatorRound(run, 1, nil) },
+			} {
+				a, b := ask(t, first, ofRun(run)), ask(t, second, ofRun(run+"-streamed"))
+				if !slices.Equal(a.GetVotes().GetPacked(), b.GetVotes().GetPacked()) ||
+					!slices.Equal(a.GetSum().GetValues(), b.GetSum().GetValues()) || a.GetRefusal() != nil {
+					t.Errorf("%s of %v: %s were %v and are %v", name, share, run, a, b)
+				}
+			}
 			left, err := filepath.Glob(filepath.Join(c.State, ".*"))
 			if err != nil || len(left) > 0 {
 				t.Errorf("%s of %v: %v is left (%v)", name, share, left, err)
 			}
+		}
+	}
+}
+
+// Rows that are declared to be sorted by their unit give the same sums without a sort; a row that breaks the order is
+// named by its number, and not by its unit.
+func TestSortedByUnit(t *testing.T) {
+	for _, form := range []string{tabular.CSV, tabular.Parquet} {
+		c := onFile(t, questiontest.UnitColumn, form)
+		schema := testkit.Value(partition.LoadSchema(c.Schema))
+		table := testkit.Value(tabular.Read(schema, c.Data, tabular.Options{}))
+		order := make([]int, table.Len())
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(table.Unit(a), table.Unit(b)) })
+		put := func(order []int) {
+			f := testkit.Value(os.Create(c.Data))
+			testkit.Must(t, tabular.Write(f, form, table.Subset(order), nil))
+			testkit.Must(t, f.Close())
+		}
+		put(order)
+		c.Stream, c.State = true, filepath.Join(t.TempDir(), "state")
+		sorted := c
+		sorted.SortedBy, sorted.State = "unit", filepath.Join(t.TempDir(), "state")
+		first, second := node(t, c), node(t, sorted)
+		if a, b := facts(first.site), facts(second.site); a.Units != b.Units {
+			t.Errorf("%s: %+v, sorted %+v", form, a, b)
+		}
+		r := countRound("r", 0, 2, 1000)
+		a, b := ask(t, first, r).GetSum().GetValues(), ask(t, second, r).GetSum().GetValues()
+		if len(a) == 0 || !slices.Equal(a, b) {
+			t.Errorf("%s: the sum is %v, sorted %v", form, a, b)
+		}
+		last := len(order) - 1
+		order[last], order[0] = order[0], order[last]
+		put(order)
+		sorted.State = filepath.Join(t.TempDir(), "state")
+		_, err := ReadSite(sorted, kinds.All(), nil)
+		if want := c.Data + `, row 2, column "` + questiontest.UnitColumn + `": its unit comes before that of the ` +
+			"row above it, which sorted_by excludes; sort the rows by this column, text by its bytes and numbers by " +
+			"size, or remove sorted_by"; err == nil || err.Error() != want {
+			t.Errorf("%s: rows that are not sorted: %v", form, err)
+		}
+	}
+	c := onFile(t, partition.UnitRecord, tabular.CSV)
+	for want, set := range map[string]func(){
+		`sorted_by: "age" is not known; use unit`:    func() { c.SortedBy = "age" },
+		"sorted_by: it is for data that is streamed": func() { c.SortedBy, c.Stream = "unit", true },
+	} {
+		set()
+		if err := c.validateSite(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }
@@ -80,13 +152,15 @@ func TestWhatANodeThatStreamsRefuses(t *testing.T) {
 	c := onFile(t, partition.UnitRecord, tabular.CSV)
 	c.Stream = true
 	n := node(t, c)
-	if why := ask(t, n, voteRound("r", 1)).GetRefusal().GetReason(); !strings.Contains(why, "leave it out of the run") {
-		t.Errorf("votes: %q", why)
+	if why := ask(t, n, scoreRound("r", 1)).GetRefusal().GetReason(); !strings.Contains(why, "no fits and selections") {
+		t.Errorf("scores: %q", why)
 	}
 	rows := testkit.Read(t, c.Data)
 	testkit.Must(t, os.WriteFile(c.Data, append(rows, "0.5,1,secret,no\n"...), 0o600))
-	if why := ask(t, n, countRound("r", 0, 2, 1)).GetRefusal().GetReason(); why != question.ErrRows.Error() {
-		t.Errorf("a file that was written: %q", why)
+	for _, r := range []*conclavev1.Round{countRound("r", 0, 2, 1), voteRound("r", 1)} {
+		if why := ask(t, n, r).GetRefusal().GetReason(); why != question.ErrRows.Error() {
+			t.Errorf("%s of a file that was written: %q", r.Kind, why)
+		}
 	}
 	if _, err := ReadSite(c, kinds.All(), nil); err == nil || !strings.Contains(err.Error(), `column "c"`) ||
 		strings.Contains(err.Error(), "secret") {
@@ -110,11 +184,11 @@ func TestUnitsByCategoryOfAStream(t *testing.T) {
 		c.Stream = true
 		schema, err := partition.LoadSchema(c.Schema)
 		testkit.Must(t, err)
-		rows, err := c.Read(schema, nil)
+		rows, err := c.Rows().Read(schema, nil)
 		testkit.Must(t, err)
 		table, err := tabular.Read(schema, c.Data, tabular.Options{})
 		testkit.Must(t, err)
-		count := unitsBy(rows.(*onDisk), c)
+		count := unitsBy(rows, c.Rows())
 		for _, name := range []string{"b", "c", "y"} {
 			at, seen, want := schema.ColumnIndex(name), map[string]bool{}, map[string]int{}
 			for row := range table.Len() {

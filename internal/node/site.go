@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/node/rows"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -20,10 +21,10 @@ import (
 // mistake leaves no trace.
 type Site struct {
 	cfg  Config
-	rows Rows
+	rows rows.Rows
 	// key and division are set if the key existed already; at a first start division is nil.
 	key      partition.Key
-	division *division
+	division *rows.Division
 	// ledger is the known head of the dataset's ledger from earlier starts.
 	ledger *ledgerHead
 	kinds  question.Registry
@@ -39,14 +40,14 @@ func ReadSite(cfg Config, kinds question.Registry, warn func(string)) (*Site, er
 	if err != nil {
 		return nil, err
 	}
-	rows, err := cfg.Read(schema, warn)
+	read, err := cfg.Rows().Read(schema, warn)
 	if err != nil {
 		return nil, err
 	}
-	return NewSiteOf(cfg, rows, kinds)
+	return NewSiteOf(cfg, read, kinds)
 }
 
-// SiteStructure is [ReadSite] without reading rows, see [Config.Structure]: the site cannot answer.
+// SiteStructure is [ReadSite] without reading rows, see [rows.Config.Structure]: the site cannot answer.
 func SiteStructure(cfg Config, kinds question.Registry, warn func(string)) (*Site, error) {
 	if err := cfg.validateSite(); err != nil {
 		return nil, err
@@ -55,27 +56,27 @@ func SiteStructure(cfg Config, kinds question.Registry, warn func(string)) (*Sit
 	if err != nil {
 		return nil, err
 	}
-	rows, err := cfg.Structure(schema, warn)
+	structure, err := cfg.Rows().Structure(schema, warn)
 	if err != nil {
 		return nil, err
 	}
-	return NewSiteOf(cfg, rows, kinds)
+	return NewSiteOf(cfg, structure, kinds)
 }
 
 // NewSite is [NewSiteOf] for a table in memory.
 func NewSite(cfg Config, table *partition.Table, kinds question.Registry) (*Site, error) {
-	return NewSiteOf(cfg, inMemory{table}, kinds)
+	return NewSiteOf(cfg, rows.InMemory{Table: table}, kinds)
 }
 
 // NewSiteOf checks that records can be divided among the node's teachers and that the partitions equal those of
 // earlier starts. The rows must be the node's own. The configuration needs no aggregator address, and uses its file
 // names only in errors.
-func NewSiteOf(cfg Config, rows Rows, kinds question.Registry) (*Site, error) {
+func NewSiteOf(cfg Config, read rows.Rows, kinds question.Registry) (*Site, error) {
 	if err := cfg.validateSite(); err != nil {
 		return nil, err
 	}
-	s := &Site{cfg: cfg, rows: rows, kinds: kinds}
-	stored, err := loadManifest(s.manifestPath())
+	s := &Site{cfg: cfg, rows: read, kinds: kinds}
+	stored, err := rows.LoadManifest(s.manifestPath())
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func NewSiteOf(cfg Config, rows Rows, kinds question.Registry) (*Site, error) {
 		if s.key, err = partition.LoadOrCreateKey(s.keyPath()); err != nil {
 			return nil, err
 		}
-		if s.division, err = rows.divide(cfg, &s.key); err != nil {
+		if s.division, err = read.Divide(cfg.Rows(), &s.key); err != nil {
 			return nil, err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
@@ -97,12 +98,12 @@ func NewSiteOf(cfg Config, rows Rows, kinds question.Registry) (*Site, error) {
 			"restore it from a backup, for a new key gives every unit another teacher",
 			s.keyPath(), s.manifestPath())
 	default:
-		if _, err := rows.divide(cfg, nil); err != nil {
+		if _, err := read.Divide(cfg.Rows(), nil); err != nil {
 			return nil, err
 		}
 	}
 	if stored != nil {
-		if err := s.division.manifest.CheckAgainst(stored); err != nil {
+		if err := s.division.Manifest.CheckAgainst(stored); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.manifestPath(), err)
 		}
 	}
@@ -135,21 +136,21 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 	}
 	if s.division == nil || key != s.key {
 		s.key = key
-		if s.division, err = s.rows.divide(s.cfg, &key); err != nil {
+		if s.division, err = s.rows.Divide(s.cfg.Rows(), &key); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := checkManifest(s.manifestPath(), s.division.manifest); err != nil {
+	if _, err := checkManifest(s.manifestPath(), s.division.Manifest); err != nil {
 		return nil, err
 	}
 	cfg := s.cfg
 	cfg.Aggregator = aggregator
 	w := &watch{metrics: newMetrics()}
-	site := s.rows.site(s.public(), s.division, cfg)
+	site := s.rows.Site(s.public(), s.division, cfg.Rows())
 	return &Node{
 		cfg: cfg, log: log, kinds: s.kinds, site: site, ledger: s.ledger,
-		manifest: storedManifest{Manifest: s.division.manifest, path: s.manifestPath()},
-		policy:   newPolicy(cfg, site, unitsBy(s.rows, cfg), w, log), watch: w, masks: newMasks(cfg),
+		manifest: storedManifest{Manifest: s.division.Manifest, path: s.manifestPath()},
+		policy:   newPolicy(cfg, site, unitsBy(s.rows, cfg.Rows()), w, log), watch: w, masks: newMasks(cfg),
 	}, nil
 }
 
@@ -157,13 +158,12 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 func (s *Site) public() *question.Public {
 	p := question.NewPublic(s.Schema(), s.cfg.Teachers, question.Seed(s.cfg.Site, s.cfg.Node))
 	p.MaxSteps, p.Streams, p.Pushes = s.cfg.MaxSteps, s.cfg.Stream, s.cfg.SQL.Pushdown
+	p.Divides = s.cfg.Stream && !s.cfg.SQL.Set()
 	return p
 }
 
-func (s *Site) keyPath() string      { return keyPath(s.cfg.State) }
-func (s *Site) manifestPath() string { return manifestPath(s.cfg.State) }
-
-func keyPath(dir string) string { return filepath.Join(dir, "partition.key") }
+func (s *Site) keyPath() string      { return rows.KeyPath(s.cfg.State) }
+func (s *Site) manifestPath() string { return rows.ManifestPath(s.cfg.State) }
 
 // Draw returns a round with random records in place of the generated ones.
 func (s *Site) Draw(r *conclavev1.Round, rng *rand.Rand) *conclavev1.Round {

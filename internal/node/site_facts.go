@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/conclave-dp/conclave/internal/node/rows"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/partition"
@@ -15,18 +16,18 @@ import (
 func (s *Site) Facts() (f sitepolicy.Facts, certain bool, err error) {
 	d := s.division
 	if d == nil {
-		if d, err = s.rows.divide(s.cfg, nil); err != nil {
+		if d, err = s.rows.Divide(s.cfg.Rows(), nil); err != nil {
 			return f, false, err
 		}
 	}
-	f = factsOf(d.units)
-	f.UnitsBy = unitsBy(s.rows, s.cfg)
+	f = factsOf(d.Units)
+	f.UnitsBy = unitsBy(s.rows, s.cfg.Rows())
 	return f, s.division != nil, nil
 }
 
-// unitsBy counts the privacy units of each category of a categorical column. It reads the rows once per column and
+// unitsBy counts the privacy units of each category of a categorical column. It asks the rows once per column and
 // caches the result, because a policy asks before every answer.
-func unitsBy(rows Rows, c Config) func(column string) (map[string]int, error) {
+func unitsBy(held rows.Rows, c rows.Config) func(column string) (map[string]int, error) {
 	var mu sync.Mutex
 	known := map[string]map[string]int{}
 	return func(name string) (map[string]int, error) {
@@ -35,13 +36,13 @@ func unitsBy(rows Rows, c Config) func(column string) (map[string]int, error) {
 		if by := known[name]; by != nil {
 			return by, nil
 		}
-		schema := rows.Schema()
+		schema := held.Schema()
 		at := schema.ColumnIndex(name)
 		if at < 0 || schema.Columns[at].ClassCount() == 0 || at == schema.UnitColumn() {
 			return nil, fmt.Errorf("column %q is no categorical column of the schema; name one, or leave the rule out",
 				name)
 		}
-		by, err := rows.countUnits(c, at)
+		by, err := held.CountUnitsBy(c, at)
 		if err == nil {
 			known[name] = by
 		}
@@ -53,7 +54,7 @@ func unitsBy(rows Rows, c Config) func(column string) (map[string]int, error) {
 func (s *Site) Hello() *conclavev1.Hello {
 	var m *partition.Manifest
 	if s.division != nil {
-		m = s.division.manifest
+		m = s.division.Manifest
 	}
 	return helloOf(s.cfg, s.Schema(), m, s.ledger)
 }

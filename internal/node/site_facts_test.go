@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/kinds"
+	"github.com/conclave-dp/conclave/internal/node/rows"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
@@ -46,7 +47,7 @@ func TestUnitsByCategory(t *testing.T) {
 		}
 		for _, mixed := range []*partition.Table{table, shuffled(table)} {
 			got := map[string]int{}
-			count := unitsBy(inMemory{mixed}, protecting(unit))
+			count := unitsBy(rows.InMemory{Table: mixed}, protecting(unit).Rows())
 			for _, column := range []string{"b", "c", "y"} {
 				by, err := count(column)
 				if err != nil {
@@ -66,7 +67,7 @@ func TestUnitsByCategory(t *testing.T) {
 			}
 		}
 	})
-	count := unitsBy(inMemory{partition.NewTable(schema["person"])}, protecting("person"))
+	count := unitsBy(rows.InMemory{Table: partition.NewTable(schema["person"])}, protecting("person").Rows())
 	for _, column := range []string{"x", "person", "none"} {
 		if by, err := count(column); err == nil {
 			t.Errorf("column %s has %v", column, by)
@@ -86,7 +87,7 @@ func shuffled(t *partition.Table) *partition.Table { return t.Subset(rand.Perm(t
 func TestUnitsByCategoryOfRowsThatAreRead(t *testing.T) {
 	dir := t.TempDir()
 	table := questiontest.SmallTable(t, 300, 1)
-	want := testkit.Value(unitsBy(inMemory{table}, protecting(partition.UnitRecord))("c"))
+	want := testkit.Value(unitsBy(rows.InMemory{Table: table}, protecting(partition.UnitRecord).Rows())("c"))
 	c := smallConfig(t, 4)
 	c.Schema = filepath.Join(dir, "schema.yaml")
 	testkit.Must(t, os.WriteFile(c.Schema, []byte(questiontest.SmallSchema), 0o600))

@@ -64,7 +64,7 @@ func TestANodeMovesToADatabase(t *testing.T) {
 	t.Setenv("TEACHER_TEST_DSN", server.DSN)
 	again, err := ReadSite(moved, kinds.All(), nil)
 	testkit.Must(t, err)
-	if again.division.manifest.Fingerprint != n.manifest.Fingerprint {
+	if again.division.Manifest.Fingerprint != n.manifest.Fingerprint {
 		t.Error("another manifest")
 	}
 	moved.SQL.Query += " where x > 0.5"
@@ -115,7 +115,7 @@ func TestANodeHasItsDatabaseCount(t *testing.T) {
 	streaming := reading
 	streaming.Stream = true
 	streamedSite, again := open(streaming)
-	if streamed := streamedSite; again.manifest.Fingerprint != read.division.manifest.Fingerprint {
+	if streamed := streamedSite; again.manifest.Fingerprint != read.division.Manifest.Fingerprint {
 		t.Error("a node that streams a query has another manifest than one that reads it")
 	} else if facts, _, err := streamed.Facts(); err != nil || facts.Units != want.Units {
 		t.Errorf("a node that streams a query: %+v (%v), want %d units", facts, err, want.Units)
@@ -144,8 +144,8 @@ func TestANodeHasItsDatabaseCount(t *testing.T) {
 		t.Errorf("the structure of rows in memory: error %v", err)
 	}
 	for name, site := range map[string]*Site{"reading": read, "pushdown": pushed, "streaming": streamedSite} {
-		by, err := unitsBy(site.rows, site.cfg)("c")
-		if all, _ := unitsBy(read.rows, read.cfg)("c"); err != nil || len(by) == 0 || !maps.Equal(by, all) {
+		by, err := unitsBy(site.rows, site.cfg.Rows())("c")
+		if all, _ := unitsBy(read.rows, read.cfg.Rows())("c"); err != nil || len(by) == 0 || !maps.Equal(by, all) {
 			t.Errorf("%s: units by category %v (%v), want %v", name, by, err, all)
 		}
 	}

@@ -22,6 +22,9 @@ type Kind struct {
 	Passes int
 	// Streams says that answers need [Site.Rows] alone, so that nodes that stream give them.
 	Streams bool
+	// Divides says that answers need the records of each teacher, or of each unit, which [Site.Divide] puts in a file
+	// at nodes that stream. A unit adds so little that as many as such a node may have fit into a sum.
+	Divides bool
 	// Pushes says that where a database counts, answers need [Site.Counted] alone.
 	Pushes bool
 	// Draw puts records that chance makes in place of the generated ones that a question
@@ -72,8 +75,8 @@ var ErrState = errors.New("the node cannot keep its teachers' state; its log say
 var ErrUnknown = errors.New("the question is of a kind this node does not know; update it")
 
 // errStreams is the answer of a streaming node to a question that needs its records in memory.
-var errStreams = errors.New("this node reads its records from the disk for each question and answers sums of all of " +
-	"them alone, as of the pipelines marginals and embed; leave it out of the run, or have its site remove stream")
+var errStreams = errors.New("this node reads its records for each question and answers no fits and selections, and " +
+	"from a database sums of all records alone; leave it out of the run, or have its site remove stream")
 
 // errPushes is what a node whose database counts says to other questions.
 var errPushes = errors.New("this node has its database count, and answers the questions of the pipeline marginals " +
@@ -132,7 +135,7 @@ func (r Registry) Read(p *Public, name string, params []byte) (*Checked, error) 
 	if !known {
 		return nil, ErrUnknown
 	}
-	if p.Streams && !k.Streams {
+	if p.Streams && !k.Streams && !(k.Divides && p.Divides) {
 		return nil, errStreams
 	}
 	if p.Pushes && !k.Pushes {

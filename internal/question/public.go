@@ -24,6 +24,8 @@ type Public struct {
 	MaxSteps int
 	// Streams says that the node does not hold its records in memory.
 	Streams bool
+	// Divides says that a node that streams can divide its records among its teachers, on the disk.
+	Divides bool
 	// Pushes says that a database counts in place of the node.
 	Pushes bool
 	// Seed is that of the node's draws; they protect nothing.

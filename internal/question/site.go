@@ -19,11 +19,14 @@ type Site struct {
 	Rows Rows
 	// Count has the database count, where that holds the records; nil elsewhere. Rows is nil then.
 	Count func(context.Context, *postgres.Tally) ([]int64, error)
-	// Examples has each teacher's encoded records by class, and Units the records of each privacy unit. Nodes that
-	// stream have neither.
+	// Examples has each teacher's encoded records by class. At nodes that stream it is there after [Site.Divide].
 	Examples []ensemble.Examples
-	Units    [][]Place
-	// UnitsOf is the number of privacy units of each teacher; if the node streams, the number of all units.
+	// Units are the records of each privacy unit. Nodes that stream have none, see [Site.Unit].
+	Units [][]Place
+	// Divisible has what is divided where the node streams; nil elsewhere.
+	Divisible *Divisible
+	// UnitsOf is the number of privacy units of each teacher; if the node streams, the number of all units, until its
+	// records are divided.
 	UnitsOf []int
 	// Sample draws which units are in a sample, each with the same probability. Tests may
 	// put another in its place.
@@ -34,6 +37,8 @@ type Site struct {
 	State string
 	// Asked ends when the answer in progress is no longer wanted; nil if that never happens.
 	Asked context.Context
+
+	divided *divided
 }
 
 // Wanted is nil, or the reason why the answer is no longer wanted. Long work calls it now and then, and ends with the
@@ -92,13 +97,30 @@ func (s *Site) Record(at Place) []float32 {
 	return s.Examples[at.Teacher].ByClass[at.Class][at.At*s.Features : (at.At+1)*s.Features]
 }
 
+// AppendRecord appends the encoded record at a place, also of a node that streams.
+func (s *Site) AppendRecord(x []float32, at Place) []float32 {
+	return s.Examples[at.Teacher].Seen(s.Features).Append(x, at.Class, at.At, at.At+1)
+}
+
+// Unit has the places of a unit's records, also of a node that streams.
+func (s *Site) Unit(u int) []Place {
+	if s.divided != nil {
+		return s.divided.unit(u)
+	}
+	return s.Units[u]
+}
+
 // draw draws a Poisson sample of the units.
 func (s *Site) draw(rate gnmax.Rate) ([]int, error) {
 	chance := s.Chance
 	if chance == nil {
 		chance = gnmax.NewSource
 	}
-	sample, err := chance().PoissonSample(nil, len(s.Units), rate)
+	units := 0
+	for _, n := range s.UnitsOf {
+		units += n
+	}
+	sample, err := chance().PoissonSample(nil, units, rate)
 	if err != nil {
 		return nil, errSample
 	}

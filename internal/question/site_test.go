@@ -93,8 +93,15 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("a sum at a node that streams: %v", err)
 	}
 	if _, err := sums.Read(&question.Public{Streams: true}, "k", params); err == nil ||
-		!strings.Contains(err.Error(), "answers sums of all of them alone") {
+		!strings.Contains(err.Error(), "answers no fits and selections") {
 		t.Errorf("another question at a node that streams: %v", err)
+	}
+	divides := question.NewRegistry(question.Kind{Name: "k", Read: k.Read, Divides: true})
+	for _, divisible := range []bool{false, true} {
+		_, err := divides.Read(&question.Public{Streams: true, Divides: divisible}, "k", params)
+		if divisible != (err == nil) {
+			t.Errorf("a node that streams, and divides its records: %v: %v", divisible, err)
+		}
 	}
 	if _, err := sums.Read(&question.Public{Pushes: true}, "sums", params); err == nil ||
 		!strings.Contains(err.Error(), "this node has its database count") {

@@ -25,8 +25,8 @@ type Data struct {
 	// `privacy.overlap`, by default 1. Teachers are divided among the sites by these shares. If the schema has a column
 	// of role `site`, that column decides instead, all sites may name one file, and shares only divide the teachers.
 	Share float64 `yaml:"share"`
-	// Stream has the site's node read the file for each question, in place of holding its rows in memory. Only
-	// pipelines whose questions are sums of all records can be asked then. Default: false.
+	// Stream has the site's node read the file for each question, in place of holding its rows in memory. Boosting and
+	// weights by regression cannot be asked then. Default: false.
 	Stream bool `yaml:"stream"`
 }
 

@@ -111,6 +111,14 @@ func (e *Enforcer) Enough() error {
 	return e.refuse(d.enough(e.o.Facts))
 }
 
+// Count gives the rules new numbers of privacy units: a streaming node learns those of its teachers when it divides
+// their records.
+func (e *Enforcer) Count(f Facts) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.o.Facts.Units, e.o.Facts.LeastUnits = f.Units, f.LeastUnits
+}
+
 // Figures returns the policy's limit, 0 if unreadable, and the charges by the limit's filter: nothing is left when
 // they are equal. The error is why one of them is unknown.
 func (e *Enforcer) Figures() (limit, counted float64, err error) {

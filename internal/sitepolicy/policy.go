@@ -54,7 +54,8 @@ type Dataset struct {
 	// MinRows is the least number of privacy units at the node. The node checks it before it joins, and ends with an
 	// error if there are fewer. Default: 0.
 	MinRows int `yaml:"min_rows"`
-	// MinRowsPerTeacher is the least number of privacy units of each teacher, checked at the same time. Default: 0.
+	// MinRowsPerTeacher is the least number of privacy units of each teacher, checked at the same time. A node with
+	// `stream` knows it once its records are divided, and checks it then, before the answer leaves. Default: 0.
 	MinRowsPerTeacher int `yaml:"min_rows_per_teacher"`
 	// Study is the study that runs must belong to: see docs/sites-policy.md#studies.
 	Study Study `yaml:"study"`

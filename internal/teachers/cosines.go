@@ -49,12 +49,27 @@ func asCosines(s *question.Site, count int) (*cosines, error) {
 	}
 	c := &cosines{basis: basis, examples: make([]ensemble.Examples, len(s.Examples))}
 	for t, e := range s.Examples {
+		if e.View != nil {
+			c.examples[t].View = projected{e.View, c}
+		}
 		for _, x := range e.ByClass {
 			c.examples[t].ByClass = append(c.examples[t].ByClass, c.of(x))
 		}
 	}
 	m.cosines = c
 	return c, nil
+}
+
+// projected are records of a view as coefficients.
+type projected struct {
+	of ensemble.View
+	*cosines
+}
+
+func (v projected) Len(class int) int { return v.of.Len(class) }
+
+func (v projected) Append(x []float32, class, from, to int) []float32 {
+	return append(x, v.cosines.of(v.of.Append(nil, class, from, to))...)
 }
 
 // of returns the coefficients of images.

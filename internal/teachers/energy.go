@@ -9,6 +9,9 @@ import (
 // energyFloor keeps the gradient of a distance finite if a record is met exactly.
 const energyFloor = 1e-2
 
+// energyRows is how many real records are looked at at a time.
+const energyRows = 64
+
 // energyGradients calls visit with every teacher's gradients at the queries, of a critic
 // that needs no training. The score of a record x of class c is
 //
@@ -31,6 +34,10 @@ func (l *lesson) energyGradients(visit func(teacher int, dx []float32)) {
 			pull(push[q*d:(q+1)*d], l.queries.x[q*d:(q+1)*d], l.training.x[g*d:(g+1)*d], -1/float32(len(byClass[c])))
 		}
 	}
+	queries := make([][]int, l.asked.spec.Classes)
+	for q, c := range l.queries.classes {
+		queries[c] = append(queries[c], q)
+	}
 	var wg sync.WaitGroup
 	next := make(chan int)
 	for range runtime.GOMAXPROCS(0) {
@@ -38,16 +45,26 @@ func (l *lesson) energyGradients(visit func(teacher int, dx []float32)) {
 			dx, spare := make([]float32, n*d), make([]float32, d)
 			for t := range next {
 				clear(dx)
-				for q, c := range l.queries.classes {
-					to, own := dx[q*d:(q+1)*d], l.examples[t].ByClass[c]
-					if len(own) == 0 { // as much work as of one record
-						pull(spare, l.queries.x[q*d:(q+1)*d], l.queries.x[q*d:(q+1)*d], 1)
+				own := l.examples[t].Seen(d)
+				for c, of := range queries {
+					n := own.Len(c)
+					if n == 0 { // as much work as of one record
+						for _, q := range of {
+							pull(spare, l.queries.x[q*d:(q+1)*d], l.queries.x[q*d:(q+1)*d], 1)
+						}
 					}
-					for at := 0; at < len(own); at += d {
-						pull(to, l.queries.x[q*d:(q+1)*d], own[at:at+d], 1)
+					for from := 0; from < n; from += energyRows {
+						each(own, d, c, from, min(n, from+energyRows), func(r []float32) {
+							for _, q := range of {
+								pull(dx[q*d:(q+1)*d], l.queries.x[q*d:(q+1)*d], r, 1)
+							}
+						})
 					}
-					for j, v := range push[q*d : (q+1)*d] {
-						to[j] += float32(len(own)/d) * v
+					for _, q := range of {
+						to := dx[q*d : (q+1)*d]
+						for j, v := range push[q*d : (q+1)*d] {
+							to[j] += float32(n) * v
+						}
 					}
 				}
 				visit(t, dx)

@@ -13,14 +13,18 @@ import (
 // The kinds of questions to teachers. The teachers of a run are the same for all of them.
 var (
 	// Votes asks every teacher whether generated records are real.
-	Votes = question.Kind{Name: "votes", Read: question.Typed(readVotes), Draw: drawn[*conclavev1.VoteQuestion]}
+	Votes = question.Kind{
+		Name: "votes", Read: question.Typed(readVotes), Draw: drawn[*conclavev1.VoteQuestion], Divides: true,
+	}
 	// GradientVotes asks every teacher in which bins its gradients at generated records are.
 	GradientVotes = question.Kind{
 		Name: "gradient-votes", Read: question.Typed(readGradientVotes), Draw: drawn[*conclavev1.VoteQuestion],
+		Divides: true,
 	}
 	// GradientSum asks for the sum of the teachers' gradients at generated records.
 	GradientSum = question.Kind{
 		Name: "gradient-sums", Read: question.Typed(readGradientSum), Draw: drawn[*conclavev1.GradientSum],
+		Divides: true,
 	}
 )
 

@@ -20,6 +20,9 @@ type lesson struct {
 }
 
 func prepare(s *question.Site, e *ensemble.Ensemble, a *asked) (*lesson, error) {
+	if err := s.Divide(); err != nil {
+		return nil, err
+	}
 	l := &lesson{site: s, asked: a, ensemble: e, examples: s.Examples, training: a.training, queries: a.queries}
 	if e != nil && s.Asked != nil {
 		e.Until(s.Asked.Done())
@@ -44,8 +47,7 @@ func prepare(s *question.Site, e *ensemble.Ensemble, a *asked) (*lesson, error) 
 	}
 	if a.spec.Shared {
 		l.training, l.queries = withClass(l.training, a.spec.Features), withClass(l.queries, a.spec.Features)
-		m := question.Memory[memory](s.Public)
-		l.examples = m.shared(l.examples, seen{a.spec.Features, a.spec.Cosines}, !a.standard)
+		l.examples = told(l.examples, a.spec.Features, s.Classes)
 	}
 	return l, nil
 }

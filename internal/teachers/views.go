@@ -1,6 +1,9 @@
 package teachers
 
 import (
+	"slices"
+	"sync"
+
 	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 	"github.com/conclave-dp/conclave/internal/nn/scaling"
 	"github.com/conclave-dp/conclave/internal/question"
@@ -11,36 +14,48 @@ type memory struct {
 	// run and current are the run that was answered last.
 	run     string
 	current *runState
-	// standard is the space for the examples in units of a round.
-	standard []ensemble.Examples
 	// cosines are the examples as coefficients, once they were asked for.
 	cosines *cosines
-	// told are the examples with their classes included; they are made when first needed.
-	told   []ensemble.Examples
-	toldOf seen
 }
 
-// standardize expresses the site's own records in the units of a round.
+// standardize shows the site's own records in the units of a round.
 func standardize(s *question.Site, units *scaling.Scaler) []ensemble.Examples {
-	m, w := question.Memory[memory](s.Public), units.Width()
-	if m.standard == nil {
-		m.standard = make([]ensemble.Examples, len(s.Examples))
+	seen := make([]ensemble.Examples, len(s.Examples))
+	for t := range seen {
+		seen[t].View = standardized{s.Examples[t].Seen(s.Features), units, s.Features}
 	}
-	for t, e := range s.Examples {
-		if m.standard[t].ByClass == nil {
-			m.standard[t].ByClass = make([][]float32, s.Classes)
-		}
-		for c, x := range e.ByClass {
-			rows := len(x) / s.Features
-			if m.standard[t].ByClass[c] == nil {
-				m.standard[t].ByClass[c] = make([]float32, rows*w)
-			}
-			for i := range rows {
-				units.Apply(m.standard[t].ByClass[c][i*w:(i+1)*w], x[i*s.Features:(i+1)*s.Features], c)
-			}
-		}
+	return seen
+}
+
+// standardized are records in the units of a round.
+type standardized struct {
+	of       ensemble.View
+	units    *scaling.Scaler
+	features int
+}
+
+func (v standardized) Len(class int) int { return v.of.Len(class) }
+
+func (v standardized) Append(x []float32, class, from, to int) []float32 {
+	w := v.units.Width()
+	each(v.of, v.features, class, from, to, func(row []float32) {
+		x = slices.Grow(x, w)[:len(x)+w]
+		v.units.Apply(x[len(x)-w:], row, class)
+	})
+	return x
+}
+
+// rooms are for records before something is made of them.
+var rooms = sync.Pool{New: func() any { return new([]float32) }}
+
+// each gives some records of a class of a view, one after the other.
+func each(of ensemble.View, features, class, from, to int, do func(row []float32)) {
+	room := rooms.Get().(*[]float32)
+	defer rooms.Put(room)
+	*room = of.Append((*room)[:0], class, from, to)
+	for at := 0; at < len(*room); at += features {
+		do((*room)[at : at+features])
 	}
-	return m.standard
 }
 
 // withClass appends its class to each record, for networks that are told it and treat all records as one class.
@@ -52,28 +67,36 @@ func withClass(r records, features int) records {
 	return out
 }
 
-// seen is the teachers' view of a record: the number of features, and whether they are cosines.
-type seen struct{ features, cosines int }
+// told shows examples with their classes in them.
+func told(examples []ensemble.Examples, features, classes int) []ensemble.Examples {
+	seen := make([]ensemble.Examples, len(examples))
+	for t := range seen {
+		seen[t].View = withClasses{examples[t].Seen(features), features, classes}
+	}
+	return seen
+}
 
-// shared returns the examples with the classes in them. Those that are the
-// same in every round are kept.
-func (m *memory) shared(examples []ensemble.Examples, of seen, same bool) []ensemble.Examples {
-	if same && m.told != nil && m.toldOf == of {
-		return m.told
+// withClasses are the records of all classes as those of one, each with its class behind it.
+type withClasses struct {
+	of                ensemble.View
+	features, classes int
+}
+
+func (v withClasses) Len(int) (n int) {
+	for c := range v.classes {
+		n += v.of.Len(c)
 	}
-	features := of.features
-	told := make([]ensemble.Examples, len(examples))
-	for t, e := range examples {
-		var all []float32
-		for c, x := range e.ByClass {
-			for i := 0; i < len(x); i += features {
-				all = append(append(all, x[i:i+features]...), float32(c))
-			}
+	return n
+}
+
+func (v withClasses) Append(x []float32, _, from, to int) []float32 {
+	before := 0
+	for c := range v.classes {
+		n := v.of.Len(c)
+		if first, end := max(from-before, 0), min(to-before, n); first < end {
+			each(v.of, v.features, c, first, end, func(row []float32) { x = append(append(x, row...), float32(c)) })
 		}
-		told[t].ByClass = [][]float32{all}
+		before += n
 	}
-	if same {
-		m.told, m.toldOf = told, of
-	}
-	return told
+	return x
 }

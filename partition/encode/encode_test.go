@@ -3,6 +3,7 @@ package encode
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -146,6 +147,14 @@ func TestEncodeDecodeProperty(t *testing.T) {
 				t.Fatalf("a feature outside [0,1]: %v", f)
 			}
 		}
+		packing := e.Packing()
+		for row := range x.Len() {
+			packed := make([]byte, packing.Bytes())
+			packing.Pack(packed, x.Row(row))
+			if got := packing.Append(nil, packed); !slices.Equal(got, x.Row(row)) {
+				t.Fatalf("packed, %v comes back as %v", x.Row(row), got)
+			}
+		}
 		back := partition.NewTable(s)
 		for row := range table.Len() {
 			cells, err := e.Decode(x.Row(row), x.Classes[row], table.Unit(row))
@@ -193,6 +202,25 @@ func encodeDecode(t *rapid.T, e *Encoder, table *partition.Table) (rows [][]floa
 		rows = append(rows, cells)
 	}
 	return rows
+}
+
+// A category of a column with many takes four bytes.
+func TestPackManyCategories(t *testing.T) {
+	var names []string
+	for i := range 300 {
+		names = append(names, strconv.Itoa(i))
+	}
+	e := New(partitiontest.Schema(t, "columns:\n  - {name: a, kind: categorical, categories: ["+
+		strings.Join(names, ", ")+"]}\n"))
+	for _, at := range []int{0, 255, 256, 299} {
+		row, packing := make([]float32, 300), e.Packing()
+		row[at] = 1
+		packed := make([]byte, packing.Bytes())
+		packing.Pack(packed, row)
+		if got := packing.Append(nil, packed); len(packed) != 4 || !slices.Equal(got, row) {
+			t.Errorf("category %d in %d bytes comes back as %v", at, len(packed), got)
+		}
+	}
 }
 
 // Decimals are restored as written if float32 can carry them.

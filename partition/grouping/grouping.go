@@ -7,6 +7,8 @@
 //	err := g.Add(rows, digests)  // by several goroutines, in any order
 //	places, err := g.Places()    // each row's place in its group, and the group's size
 //
+// [Ordered] does the same without a sort for rows that are declared as sorted, and checks their order.
+//
 // Only the owner can read its files. They are unlinked as soon as they are created, so they are gone when they are
 // closed or the process dies; where a system cannot do that, they are removed when they are closed. They contain
 // digests, row numbers and sizes of groups, which are private.

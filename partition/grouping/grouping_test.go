@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -71,6 +73,88 @@ func TestPlaces(t *testing.T) {
 			t.Fatalf("the folder has %v (%v)", left, err)
 		}
 	})
+}
+
+// Sorted rows get the places that a sort gives, for any blocks in any order. The error names the first row that breaks
+// the order.
+func TestPlacesOfSortedRows(t *testing.T) {
+	small(t)
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		groups := rapid.SliceOfN(rapid.IntRange(1, 9), 1, 60).Draw(t, "groups")
+		slices.Sort(groups)
+		broken := -1
+		if rapid.IntRange(0, 4).Draw(t, "broken") == 0 {
+			groups = rapid.Permutation(groups).Draw(t, "order of groups")
+		}
+		out := rapid.SliceOfN(rapid.IntRange(0, 3), len(groups), len(groups)).Draw(t, "0: not added")
+		var rows [][]int
+		var names [][]string
+		size, want := map[int]uint32{}, make([]Placed, len(groups))
+		last := 0
+		for row, left := 0, 0; row < len(groups); row, left = row+1, left-1 {
+			if left == 0 {
+				left = rapid.IntRange(1, 9).Draw(t, "rows of a block")
+				rows, names = append(rows, nil), append(names, nil)
+			}
+			if g, at := groups[row], len(rows)-1; out[row] > 0 {
+				rows[at], names[at] = append(rows[at], row), append(names[at], strconv.Itoa(g))
+				want[row].Nth = size[g]
+				size[g]++
+				if g < last && broken < 0 {
+					broken = row
+				}
+				last = g
+			}
+		}
+		o, err := NewOrdered(dir, strings.Compare)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range rapid.Permutation(indexes(len(rows))).Draw(t, "order of blocks") {
+			if len(rows[at]) > 0 {
+				if err := o.Add(rows[at], names[at]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		p, err := o.Places()
+		var wrong *OrderError
+		if broken >= 0 {
+			if !errors.As(err, &wrong) || wrong.Row != broken {
+				t.Fatalf("row %d breaks the order: %v", broken, err)
+			}
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if p.Groups != len(size) {
+			t.Fatalf("%d groups, want %d", p.Groups, len(size))
+		}
+		nth, of, err := p.At(0, len(groups), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for row, w := range want {
+			if out[row] > 0 {
+				w.Of = size[groups[row]]
+			}
+			if nth[row] != w.Nth || of[row] != w.Of {
+				t.Fatalf("row %d is %d of %d, want %d of %d", row, nth[row], of[row], w.Nth, w.Of)
+			}
+		}
+	})
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Fatalf("the folder has %v (%v)", left, err)
+	}
+}
+
+func indexes(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
 }
 
 // A sort ends when it is cancelled, and fails if its folder is not writable.

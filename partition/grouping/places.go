@@ -60,10 +60,13 @@ func (g *Grouper) Places() (p *Places, err error) {
 		next++
 	}
 	if err := out.Flush(); err != nil {
-		err = fmt.Errorf("write the places of rows: %w; give the state folder more room", err)
-		return nil, errors.Join(err, p.Close())
+		return nil, errors.Join(errPlaces(err), p.Close())
 	}
 	return p, nil
+}
+
+func errPlaces(err error) error {
+	return fmt.Errorf("write the places of rows: %w; give the state folder more room", err)
 }
 
 func (p Placed) append(b []byte) []byte {

@@ -58,12 +58,6 @@ type Ensemble struct {
 // tasks are the tasks of workers for a model. They are created once, so that a call allocates nothing.
 type tasks struct{ trains, scores, gradients, rounds parallel.Task }
 
-// Examples holds the real records of one model by class: ByClass[c] has shape
-// [rows, features].
-type Examples struct {
-	ByClass [][]float32
-}
-
 type call struct {
 	chunk int
 	real  []Examples
@@ -178,6 +172,9 @@ func (e *Ensemble) ready(real []Examples, generated []float32, classes []int, st
 		return fmt.Errorf("ensemble: train with %d steps of %d records, want at least 1 of each", steps, batch)
 	}
 	for i, r := range real {
+		if r.View != nil {
+			continue
+		}
 		if len(r.ByClass) != s.Classes {
 			return fmt.Errorf("ensemble: model %d has examples of %d classes, want %d", i, len(r.ByClass), s.Classes)
 		}

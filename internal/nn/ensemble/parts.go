@@ -17,9 +17,9 @@ func (e *Ensemble) trainPart(part int, w *parallel.Worker) {
 	s := e.trainers[w.Index]
 	lo, hi := e.models(part)
 	for i := lo; i < hi; i++ {
-		for c, real := range e.job.real[i].ByClass {
+		for c := range e.spec.Classes {
 			if len(e.records.byClass[c]) > 0 {
-				e.train(s, i, c, real)
+				e.train(s, i, c, &e.job.real[i])
 			}
 		}
 	}
@@ -27,9 +27,9 @@ func (e *Ensemble) trainPart(part int, w *parallel.Worker) {
 
 // train takes the steps of one network; if there is nothing to learn from, of a copy that is dropped. Its random
 // numbers depend only on the model, the class and the steps taken so far.
-func (e *Ensemble) train(s *trainer, model, class int, real []float32) {
+func (e *Ensemble) train(s *trainer, model, class int, real *Examples) {
 	w, m, v := e.params(e.w, model, class), e.params(e.m, model, class), e.params(e.v, model, class)
-	if len(real) == 0 {
+	if real.none(class) {
 		s.begin(w)
 		w, m, v = s.own, s.m, s.v
 	}
@@ -39,14 +39,21 @@ func (e *Ensemble) train(s *trainer, model, class int, real []float32) {
 
 // take takes the steps of a network with weights w and moments m and v. How much work that is
 // depends on the generated records, which are public, and not on the real ones.
-func (e *Ensemble) take(s *trainer, model, class int, real, w, m, v []float32) {
+func (e *Ensemble) take(s *trainer, model, class int, real *Examples, w, m, v []float32) {
 	s.pcg.Seed(e.spec.Seed^uint64(e.steps)<<20, uint64(model*e.spec.Classes+class))
-	for _, step := range e.job.steps {
+	var rows []float32
+	if real.View == nil {
+		rows = real.ByClass[class]
+	}
+	for i, step := range e.job.steps {
 		if e.ended() {
 			return
 		}
+		if real.View != nil && (i == 0 || real.View.Len(class) > e.job.rows) { // else they are the same in each step
+			rows = s.some(real.View, class, e.job.rows)
+		}
 		clear(s.Grad)
-		s.accumulate(real, e.records.byClass[class], e.job.rows, e.spec.Loss, true)
+		s.accumulate(rows, e.records.byClass[class], e.job.rows, e.spec.Loss, true)
 		s.accumulate(e.records.byClass[class], nil, e.job.rows, e.spec.Loss, false)
 		s.work.Steps++
 		vector.Adam(w, m, v, s.Grad, step)
@@ -59,7 +66,7 @@ func (e *Ensemble) roundPart(part int, w *parallel.Worker) {
 	lo, hi := e.models(part)
 	for i := lo; i < hi; i++ {
 		e.visit(s, i, func(c int) {
-			real := e.job.real[i].ByClass[c]
+			real := &e.job.real[i]
 			trains := len(e.records.byClass[c]) > 0
 			switch {
 			case !e.spec.Fresh && trains:
@@ -72,7 +79,7 @@ func (e *Ensemble) roundPart(part int, w *parallel.Worker) {
 				if trains {
 					e.take(s, i, c, real, s.own, s.m, s.v)
 				}
-				if len(real) == 0 { // what it learned is dropped
+				if real.none(c) { // what it learned is dropped
 					s.begin(e.w)
 				}
 			}

@@ -15,6 +15,7 @@ type trainer struct {
 	*nn.Replica
 	scores []float32
 	rows   []float32 // a window that goes round the end
+	seen   []float32 // real records that were made
 	dx     []float32
 	// own, m and v are the parameters and moments of a fresh model.
 	own, m, v []float32

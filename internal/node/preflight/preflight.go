@@ -99,9 +99,9 @@ func (c *checker) readData() {
 			c.openToOthers("database", file, at, "others may read the password in it")
 		}
 	}
-	read := c.config.Read
+	read := c.config.Rows().Read
 	if c.o.Structure {
-		read = c.config.Structure
+		read = c.config.Rows().Structure
 	}
 	records, err := read(c.schema, func(odd string) {
 		c.add("data", Warning, "write the names as the schema has them", "%s", odd)

@@ -23,13 +23,18 @@ func Site(t testing.TB, table *partition.Table, teachers int) *question.Site {
 // SiteIn is a Site with a state folder that may be another's.
 func SiteIn(t testing.TB, table *partition.Table, teachers int, state string) *question.Site {
 	t.Helper()
-	unit := partition.UnitRecord
-	if column := table.Schema().UnitColumn(); column >= 0 {
-		unit = table.Schema().Columns[column].Name
-	}
+	unit := unitOf(table.Schema())
 	assignment, err := partition.Assign(partition.Key{1, 2, 3}, table, teachers, unit)
 	testkit.Must(t, err)
 	return question.NewSite(question.NewPublic(table.Schema(), teachers, 11), table, assignment, unit, state)
+}
+
+// unitOf is the privacy unit that a schema is for.
+func unitOf(s *partition.Schema) string {
+	if column := s.UnitColumn(); column >= 0 {
+		return s.Columns[column].Name
+	}
+	return partition.UnitRecord
 }
 
 // SampleByRecords makes a site sample units by a hash of their records: the sample contains a unit or not, at whichever

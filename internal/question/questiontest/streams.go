@@ -1,6 +1,7 @@
 package questiontest
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
@@ -40,7 +42,11 @@ func StreamedSite(t testing.TB, table *partition.Table, teachers int, form strin
 		units = places.Groups
 		t.Cleanup(func() { _ = places.Close() })
 	}
-	return question.NewStreamedSite(question.NewPublic(s, teachers, 11), stream, places, units, dir)
+	site := question.NewStreamedSite(question.NewPublic(s, teachers, 11), stream, places, units, dir)
+	site.Divides = true
+	site.Divisible = &question.Divisible{Table: stream, Rows: table.Len(), Dir: dir,
+		By: partition.Divider{Key: partition.Key{1, 2, 3}, Partitions: teachers, Unit: unitOf(s)}}
+	return site
 }
 
 // cut gives records in blocks of another size, the last ones first.
@@ -78,10 +84,10 @@ func (c cut) Blocks(ctx context.Context, do func(*question.Block) error) error {
 	return nil
 }
 
-// streams checks that a sum is the same, to the last number, from memory, from CSV and from Parquet, in blocks of any
-// size, on one core and on several.
+// streams checks that an answer is the same, to the last number, from memory, from CSV and from Parquet, in blocks of
+// any size, on one core and on several.
 func (r *runner) streams(t *testing.T) {
-	if !r.kind.Streams {
+	if !r.kind.Streams && !r.kind.Divides {
 		t.Skip("nodes that stream do not answer it")
 	}
 	for _, unit := range []string{partition.UnitRecord, UnitColumn} {
@@ -96,15 +102,24 @@ func (r *runner) streams(t *testing.T) {
 			of.Rows = cut{of.Rows, size}
 			sites[name] = of
 		}
+		sample := func(s *question.Site) { // the same units wherever records lie
+			s.Sample = func(gnmax.Rate) ([]int, error) { return []int{0, 2, 3, 7, 11}, nil }
+		}
+		for _, s := range sites {
+			testkit.Must(t, s.Divide())
+			sample(s)
+		}
+		sample(memory)
 		for name, params := range r.answered() {
-			want := MustAsk(t, memory, r.kind, params, name, 1)
-			for source, s := range sites {
-				for _, cores := range []int{1, 3} {
+			for round := range uint64(2) {
+				want := MustAsk(t, memory, r.kind, params, name, 2*round+1)
+				for source, s := range sites {
+					cores := 1 + 2*int(round)
 					before := runtime.GOMAXPROCS(cores)
-					got := MustAsk(t, s, r.kind, params, name, 1)
+					got := MustAsk(t, s, r.kind, params, name, 2*round+1)
 					runtime.GOMAXPROCS(before)
-					if !slices.Equal(got.Sum, want.Sum) {
-						t.Errorf("%s by %s of %s on %d cores: the sum is another one", name, unit, source, cores)
+					if !slices.Equal(got.Sum, want.Sum) || !bytes.Equal(got.Votes, want.Votes) {
+						t.Errorf("%s by %s of %s on %d cores: the answer is another one", name, unit, source, cores)
 					}
 				}
 			}

@@ -1,0 +1,56 @@
+package rows
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/postgres"
+	"github.com/conclave-dp/conclave/partition/tabular"
+)
+
+// inDatabase are rows that a database counts.
+type inDatabase struct{ *postgres.Pushed }
+
+func (r inDatabase) Len() int { return r.Rows() }
+
+// push has the database check each cell.
+func (c Config) push(schema *partition.Schema, o tabular.Options) (Rows, error) {
+	if err := schema.CheckUnit(c.Unit); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	ctx := context.Background() // ends by sql.timeout
+	rows, err := postgres.OpenPushed(ctx, schema, c.SQL, o, c.Unit != partition.UnitRecord)
+	if err == nil {
+		err = rows.Check(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return inDatabase{rows}, nil
+}
+
+func (r inDatabase) Divide(c Config, key *partition.Key) (*Division, error) {
+	if err := partition.CheckUnits(r.Units(), c.Teachers, partition.MostStreamed); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	d := &Division{Units: []int{r.Units()}}
+	if key == nil {
+		return d, nil
+	}
+	var err error
+	if d.sum, err = r.SumRows(context.Background(), key.ForDatabase()); err != nil {
+		return nil, err
+	}
+	d.key, d.Manifest = *key, c.manifest(r.Schema(), r.Units(), *key, partition.CountedSum(d.sum, r.Rows()))
+	return d, nil
+}
+
+func (r inDatabase) Site(p *question.Public, d *Division, c Config) *question.Site {
+	return question.NewPushedSite(p, r.Pushed, d.key, d.sum, c.State)
+}
+
+func (r inDatabase) CountUnitsBy(_ Config, column int) (map[string]int, error) {
+	return r.UnitsBy(context.Background(), column)
+}

@@ -1,0 +1,69 @@
+package rows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/postgres"
+	"github.com/conclave-dp/conclave/partition/tabular"
+)
+
+// notRead are rows of which no more than columns and types was looked at. Their number is that of the first start.
+type notRead struct {
+	schema *partition.Schema
+	stored *partition.Manifest
+}
+
+// Structure asks where the rows are, and of a database what its columns are, and looks at no row: it takes seconds
+// for a table of any size. It is for tables that are not read into memory.
+func (c Config) Structure(schema *partition.Schema, warn func(string)) (_ Rows, err error) {
+	o := tabular.Options{Site: c.Site, From: c.Share[0], To: c.Share[1], Warn: warn}
+	if err := schema.CheckUnit(c.Unit); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	r, ctx, unit := notRead{schema: schema}, context.Background(), c.Unit != partition.UnitRecord
+	switch {
+	case c.SQL.Pushdown:
+		_, err = postgres.OpenPushed(ctx, schema, c.SQL, o, unit)
+	case c.Stream && c.SQL.Set():
+		_, err = postgres.OpenCursor(ctx, schema, c.SQL, o, unit)
+	case c.Stream:
+		_, err = tabular.OpenStream(schema, c.Data, o, c.scratch())
+	default:
+		err = errors.New("structure: the rows are read into memory; leave --structure out, or set stream or " +
+			"sql.pushdown")
+	}
+	if err == nil {
+		r.stored, err = LoadManifest(ManifestPath(c.State))
+	}
+	return r, err
+}
+
+func (r notRead) Schema() *partition.Schema { return r.schema }
+
+func (r notRead) Len() int {
+	if r.stored == nil {
+		return 0
+	}
+	return r.stored.Rows
+}
+
+// Divide takes the numbers of the first start; before it there are as many as a node may have.
+func (r notRead) Divide(Config, *partition.Key) (*Division, error) {
+	if r.stored == nil {
+		return &Division{Units: []int{partition.MostStreamed}}, nil
+	}
+	return &Division{Units: []int{r.stored.Units}, Manifest: r.stored}, nil
+}
+
+// Site is not asked for: what is not read answers nothing.
+func (r notRead) Site(*question.Public, *Division, Config) *question.Site {
+	panic("rows that were not read")
+}
+
+func (r notRead) CountUnitsBy(Config, int) (map[string]int, error) {
+	return nil, errors.New("no row was looked at, so that units of a category are not counted; leave --structure out")
+}

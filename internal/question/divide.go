@@ -1,0 +1,215 @@
+package question
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/conclave-dp/conclave/internal/nn/ensemble"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/grouping"
+	"github.com/conclave-dp/conclave/partition/mapped"
+	"github.com/conclave-dp/conclave/partition/tabular"
+)
+
+// Divisible is a table whose records can be divided among teachers on the disk.
+type Divisible struct {
+	Table Table
+	By    partition.Divider
+	// Rows is above the numbers of all rows.
+	Rows int
+	// Dir is the folder for the files.
+	Dir string
+}
+
+// Divide has the records of a node that streams at hand by teacher and by unit: in the same order, and to the last bit,
+// as at a node that holds them. The first call reads the table twice and sorts on the disk; others do nothing, and so
+// does a node that holds its records. What it needs of memory does not grow with the rows.
+func (s *Site) Divide() error {
+	if s.Examples != nil || s.Divisible == nil {
+		return nil
+	}
+	d, err := s.Divisible.divide(s.context(), s.Public)
+	switch {
+	case err == nil:
+	case s.context().Err() != nil:
+		return context.Cause(s.context())
+	default:
+		return fmt.Errorf("%w: %w", ErrRows, err)
+	}
+	s.divided, s.UnitsOf, s.Sample = d, d.unitsOf, s.draw
+	s.Examples = make([]ensemble.Examples, s.Teachers)
+	for t := range s.Examples {
+		s.Examples[t].View = ofTeacher{d, t}
+	}
+	return nil
+}
+
+// scratch are arrays by row, while records are divided.
+type scratch struct {
+	// slot is the row's teacher and class, as teacher times classes plus class; 0 for rows that are not there, and else
+	// one more.
+	slot *mapped.Array[uint32]
+	// first is the first row of the row's unit.
+	first *mapped.Array[uint64]
+	// record is the number of the row's record.
+	record *mapped.Array[uint64]
+}
+
+func (t *Divisible) divide(ctx context.Context, p *Public) (_ *divided, err error) {
+	d := &divided{packing: encode.New(p.Schema).Packing(), classes: p.Classes, unitsOf: make([]int, p.Teachers)}
+	var by scratch
+	defer func() {
+		err = errors.Join(err, by.slot.Close(), by.first.Close(), by.record.Close())
+		if err != nil {
+			err = errors.Join(err, d.close())
+		}
+	}()
+	if by.slot, err = mapped.New[uint32](t.Dir, t.Rows); err != nil {
+		return nil, err
+	}
+	if by.first, err = mapped.New[uint64](t.Dir, t.Rows); err != nil {
+		return nil, err
+	}
+	if by.record, err = mapped.New[uint64](t.Dir, t.Rows); err != nil {
+		return nil, err
+	}
+	units, err := t.group(ctx, &by, d)
+	if err != nil {
+		return nil, err
+	}
+	rows := d.order(&by, p.Teachers)
+	if err := d.groupByUnit(t.Dir, &by, rows, units); err != nil {
+		return nil, err
+	}
+	if d.records, err = mapped.New[byte](t.Dir, rows*d.packing.Bytes()); err != nil {
+		return nil, err
+	}
+	if err := t.pack(ctx, &by, d, p); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(d.records.Seal(), d.units.Seal(), d.members.Seal()); err != nil {
+		return nil, err
+	}
+	runtime.AddCleanup(d, func(of [3]interface{ Close() error }) {
+		for _, file := range of {
+			_ = file.Close()
+		}
+	}, [3]interface{ Close() error }{d.records, d.units, d.members})
+	return d, nil
+}
+
+// group finds the teacher, the class and the unit of each row, and how many units there are.
+func (t *Divisible) group(ctx context.Context, by *scratch, d *divided) (units int, err error) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	groups := grouping.New(ctx, t.Dir)
+	err = t.Table.Blocks(ctx, func(b *tabular.Block) error {
+		if b.Numbers[b.Len()-1] >= t.Rows {
+			return tabular.ErrChanged
+		}
+		for i, number := range b.Numbers {
+			by.slot.Of[number] = uint32(b.Label(i))
+		}
+		return groups.Add(b.Numbers, t.By.Digests(b.Table))
+	})
+	if err != nil {
+		return 0, err
+	}
+	for group, err := range groups.All() {
+		if err != nil {
+			return 0, err
+		}
+		for _, row := range group.Rows {
+			teacher, first := t.By.Partition(group.Digest, uint64(row.Nth)), group.Rows[0].Row
+			if t.By.Unit == partition.UnitRecord {
+				first = row.Row
+			}
+			if first == row.Row {
+				d.unitsOf[teacher]++
+				units++
+			}
+			by.slot.Of[row.Row] += uint32(teacher*d.classes + 1)
+			by.first.Of[row.Row] = uint64(first)
+		}
+	}
+	return units, nil
+}
+
+// order numbers the records: by teacher and class, and then as in the table. It returns how many there are.
+func (d *divided) order(by *scratch, teachers int) (rows int) {
+	next := make([]int, teachers*d.classes+1)
+	for _, slot := range by.slot.Of {
+		if slot > 0 {
+			next[slot]++
+		}
+	}
+	for i, n := range next { // of those before
+		next[i] = rows
+		rows += n
+	}
+	d.starts = append(next[1:len(next):len(next)], rows)
+	next = append([]int{0}, d.starts...)
+	for row, slot := range by.slot.Of {
+		if slot > 0 {
+			by.record.Of[row] = uint64(next[slot])
+			next[slot]++
+		}
+	}
+	return rows
+}
+
+// groupByUnit lists the records of each unit. Units are in the order of their first rows.
+func (d *divided) groupByUnit(dir string, by *scratch, rows, units int) (err error) {
+	if d.units, err = mapped.New[uint64](dir, units+1); err != nil {
+		return err
+	}
+	if d.members, err = mapped.New[uint64](dir, rows); err != nil {
+		return err
+	}
+	size, err := mapped.New[uint64](dir, len(by.slot.Of)) // of the unit whose first row it is; then where its next is
+	if err != nil {
+		return err
+	}
+	for row, slot := range by.slot.Of {
+		if slot > 0 {
+			size.Of[by.first.Of[row]]++
+		}
+	}
+	unit, at := 0, uint64(0)
+	for row, slot := range by.slot.Of {
+		if first := by.first.Of[row]; slot > 0 {
+			if first == uint64(row) {
+				d.units.Of[unit] = at
+				unit++
+				at, size.Of[row] = at+size.Of[row], at
+			}
+			d.members.Of[size.Of[first]] = by.record.Of[row]
+			size.Of[first]++
+		}
+	}
+	d.units.Of[unit] = at
+	return size.Close()
+}
+
+// pack reads the rows again and packs each in its place.
+func (t *Divisible) pack(ctx context.Context, by *scratch, d *divided, p *Public) error {
+	encoder, width := encode.New(p.Schema), d.packing.Bytes()
+	free := sync.Pool{New: func() any { return new(encode.Encoded) }}
+	return t.Table.Blocks(ctx, func(b *tabular.Block) error {
+		in := free.Get().(*encode.Encoded)
+		defer free.Put(in)
+		encoder.EncodeInto(in, b.Table)
+		for i, number := range b.Numbers {
+			if number >= t.Rows || by.slot.Of[number] == 0 {
+				return tabular.ErrChanged
+			}
+			at := int(by.record.Of[number]) * width
+			d.packing.Pack(d.records.Of[at:at+width], in.Row(i))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,16 @@
+//go:build !darwin && !linux
+
+package mapped
+
+import (
+	"errors"
+	"os"
+)
+
+var errNone = errors.New("this system maps no files here; run the node on Linux or macOS, or remove stream")
+
+func mapFile(*os.File, int) ([]byte, error) { return nil, errNone }
+
+func protect([]byte) error { return errNone }
+
+func unmap([]byte) error { return errNone }

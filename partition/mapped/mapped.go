@@ -1,0 +1,73 @@
+// Package mapped has arrays in a file on the disk that the system maps into memory: what is not in use takes none, and
+// rows that do not fit into memory are at hand like others.
+//
+// The file is readable by its owner alone. It has no name from the moment it is made on, so that it is gone when it is
+// closed and when the process dies.
+package mapped
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+)
+
+// Array is an array of n elements, all zero at first, which hold no pointers. The slice is good until Close.
+type Array[E any] struct {
+	Of   []E
+	raw  []byte
+	file *os.File
+}
+
+// zeros is what files are filled with.
+var zeros [1 << 20]byte
+
+// New makes the file in a folder and writes all of it, so that a full disk is an error here and nowhere later.
+func New[E any](dir string, n int) (_ *Array[E], err error) {
+	var none E
+	a := &Array[E]{Of: []E{}}
+	bytes := n * int(unsafe.Sizeof(none))
+	if bytes == 0 {
+		return a, nil
+	}
+	if a.file, err = os.CreateTemp(dir, ".records-*"); err != nil { // mode 0600
+		return nil, fmt.Errorf("make a file for records: %w; let this process write to the folder", err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write a file for records: %w; give the folder more room", err)
+			err = errors.Join(err, a.file.Close())
+		}
+	}()
+	if err := os.Remove(a.file.Name()); err != nil {
+		return nil, err
+	}
+	for left := bytes; left > 0; left -= len(zeros) {
+		if _, err := a.file.Write(zeros[:min(left, len(zeros))]); err != nil {
+			return nil, err
+		}
+	}
+	if a.raw, err = mapFile(a.file, bytes); err != nil {
+		return nil, err
+	}
+	a.Of = unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(a.raw))), n)
+	return a, nil
+}
+
+// Seal has the system end a process that writes to the array.
+func (a *Array[E]) Seal() error {
+	if a.raw == nil {
+		return nil
+	}
+	return protect(a.raw)
+}
+
+// Close gives the array back. Nothing may use its slice from then on.
+func (a *Array[E]) Close() error {
+	if a == nil || a.raw == nil {
+		return nil
+	}
+	raw := a.raw
+	a.raw, a.Of = nil, nil
+	return errors.Join(unmap(raw), a.file.Close())
+}

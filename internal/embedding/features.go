@@ -27,8 +27,8 @@ type block interface {
 type pass interface {
 	// take finds n records x; they must not change until the next take.
 	take(x []float32, n int)
-	// each names the numbers of record i, each at most once.
-	each(i int, add func(at int, value float32))
+	// each appends the numbers of record i and their places, counted from first: each place at most once.
+	each(i int, first int32, at []int32, values []float32) ([]int32, []float32)
 	// sum adds the numbers of record i to dst.
 	sum(i int, dst []float64)
 	// slope adds the gradient by the records to dx, shape [n, width], given the gradient by the vectors: weights(i) is

@@ -31,7 +31,9 @@ type Column struct {
 	stored pq.Kind
 	width  int // bytes of a stored value, 0 where they vary or are bits
 	text   func(pq.Value) (string, error)
-	number func(pq.Value) float64 // of a stored number that is its text's; nil elsewhere
+	// unsigned is whether whole numbers are stored without a sign.
+	unsigned bool
+	number   func(pq.Value) float64 // of a stored number that is its text's; nil elsewhere
 }
 
 // maxScale bounds the digits after a decimal's point; databases allow less than 100.
@@ -116,6 +118,7 @@ func (c *Column) describe(node *pq.Column, e *format.SchemaElement) {
 		c.Kind, c.text = Text, uuidText
 	case *format.IntType:
 		c.Kind, c.text, c.number = Whole, wholeText(c.stored, l.IsSigned), wholeNumber(c.stored, l.IsSigned)
+		c.unsigned = !l.IsSigned
 	case *format.DecimalType:
 		if l.Scale < 0 || l.Scale > maxScale {
 			c.What = "a decimal number of more places than are read"

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"math"
 
 	pq "github.com/parquet-go/parquet-go"
 )
@@ -111,6 +110,8 @@ type cursor struct {
 	numbers     [batch]float64
 	numeric     bool
 	given, left int
+	packed      packed   // values of the page in hand
+	entries     *entries // of the column's dictionary, nil before it is decoded
 }
 
 func (f *File) newCursor(c *Column, group int) (*cursor, int64, error) {
@@ -142,6 +143,9 @@ func (u *cursor) fill() error {
 	if u.page == nil {
 		return u.turn()
 	}
+	if u.packed.rows > 0 {
+		return u.unpack()
+	}
 	n, err := u.values.ReadValues(u.raw[:])
 	switch {
 	case errors.Is(err, io.EOF):
@@ -152,18 +156,7 @@ func (u *cursor) fill() error {
 		return damaged("a page without an end")
 	}
 	for i, v := range u.raw[:n] {
-		switch {
-		case v.IsNull():
-			u.texts[i], u.numbers[i] = "", math.NaN()
-			continue
-		case u.numeric:
-			u.texts[i] = ""
-			if u.numbers[i] = u.column.number(v); math.Abs(u.numbers[i]) <= math.MaxFloat64 {
-				continue
-			}
-			u.numbers[i] = math.Inf(1)
-		}
-		if u.texts[i], err = u.column.text(v); err != nil {
+		if err := u.convert(v, &u.texts[i], &u.numbers[i]); err != nil {
 			return err
 		}
 	}
@@ -182,13 +175,15 @@ func (u *cursor) turn() error {
 	}
 	u.page, u.values = p, p.Values()
 	err = u.to[0].check(u.column, p.NumValues(), p.NumNulls())
-	u.to = u.to[1:]
+	if u.to = u.to[1:]; err == nil {
+		u.pack()
+	}
 	return err
 }
 
 func (u *cursor) release() {
 	pq.Release(u.page)
-	u.page, u.values = nil, nil
+	u.page, u.values, u.packed = nil, nil, packed{}
 }
 
 // close gives back what the library lends; after a panic in it that is not worth another one.

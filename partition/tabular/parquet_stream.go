@@ -2,6 +2,7 @@ package tabular
 
 import (
 	"context"
+	"iter"
 	"os"
 	"runtime"
 	"sync"
@@ -141,25 +142,38 @@ func (g *groupsOf) read(ctx context.Context, r *rowGroup, file *parquet.File, ro
 		}
 		return g.give(first, rows, rows.reset)
 	}
-	noLine := func(int) int { return 0 }
-	stored := func(column int) bool { return r.table.plain[column] != nil && r.table.plain[column].Number() }
-	rows.stored = make([]bool, len(r.table.target))
-	for i := range rows.stored {
-		rows.stored[i] = stored(i) && file.InNumbers(i)
-	}
-	for cells, err := range file.GroupRows(r.at, r.table.reads, stored) {
+	for err := range rows.group(r.table, file, r.at) {
 		if err != nil {
 			r.err = parquetError(r.table.name, err)
-			break
 		}
-		rows.numbers = cells.Numbers
-		if rows.add(cells.Texts, nil, noLine); rows.rows == blockRows {
-			if err := flush(); err != nil {
-				return err
-			}
+		if err := flush(); err != nil {
+			return err
 		}
 	}
-	return flush()
+	return nil
+}
+
+// group adds the rows of a row group, and gives after each block what went wrong. The caller empties the part.
+func (p *part) group(b *Builder, file *parquet.File, group int) iter.Seq[error] {
+	noLine := func(int) int { return 0 }
+	stored := func(column int) bool { return b.plain[column] != nil && b.plain[column].Number() }
+	p.stored = make([]bool, len(b.target))
+	for i := range p.stored {
+		p.stored[i] = stored(i) && file.InNumbers(i)
+	}
+	return func(yield func(error) bool) {
+		for cells, err := range file.GroupRows(group, b.reads, stored) {
+			if err != nil {
+				yield(err)
+				return
+			}
+			p.numbers = cells.Numbers
+			if p.add(cells.Texts, nil, noLine); p.rows == blockRows && !yield(nil) {
+				return
+			}
+		}
+		yield(nil)
+	}
 }
 
 // end puts together what is wrong with the files, in their order.

@@ -93,13 +93,13 @@ func (u *cursor) unpack() error {
 	n := min(batch, k.rows-k.at)
 	for i := range n {
 		if k.levels != nil && k.levels[k.at+i] == 0 {
-			u.texts[i], u.numbers[i] = "", math.NaN()
+			u.texts[i], u.numbers[i], u.which[i] = "", math.NaN(), -1
 			continue
 		}
 		switch at := k.values; {
 		case k.indexes != nil:
-			index := k.indexes[at]
-			u.texts[i], u.numbers[i] = u.entries.texts[index], u.entries.numbers[index]
+			entry := k.indexes[at]
+			u.texts[i], u.numbers[i], u.which[i] = u.entries.texts[entry], u.entries.numbers[entry], entry
 		case k.longs != nil:
 			u.texts[i], u.numbers[i] = "", float64(k.longs[at])
 		case k.ints != nil:

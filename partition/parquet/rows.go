@@ -33,10 +33,12 @@ func (f *File) Groups() (rows []int) {
 
 // Row is a row with the texts of its cells. Of a column that was asked for in numbers and is stored in them Numbers
 // has the cell, NaN where it is empty, and the text is not made, unless the number is not finite: then Numbers has an
-// infinite one, and the text says what it is.
+// infinite one, and the text says what it is. Entries has the entry of the column's dictionary, which stands for the
+// same text in all of the row group; -1 where there is none.
 type Row struct {
 	Texts   []string
 	Numbers []float64
+	Entries []int32
 }
 
 // GroupRows is Rows of one row group, from 0, of which some columns may be given as numbers.
@@ -48,7 +50,10 @@ func (f *File) GroupRows(group int, wanted, numbers func(column int) bool) iter.
 func (f *File) InNumbers(column int) bool { return f.Columns[column].number != nil }
 
 func (f *File) groupRows(group int, wanted, numbers func(int) bool, yield func(*Row, error) bool) bool {
-	row := &Row{make([]string, len(f.Columns)), make([]float64, len(f.Columns))}
+	row := &Row{make([]string, len(f.Columns)), make([]float64, len(f.Columns)), make([]int32, len(f.Columns))}
+	for i := range row.Entries {
+		row.Entries[i] = -1
+	}
 	cursors := make([]*cursor, len(f.Columns))
 	fail := func(c *Column, err error) bool {
 		yield(&Row{}, &PlaceError{group + 1, c.Name, err})
@@ -86,6 +91,9 @@ func (f *File) groupRows(group int, wanted, numbers func(int) bool, yield func(*
 			if row.Texts[i] = cursor.texts[at]; cursor.numeric {
 				row.Numbers[i] = cursor.numbers[at]
 			}
+			if cursor.entries != nil {
+				row.Entries[i] = cursor.which[at]
+			}
 		}
 		if !yield(row, nil) {
 			return false
@@ -108,6 +116,7 @@ type cursor struct {
 	// texts are those of a batch of which so many were given, and are left. A numeric cursor has numbers as well.
 	texts       [batch]string
 	numbers     [batch]float64
+	which       [batch]int32 // entries of the dictionary, if there are any
 	numeric     bool
 	given, left int
 	packed      packed   // values of the page in hand
@@ -156,6 +165,7 @@ func (u *cursor) fill() error {
 		return damaged("a page without an end")
 	}
 	for i, v := range u.raw[:n] {
+		u.which[i] = -1
 		if err := u.convert(v, &u.texts[i], &u.numbers[i]); err != nil {
 			return err
 		}

@@ -44,8 +44,12 @@ func DecodeParquet(s *partition.Schema, r io.ReaderAt, size int64, name string, 
 	rows := b.newPart()
 	for group := range file.Groups() {
 		for err := range rows.group(b, file, group) {
+			first := b.row == 0
 			if b.take(rows, 0); err != nil {
 				return nil, b.Broken(parquetError(name, err))
+			}
+			if first { // and its bytes are as the file says
+				b.table.Grow(int(file.Len()) - b.row)
 			}
 		}
 	}

@@ -3,12 +3,14 @@ package tabular
 import (
 	"context"
 	"iter"
+	"math"
 	"os"
 	"runtime"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/parquet"
 )
 
@@ -157,7 +159,7 @@ func (g *groupsOf) read(ctx context.Context, r *rowGroup, file *parquet.File, ro
 func (p *part) group(b *Builder, file *parquet.File, group int) iter.Seq[error] {
 	noLine := func(int) int { return 0 }
 	stored := func(column int) bool { return b.plain[column] != nil && b.plain[column].Number() }
-	p.stored = make([]bool, len(b.target))
+	p.stored, p.known = make([]bool, len(b.target)), make([][]float64, len(b.target))
 	for i := range p.stored {
 		p.stored[i] = stored(i) && file.InNumbers(i)
 	}
@@ -167,13 +169,29 @@ func (p *part) group(b *Builder, file *parquet.File, group int) iter.Seq[error] 
 				yield(err)
 				return
 			}
-			p.numbers = cells.Numbers
+			p.numbers, p.entries = cells.Numbers, cells.Entries
 			if p.add(cells.Texts, nil, noLine); p.rows == blockRows && !yield(nil) {
 				return
 			}
 		}
 		yield(nil)
 	}
+}
+
+// knownCell is the cell of a text that stands in a dictionary.
+func (p *part) knownCell(i int, text string) (float64, *partition.CellFault) {
+	entry := int(p.entries[i])
+	for len(p.known[i]) <= entry {
+		p.known[i] = append(p.known[i], math.Inf(1))
+	}
+	if cell := p.known[i][entry]; !math.IsInf(cell, 1) {
+		return cell, nil
+	}
+	cell, fault := p.plain[i].ParseCell(text)
+	if fault == nil {
+		p.known[i][entry] = cell
+	}
+	return cell, fault
 }
 
 // end puts together what is wrong with the files, in their order.

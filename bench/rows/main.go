@@ -39,8 +39,8 @@ func main() {
 		Short: "measure a database that counts beside reading its rows; " + dsnVariable + " is its connection string"}
 	many := count.Flags().Int("rows", 1_000_000, "rows of the table that is made there")
 	count.RunE = func(c *cobra.Command, _ []string) error { return database(c.Context(), *many) }
-	show := &cobra.Command{Use: "show FILE", Short: "print what was measured as Markdown; FILE is the output of measuring",
-		Args: cobra.ExactArgs(1)}
+	show := &cobra.Command{Use: "show FILE", Args: cobra.ExactArgs(1),
+		Short: "print what was measured as Markdown; FILE is the output of measuring"}
 	show.RunE = func(c *cobra.Command, args []string) error { return tables(c.OutOrStdout(), args[0]) }
 	root.AddCommand(generate, work, count, show)
 	cli.Main(root)

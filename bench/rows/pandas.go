@@ -26,8 +26,8 @@ func readPandas(ctx context.Context, python, path string) (*result, error) {
 			whole = append(whole, c.Name)
 		}
 	}
-	c := exec.CommandContext(ctx, python, "-c", script, path, strings.Join(numbers, ","), strings.Join(whole, ","),
-		strings.Join(categories, ","))
+	c := exec.CommandContext(ctx, python, "-I", "-c", script, path, strings.Join(numbers, ","),
+		strings.Join(whole, ","), strings.Join(categories, ","))
 	c.Stderr = os.Stderr
 	out, err := c.Output()
 	if err != nil {

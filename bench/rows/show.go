@@ -62,7 +62,8 @@ func (m measured) readers(to io.Writer) {
 			{"parquet " + reading, "Parquet in blocks"},
 		} {
 			if r := m[way.key][rows]; r != nil {
-				fmt.Fprintf(to, "| %s | %d | %.2f s | %.2f | %.0f MiB |\n", way.name, rows, r.CPU, r.CPU/theirs.CPU, r.PeakMiB)
+				fmt.Fprintf(to, "| %s | %d | %.2f s | %.2f | %.0f MiB |\n", way.name, rows, r.CPU, r.CPU/theirs.CPU,
+					r.PeakMiB)
 			}
 		}
 	}
@@ -89,8 +90,8 @@ func (m measured) works(to io.Writer) {
 
 // pairs prints the sum of pairs beside what memory could give it.
 func (m measured) pairs(to io.Writer) {
-	fmt.Fprintf(to, "\n| sum of pairs alone | bytes a row | bandwidth of memory | its limit, rows a second | of the limit |\n"+
-		"|---|---|---|---|---|\n")
+	fmt.Fprintf(to, "\n| sum of pairs alone | bytes a row | bandwidth of memory | its limit, rows a second | "+
+		"of the limit |\n|---|---|---|---|---|\n")
 	of := m["parquet "+pairs]
 	for _, rows := range slices.Sorted(maps.Keys(of)) {
 		r := of[rows]

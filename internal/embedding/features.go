@@ -133,9 +133,9 @@ func (f *Features) Spans() []Span {
 //     weight/sqrt(m).
 //   - Pairs: a table of products has the product of the two columns' norms, at most 1.
 //     Each of m pairs is scaled to weight/sqrt(m).
-//   - Fourier: sine and cosine of each of m waves are a point on a circle, or on a chord
-//     of it (they are interpolated in a table), scaled to weight/sqrt(m).
+//   - Fourier: sine and cosine of each of m waves are a point on a circle, up to what
+//     float32 rounds of the angle, scaled to weight/sqrt(m).
 //
-// Nothing is assumed of a record: of several ones in a category, which no encoder makes,
+// Nodes clip to it in whole numbers, so no rounding reaches a sum. Nothing is assumed of a record: of several ones in a category, which no encoder makes,
 // the first largest counts, numbers beyond [0, 1] count as its ends, and NaN as 0.
 func (f *Features) Norm() float64 { return f.norm }

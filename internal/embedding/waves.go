@@ -23,8 +23,8 @@ type waves struct {
 	cos, sin kernel.Matrix
 }
 
-// maxArgument keeps the sine's table exact in its places: beyond it whole numbers of a
-// wave's parts no longer fit.
+// maxArgument keeps angles well within those that package vector takes sines of: beyond it float32 says little of an
+// angle.
 const maxArgument = 1e6
 
 func newWaves(p Part, e *encode.Encoder, room int) (block, error) {

@@ -136,6 +136,7 @@ func (f *Features) Spans() []Span {
 //   - Fourier: sine and cosine of each of m waves are a point on a circle, up to what
 //     float32 rounds of the angle, scaled to weight/sqrt(m).
 //
-// Nodes clip to it in whole numbers, so no rounding reaches a sum. Nothing is assumed of a record: of several ones in a category, which no encoder makes,
-// the first largest counts, numbers beyond [0, 1] count as its ends, and NaN as 0.
+// Nodes clip to it in whole numbers, so no rounding reaches a sum. Nothing is assumed of a
+// record: of several ones in a category, which no encoder makes, the first largest counts,
+// numbers beyond [0, 1] count as its ends, and NaN as 0.
 func (f *Features) Norm() float64 { return f.norm }

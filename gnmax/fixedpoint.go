@@ -61,6 +61,11 @@ func AppendEncoded[F float32 | float64](before []int64, f FixedPoint, vector []F
 	if f.bound == 0 {
 		return before, fmt.Errorf("%w: the fixed point was not made by its constructor", ErrParameter)
 	}
+	squares := squaresOf(vector)
+	// Within these limits the squares neither overflow nor vanish, and no entry is NaN.
+	if squares > 0x1p-800 && squares < 0x1p800 {
+		return appendSteps(before, f, vector, float64(f.bound)/max(f.clip, math.Sqrt(squares))), nil
+	}
 	largest := 0.0
 	for i, x := range vector {
 		magnitude := math.Abs(float64(x))
@@ -69,40 +74,62 @@ func AppendEncoded[F float32 | float64](before []int64, f FixedPoint, vector []F
 		}
 		largest = max(largest, magnitude)
 	}
-	all := slices.Grow(before, len(vector))[:len(before)+len(vector)]
-	steps := all[len(before):]
 	if largest == 0 {
-		clear(steps)
-		return all, nil
+		return append(before, make([]int64, len(vector))...), nil
 	}
 	// Relative to the largest entry nothing overflows.
-	length := 0.0
-	for _, x := range vector {
-		r := float64(x) / largest
-		length += r * r
+	relative, length := make([]float64, len(vector)), 0.0
+	for i, x := range vector {
+		relative[i] = float64(x) / largest
+		length += relative[i] * relative[i]
 	}
 	length = math.Sqrt(length) // 1 or more
-	scale := float64(f.bound) * min(largest/f.clip, 1/length)
+	return appendSteps(before, f, relative, float64(f.bound)*min(largest/f.clip, 1/length)), nil
+}
+
+// appendSteps appends the entries times scale as whole numbers with a norm of at most f's bound.
+func appendSteps[F float32 | float64](before []int64, f FixedPoint, vector []F, scale float64) []int64 {
+	all := slices.Grow(before, len(vector))[:len(before)+len(vector)]
+	steps := all[len(before):]
 	for slack := 0x1p-50; ; slack *= 2 {
 		for i, x := range vector {
-			steps[i] = int64(float64(x) / largest * scale) // towards zero: no entry grows
+			steps[i] = int64(float64(x) * scale) // towards zero: no entry grows
 		}
 		if within(steps, f.bound) {
-			return all, nil
+			return all
 		}
 		// scale was rounded up by a few parts in 2^53. If slack reaches 1, all steps are zero.
 		scale *= 1 - min(slack, 1)
 	}
 }
 
+// squaresOf is the sum of squares, in four sums, so that one addition does not wait for the one before.
+func squaresOf[F float32 | float64](vector []F) float64 {
+	var a, b, c, d float64
+	for ; len(vector) >= 4; vector = vector[4:] {
+		a += float64(vector[0]) * float64(vector[0])
+		b += float64(vector[1]) * float64(vector[1])
+		c += float64(vector[2]) * float64(vector[2])
+		d += float64(vector[3]) * float64(vector[3])
+	}
+	for _, x := range vector {
+		a += float64(x) * float64(x)
+	}
+	return a + b + (c + d)
+}
+
 // within reports whether the L2 norm is at most bound.
 func within(steps []int64, bound int64) bool {
-	var squares uint64 // at most bound² = 2^60, and 2^60 more before the check
-	for _, x := range steps {
-		if x < -bound || x > bound {
-			return false
+	var squares uint64 // at most bound² = 2^60, and 8 times that before the check
+	for len(steps) > 0 {
+		few := steps[:min(8, len(steps))]
+		steps = steps[len(few):]
+		for _, x := range few {
+			if x < -bound || x > bound {
+				return false
+			}
+			squares += uint64(x * x)
 		}
-		squares += uint64(x * x)
 		if squares > uint64(bound*bound) {
 			return false
 		}

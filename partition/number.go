@@ -50,7 +50,7 @@ func (c *Column) category(text string) (cell int, ok bool) {
 		return cell, ok
 	}
 	for i, category := range c.Categories {
-		if category == text {
+		if len(category) == len(text) && category[0] == text[0] && category == text { // most differ in the first byte
 			return i, true
 		}
 	}

@@ -1,5 +1,4 @@
-// Command rows measures a node that streams its table: reading, encoding and sums apart from each other, and memory.
-// See README.md.
+// Command rows measures reading, encoding and sums of a table apart from each other, and memory. See README.md.
 package main
 
 import (
@@ -16,12 +15,13 @@ import (
 )
 
 func main() {
-	root := &cobra.Command{Use: "rows [flags]", Short: "measure a table that is read in blocks"}
+	root := &cobra.Command{Use: "rows [flags]", Short: "measure reading a table, and sums of it"}
 	rows := root.Flags().IntSlice("rows", []int{1_000_000}, "rows of the tables, with commas between")
 	dir := root.Flags().String("dir", "", "folder for the tables, which are removed; empty for a temporary one")
-	root.RunE = func(c *cobra.Command, _ []string) error { return all(c.Context(), *rows, *dir) }
-	generate := &cobra.Command{Use: "make FILE", Short: "write a table of 22 columns to a Parquet file, and its schema",
-		Args: cobra.ExactArgs(1)}
+	python := root.Flags().String("python", "/usr/bin/python3", "Python with pandas; empty to measure without")
+	root.RunE = func(c *cobra.Command, _ []string) error { return all(c.Context(), *rows, *dir, *python) }
+	generate := &cobra.Command{Use: "make FILE", Args: cobra.ExactArgs(1),
+		Short: "write a table of 22 columns, and its schema: CSV to a file of that name, else Parquet"}
 	one := generate.Flags().Int("rows", 1_000_000, "rows of the table")
 	persons := generate.Flags().Bool("persons", false, "a column of persons, with four records each in the mean, "+
 		"which start finds; sums take each record for a person")
@@ -39,28 +39,43 @@ func main() {
 		Short: "measure a database that counts beside reading its rows; " + dsnVariable + " is its connection string"}
 	many := count.Flags().Int("rows", 1_000_000, "rows of the table that is made there")
 	count.RunE = func(c *cobra.Command, _ []string) error { return database(c.Context(), *many) }
-	root.AddCommand(generate, work, count)
+	show := &cobra.Command{Use: "show FILE", Args: cobra.ExactArgs(1),
+		Short: "print what was measured as Markdown; FILE is the output of measuring"}
+	show.RunE = func(c *cobra.Command, args []string) error { return tables(c.OutOrStdout(), args[0]) }
+	root.AddCommand(generate, work, count, show)
 	cli.Main(root)
 }
 
+// turns is how often CSV, Parquet and pandas read the smallest table, in turn.
+const turns = 3
+
 // all measures each kind of work on tables of so many rows, in a process of its own.
-func all(ctx context.Context, rows []int, dir string) error {
+func all(ctx context.Context, rows []int, dir, python string) error {
 	dir, err := os.MkdirTemp(dir, "rows")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	for _, n := range rows {
-		path := filepath.Join(dir, "table.parquet")
-		if err := write(path, n, false); err != nil {
+	for i, n := range rows {
+		csv, parquet := filepath.Join(dir, "table.csv"), filepath.Join(dir, "table.parquet")
+		if err := write(parquet, n, false); err != nil {
 			return fmt.Errorf("write the table: %w", err)
 		}
-		for _, what := range []string{reading, encoding, start, marginals, embed} {
-			r, err := apart(ctx, path, what)
-			if err != nil {
+		if i == 0 {
+			if err := write(csv, n, false); err != nil {
+				return fmt.Errorf("write the table: %w", err)
+			}
+			for range turns {
+				if err := readers(ctx, csv, parquet, python); err != nil {
+					return err
+				}
+			}
+			if err := apart(ctx, parquet, pairs); err != nil {
 				return err
 			}
-			if err := cli.PrintJSON(r); err != nil {
+		}
+		for _, what := range []string{reading, encoding, start, marginals, embed} {
+			if err := apart(ctx, parquet, what); err != nil {
 				return err
 			}
 		}
@@ -68,18 +83,40 @@ func all(ctx context.Context, rows []int, dir string) error {
 	return nil
 }
 
+// readers reads a table by each way once.
+func readers(ctx context.Context, csv, parquet, python string) error {
+	for _, path := range []string{csv, parquet} {
+		for _, what := range []string{whole, reading} {
+			if err := apart(ctx, path, what); err != nil {
+				return err
+			}
+		}
+	}
+	if python == "" {
+		return nil
+	}
+	r, err := readPandas(ctx, python, csv)
+	if err != nil {
+		return err
+	}
+	return cli.PrintJSON(r)
+}
+
 // apart measures in a process of its own, whose memory is that of the work alone.
-func apart(ctx context.Context, path, what string) (*result, error) {
+func apart(ctx context.Context, path, what string) error {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c := exec.CommandContext(ctx, self, "measure", path, what)
 	c.Stderr = os.Stderr
 	out, err := c.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	r := new(result)
-	return r, json.Unmarshal(out, r)
+	if err := json.Unmarshal(out, r); err != nil {
+		return err
+	}
+	return cli.PrintJSON(r)
 }

@@ -22,18 +22,22 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// The kinds of work. Each of the later ones reads and encodes as well.
+// The kinds of work.
 const (
-	reading   = "reading"
+	whole     = "whole" // the table into memory
+	pandas    = "pandas"
+	reading   = "reading" // in blocks, as each of those below
 	encoding  = "encoding"
 	start     = "start" // of a node: reading, checks and the digest of the rows
 	marginals = "marginals"
 	embed     = "embed"
+	pairs     = "pairs" // the sum of marginals alone, of records that lie in memory encoded, on one core
 )
 
 // result is what a process measured of itself.
 type result struct {
 	What    string  `json:"what"`
+	Format  string  `json:"format,omitempty"` // of the file
 	Rows    int64   `json:"rows"`
 	Cores   int     `json:"cores"`
 	Seconds float64 `json:"seconds"`
@@ -41,6 +45,10 @@ type result struct {
 	// PerCore is rows a second of processor time.
 	PerCore float64 `json:"rows_per_cpu_second"`
 	PeakMiB float64 `json:"peak_mib"`
+	Version string  `json:"version,omitempty"` // of pandas
+	// The sum of pairs reads so many bytes a record. Triad is the bandwidth of memory in bytes a second.
+	Bytes float64 `json:"bytes_a_row,omitempty"`
+	Triad float64 `json:"triad_bytes_a_second,omitempty"`
 }
 
 // measure does one kind of work on a table.
@@ -53,18 +61,46 @@ func measure(ctx context.Context, path, what string) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	r := &result{What: what, Format: formatOf(path), Rows: rows, Cores: runtime.GOMAXPROCS(0)}
+	do := func() error { return work(ctx, s, path, what) }
+	if what == pairs {
+		if do, err = r.pairs(s, path); err != nil {
+			return nil, err
+		}
+	}
 	begin, used := time.Now(), cpu()
-	if err := work(ctx, s, path, what); err != nil {
+	if err := do(); err != nil {
 		return nil, err
 	}
-	r := &result{What: what, Rows: rows, Cores: runtime.GOMAXPROCS(0), Seconds: time.Since(begin).Seconds(),
-		CPU: cpu() - used}
+	r.Seconds, r.CPU = time.Since(begin).Seconds(), cpu()-used
 	r.PerCore = float64(rows) / r.CPU
 	r.PeakMiB, err = peak()
 	return r, err
 }
 
+// pairs prepares the sum of pairs alone.
+func (r *result) pairs(s *partition.Schema, path string) (func() error, error) {
+	stream, err := tabular.OpenStream(s, path, tabular.Options{}, os.TempDir())
+	if err != nil {
+		return nil, err
+	}
+	site, err := encoded(s, stream)
+	if err != nil {
+		return nil, err
+	}
+	r.Cores, r.Triad = 1, triad()
+	r.Bytes = float64(site.Rows.(inMemory).bytes()) / float64(r.Rows)
+	return func() error {
+		_, err := largest(site, s, path, marginals)
+		return err
+	}, nil
+}
+
 func work(ctx context.Context, s *partition.Schema, path, what string) error {
+	if what == whole {
+		_, err := tabular.Read(s, path, tabular.Options{})
+		return err
+	}
 	stream, err := tabular.OpenStream(s, path, tabular.Options{}, os.TempDir())
 	if err != nil {
 		return err

@@ -44,7 +44,8 @@ func columnsOf(persons bool) (columns []parquet.Column) {
 	return append(columns, parquet.Column{Name: "died", Kind: parquet.Whole})
 }
 
-// write writes a table of so many rows, the same each time, and its schema beside it. No row is kept.
+// write writes a table of so many rows, the same each time, and its schema beside it: CSV where the file's name ends
+// in .csv, else Parquet. No row is kept.
 func write(path string, rows int, persons bool) (err error) {
 	text := schema
 	if persons {
@@ -60,7 +61,7 @@ func write(path string, rows int, persons bool) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	out := bufio.NewWriterSize(f, 1<<20)
 	columns := columnsOf(persons)
-	w := parquet.NewWriter(out, columns, func(i int) bool { return strings.HasPrefix(columns[i].Name, "dose") })
+	w := newWriter(out, path, columns)
 	random, cells := rand.New(rand.NewPCG(1, 2)), make([]string, len(columns))
 	small := make([]string, 1000)
 	for i := range small {
@@ -112,6 +113,9 @@ func rowsIn(path string) (int64, error) {
 		return 0, err
 	}
 	defer f.Close()
+	if formatOf(path) == "csv" {
+		return linesBelow(f)
+	}
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err

@@ -1,6 +1,6 @@
--- The four tables of the OMOP Common Data Model 5.4 that person.sql reads, with the columns that it names. Names and
--- types are those of https://ohdsi.github.io/CommonDataModel/cdm54.html. A real database has these tables already, with
--- more columns; this file is for a trial.
+-- The tables of the OMOP Common Data Model 5.4 that person.sql and concepts.sql read, with the columns that they name.
+-- Names and types are those of https://ohdsi.github.io/CommonDataModel/cdm54.html. A real database has these tables
+-- already, with more columns; this file is for a trial.
 create table person (
     person_id integer primary key,
     gender_concept_id integer not null,
@@ -32,4 +32,13 @@ create table concept_ancestor (
     descendant_concept_id integer not null,
     min_levels_of_separation integer not null,
     max_levels_of_separation integer not null
+);
+create table concept (
+    concept_id integer primary key,
+    concept_name varchar(255) not null,
+    domain_id varchar(20) not null,
+    vocabulary_id varchar(20) not null,
+    concept_code varchar(50) not null,
+    standard_concept varchar(1),
+    invalid_reason varchar(1)
 );

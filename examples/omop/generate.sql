@@ -13,6 +13,24 @@ insert into concept_ancestor
 select c, c, 0, 0 from unnest(array[201826, 4193704, 320128, 316139, 255573]) as c;
 insert into concept_ancestor values (201826, 4193704, 1, 1);
 
+-- Of the vocabulary, the concepts above and those of person.sql.
+insert into concept values
+    (8507, 'MALE', 'Gender', 'Gender', 'M', 'S', null),
+    (8532, 'FEMALE', 'Gender', 'Gender', 'F', 'S', null),
+    (201826, 'Type 2 diabetes mellitus', 'Condition', 'SNOMED', '44054006', 'S', null),
+    (4193704, 'Type 2 diabetes mellitus without complication', 'Condition', 'SNOMED', '313436004', 'S', null),
+    (320128, 'Essential hypertension', 'Condition', 'SNOMED', '59621000', 'S', null),
+    (316139, 'Heart failure', 'Condition', 'SNOMED', '84114007', 'S', null),
+    (255573, 'Chronic obstructive pulmonary disease', 'Condition', 'SNOMED', '13645005', 'S', null),
+    (3016723, 'Creatinine [Mass/volume] in Serum or Plasma', 'Measurement', 'LOINC', '2160-0', 'S', null),
+    (3004410, 'Hemoglobin A1c/Hemoglobin.total in Blood', 'Measurement', 'LOINC', '4548-4', 'S', null),
+    (3004249, 'Systolic blood pressure', 'Measurement', 'LOINC', '8480-6', 'S', null),
+    (3038553, 'Body mass index (BMI) [Ratio]', 'Measurement', 'LOINC', '39156-5', 'S', null),
+    (8840, 'milligram per deciliter', 'Unit', 'UCUM', 'mg/dL', 'S', null),
+    (8554, 'percent', 'Unit', 'UCUM', '%', 'S', null),
+    (8876, 'millimeter mercury column', 'Unit', 'UCUM', 'mm[Hg]', 'S', null),
+    (9531, 'kilogram per square meter', 'Unit', 'UCUM', 'kg/m2', 'S', null);
+
 insert into condition_occurrence
 select row_number() over (), p.person_id,
     case when k.concept = 201826 and random() < 0.3 then 4193704 else k.concept end,

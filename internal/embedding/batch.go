@@ -74,27 +74,21 @@ type each struct {
 	classes []int // which vectors do not depend on
 	at      []int32
 	values  []float32
-	first   int // of the part in hand
 }
 
 func (f *Features) newEach() *each { return &each{Batch: f.Batch(), classes: make([]int, chunk)} }
 
-func (e *each) add(place int, value float32) {
-	if value != 0 {
-		e.at, e.values = append(e.at, int32(e.first+place)), append(e.values, value)
-	}
-}
-
 func (e *each) visit(x []float32, n int, visit func(i int, at []int32, values []float32)) {
-	f, add := e.f, e.add
+	f := e.f
 	for lo := 0; lo < n; lo += chunk {
 		m := min(chunk, n-lo)
 		e.Take(x[lo*f.width:(lo+m)*f.width], e.classes[:m])
 		for i := range m {
-			e.at, e.values, e.first = e.at[:0], e.values[:0], 0
+			e.at, e.values = e.at[:0], e.values[:0]
+			first := int32(0)
 			for k, p := range e.passes {
-				p.each(i, add)
-				e.first += f.parts[k].count()
+				e.at, e.values = p.each(i, first, e.at, e.values)
+				first += int32(f.parts[k].count())
 			}
 			visit(lo+i, e.at, e.values)
 		}

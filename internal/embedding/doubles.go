@@ -106,22 +106,30 @@ func (d *doublesPass) of(i int) []place {
 	return d.places[i*len(d.columns) : (i+1)*len(d.columns)]
 }
 
-func (d *doublesPass) each(i int, add func(at int, value float32)) {
-	at := d.of(i)
+func (d *doublesPass) each(i int, first int32, at []int32, values []float32) ([]int32, []float32) {
+	places := d.of(i)
 	for _, q := range d.pairs {
-		a, b, cols := at[q.a], at[q.b], d.columns[q.b].cells
-		row := func(k int32, share float32) {
-			first := q.first + int(k)*cols
-			add(first+int(b.a), d.scale*share*b.shareA)
-			if b.b >= 0 {
-				add(first+int(b.b), d.scale*share*b.shareB)
-			}
+		a, b, cols := &places[q.a], &places[q.b], int32(d.columns[q.b].cells)
+		cells := first + int32(q.first)
+		if a.shareA != 0 {
+			at, values = b.each(cells+a.a*cols, d.scale*a.shareA, at, values)
 		}
-		row(a.a, a.shareA)
-		if a.b >= 0 {
-			row(a.b, a.shareB)
+		if a.b >= 0 && a.shareB != 0 {
+			at, values = b.each(cells+a.b*cols, d.scale*a.shareB, at, values)
 		}
 	}
+	return at, values
+}
+
+// each appends the place's cells, counted from first, with its shares times scale.
+func (p *place) each(first int32, scale float32, at []int32, values []float32) ([]int32, []float32) {
+	if p.shareA != 0 {
+		at, values = append(at, first+p.a), append(values, scale*p.shareA)
+	}
+	if p.b >= 0 && p.shareB != 0 {
+		at, values = append(at, first+p.b), append(values, scale*p.shareB)
+	}
+	return at, values
 }
 
 func (d *doublesPass) sum(i int, dst []float64) {

@@ -27,8 +27,8 @@ type block interface {
 type pass interface {
 	// take finds n records x; they must not change until the next take.
 	take(x []float32, n int)
-	// each names the numbers of record i, each at most once.
-	each(i int, add func(at int, value float32))
+	// each appends the numbers of record i and their places, counted from first: each place at most once.
+	each(i int, first int32, at []int32, values []float32) ([]int32, []float32)
 	// sum adds the numbers of record i to dst.
 	sum(i int, dst []float64)
 	// slope adds the gradient by the records to dx, shape [n, width], given the gradient by the vectors: weights(i) is
@@ -133,9 +133,10 @@ func (f *Features) Spans() []Span {
 //     weight/sqrt(m).
 //   - Pairs: a table of products has the product of the two columns' norms, at most 1.
 //     Each of m pairs is scaled to weight/sqrt(m).
-//   - Fourier: sine and cosine of each of m waves are a point on a circle, or on a chord
-//     of it (they are interpolated in a table), scaled to weight/sqrt(m).
+//   - Fourier: sine and cosine of each of m waves are a point on a circle, up to what
+//     float32 rounds of the angle, scaled to weight/sqrt(m).
 //
-// Nothing is assumed of a record: of several ones in a category, which no encoder makes,
-// the first largest counts, numbers beyond [0, 1] count as its ends, and NaN as 0.
+// Nodes clip to it in whole numbers, so no rounding reaches a sum. Nothing is assumed of a
+// record: of several ones in a category, which no encoder makes, the first largest counts,
+// numbers beyond [0, 1] count as its ends, and NaN as 0.
 func (f *Features) Norm() float64 { return f.norm }

@@ -54,13 +54,11 @@ func (s *singlesPass) of(i int) []place {
 	return s.places[i*len(s.columns) : (i+1)*len(s.columns)]
 }
 
-func (s *singlesPass) each(i int, add func(at int, value float32)) {
+func (s *singlesPass) each(i int, first int32, at []int32, values []float32) ([]int32, []float32) {
 	for j, p := range s.of(i) {
-		add(s.first[j]+int(p.a), s.scale*p.shareA)
-		if p.b >= 0 {
-			add(s.first[j]+int(p.b), s.scale*p.shareB)
-		}
+		at, values = p.each(first+int32(s.first[j]), s.scale, at, values)
 	}
+	return at, values
 }
 
 func (s *singlesPass) sum(i int, dst []float64) {

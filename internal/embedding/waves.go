@@ -6,6 +6,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/projection"
@@ -22,8 +23,8 @@ type waves struct {
 	cos, sin kernel.Matrix
 }
 
-// maxArgument keeps the sine's table exact in its places: beyond it whole numbers of a
-// wave's parts no longer fit.
+// maxArgument keeps angles well within those that package vector takes sines of: beyond it float32 says little of an
+// angle.
 const maxArgument = 1e6
 
 func newWaves(p Part, e *encode.Encoder, room int) (block, error) {
@@ -102,18 +103,18 @@ func (f *wavesPass) take(x []float32, n int) {
 	}
 	f.cosine, f.sine = tensor.Resize(f.cosine, n*f.m), tensor.Resize(f.sine, n*f.m)
 	gemm.Multiply(kernel.Of(f.cosine, n, f.m), kernel.Of(f.z, n, f.width), f.matrix, gemm.Epilogue{})
-	for i, a := range f.cosine {
-		f.sine[i], f.cosine[i] = projection.Sincos(a)
-	}
+	vector.Sine(f.sine, f.cosine)
+	vector.Cosine(f.cosine, f.cosine)
 }
 
-func (f *wavesPass) each(i int, add func(at int, value float32)) {
-	for j, v := range f.cosine[i*f.m : (i+1)*f.m] {
-		add(j, f.scale*v)
+func (f *wavesPass) each(i int, first int32, at []int32, values []float32) ([]int32, []float32) {
+	for j := range int32(2 * f.m) {
+		at = append(at, first+j)
 	}
-	for j, v := range f.sine[i*f.m : (i+1)*f.m] {
-		add(f.m+j, f.scale*v)
-	}
+	from := len(values)
+	values = append(append(values, f.cosine[i*f.m:(i+1)*f.m]...), f.sine[i*f.m:(i+1)*f.m]...)
+	vector.Scale(values[from:], f.scale)
+	return at, values
 }
 
 func (f *wavesPass) sum(i int, dst []float64) {

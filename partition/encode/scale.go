@@ -13,6 +13,7 @@ type scaler struct {
 	whole       bool
 	start, span float64             // of the range after the transform
 	points      map[float32]float64 // by feature; these decode exactly
+	power       float64             // of ten: of the decimals that are restored unless the scale is log
 }
 
 func newScaler(c *partition.Column) scaler {
@@ -23,6 +24,7 @@ func newScaler(c *partition.Column) scaler {
 		s.start = math.Log1p(s.lo)
 		s.span = math.Log1p(s.hi) - s.start
 	}
+	s.power = finest(s.span * 0x1p-24)
 	if len(c.Points) > 0 {
 		s.points = make(map[float32]float64, len(c.Points))
 	}
@@ -46,25 +48,27 @@ func (s *scaler) decode(f float64) float64 {
 		return v
 	}
 	v := s.start + min(max(f, 0), 1)*s.span
-	slope := s.span
+	power := s.power
 	if s.log {
 		v = math.Expm1(v)
-		slope *= 1 + v
+		power = finest(s.span * (1 + v) * 0x1p-24)
 	}
 	if s.whole {
 		v = math.Round(v)
 	} else {
-		v = dropDecimals(v, slope*0x1p-24)
+		v = dropDecimals(v, power)
 	}
 	// Rounding may leave the range slightly.
 	return min(max(v, s.lo), s.hi) + 0
 }
 
-// dropDecimals rounds v to the finest power of ten that is at least step. A float32 f in [0,1] is off by at most
-// 2^-25, and its number by slope times that. With step twice this error, a number without decimals finer than step is
-// restored exactly.
-func dropDecimals(v, step float64) float64 {
-	power := math.Ceil(math.Log10(step))
+// finest returns the finest power of ten that is at least step. A float32 f in [0,1] is off by at most 2^-25, and its
+// number by slope times that. With step twice this error, a number without decimals finer than step is restored
+// exactly.
+func finest(step float64) float64 { return math.Ceil(math.Log10(step)) }
+
+// dropDecimals rounds v to a power of ten.
+func dropDecimals(v, power float64) float64 {
 	if power < -300 || power > 300 {
 		return v
 	}

@@ -25,12 +25,13 @@ type Column struct {
 	Kind Kind
 	What string // for Other: "a list or another nested column"
 
-	leaf   int // index of its first column of values
-	leaves int
-	stored pq.Kind
-	width  int // bytes of a stored value, 0 for bits or variable length
-	text   func(pq.Value) (string, error)
-	number func(pq.Value) float64 // converts a stored number to the number of its text; nil for other columns
+	leaf     int // index of its first column of values
+	leaves   int
+	stored   pq.Kind
+	width    int // bytes of a stored value, 0 for bits or variable length
+	text     func(pq.Value) (string, error)
+	unsigned bool                   // whole numbers are stored without a sign
+	number   func(pq.Value) float64 // converts a stored number to the number of its text; nil for other columns
 }
 
 // maxScale bounds the digits after a decimal's point; databases allow less than 100.
@@ -115,6 +116,7 @@ func (c *Column) describe(node *pq.Column, e *format.SchemaElement) {
 		c.Kind, c.text = Text, uuidText
 	case *format.IntType:
 		c.Kind, c.text, c.number = Whole, wholeText(c.stored, l.IsSigned), wholeNumber(c.stored, l.IsSigned)
+		c.unsigned = !l.IsSigned
 	case *format.DecimalType:
 		if l.Scale < 0 || l.Scale > maxScale {
 			c.What = "a decimal number of more places than are read"

@@ -157,9 +157,15 @@ func readAll(b []byte, most int) (f *File, rows [][]string, err error) {
 	return f, rows, nil
 }
 
-// checkNumbers compares a file's numbers with the texts of its cells, group by group.
+// checkNumbers compares a file's numbers with the texts of its cells, group by group, and the texts of an entry of a
+// dictionary with each other.
 func checkNumbers(t rapid.TB, f *File, rows [][]string) {
 	all := func(int) bool { return true }
+	type entry struct {
+		group, column int
+		at            int32
+	}
+	texts := map[entry]string{}
 	for group, n := range f.Groups() {
 		for row, err := range f.GroupRows(group, nil, all) {
 			if len(rows) == 0 {
@@ -169,6 +175,13 @@ func checkNumbers(t rapid.TB, f *File, rows [][]string) {
 				t.Fatalf("numbers: %v", err)
 			}
 			for i, text := range rows[0] {
+				if at := row.Entries[i]; at >= 0 {
+					e := entry{group, i, at}
+					if before, ok := texts[e]; ok && before != text {
+						t.Fatalf("entry %d of column %d of group %d is %q, and %q", at, i, group, before, text)
+					}
+					texts[e] = text
+				}
 				if !f.InNumbers(i) || math.IsInf(row.Numbers[i], 0) {
 					if row.Texts[i] != text {
 						t.Fatalf("column %d has the text %q, and beside numbers %q", i, text, row.Texts[i])

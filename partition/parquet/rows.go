@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"math"
 
 	pq "github.com/parquet-go/parquet-go"
 )
@@ -34,10 +33,12 @@ func (f *File) Groups() (rows []int) {
 
 // Row is a row with the texts of its cells. If a column was requested and is stored as numbers, Numbers has the cell,
 // NaN for an empty one, and there is no text. For a number that is not finite, Numbers has an infinity and the text
-// says which value it is.
+// says which value it is. Entries has the cell's entry in the column's dictionary, which has the same text in the whole
+// row group, or -1.
 type Row struct {
 	Texts   []string
 	Numbers []float64
+	Entries []int32
 }
 
 // GroupRows is Rows for one row group, from 0, with some columns as numbers.
@@ -49,7 +50,10 @@ func (f *File) GroupRows(group int, wanted, numbers func(column int) bool) iter.
 func (f *File) InNumbers(column int) bool { return f.Columns[column].number != nil }
 
 func (f *File) groupRows(group int, wanted, numbers func(int) bool, yield func(*Row, error) bool) bool {
-	row := &Row{make([]string, len(f.Columns)), make([]float64, len(f.Columns))}
+	row := &Row{make([]string, len(f.Columns)), make([]float64, len(f.Columns)), make([]int32, len(f.Columns))}
+	for i := range row.Entries {
+		row.Entries[i] = -1
+	}
 	cursors := make([]*cursor, len(f.Columns))
 	fail := func(c *Column, err error) bool {
 		yield(&Row{}, &PlaceError{group + 1, c.Name, err})
@@ -87,6 +91,9 @@ func (f *File) groupRows(group int, wanted, numbers func(int) bool, yield func(*
 			if row.Texts[i] = cursor.texts[at]; cursor.numeric {
 				row.Numbers[i] = cursor.numbers[at]
 			}
+			if cursor.entries != nil {
+				row.Entries[i] = cursor.which[at]
+			}
 		}
 		if !yield(row, nil) {
 			return false
@@ -109,8 +116,11 @@ type cursor struct {
 	// texts is a batch, with counts of cells returned and remaining. A numeric cursor has numbers, too.
 	texts       [batch]string
 	numbers     [batch]float64
+	which       [batch]int32 // entries of the dictionary, if there are any
 	numeric     bool
 	given, left int
+	packed      packed   // values of the page in hand
+	entries     *entries // of the column's dictionary, nil before it is decoded
 }
 
 func (f *File) newCursor(c *Column, group int) (*cursor, int64, error) {
@@ -142,6 +152,9 @@ func (u *cursor) fill() error {
 	if u.page == nil {
 		return u.turn()
 	}
+	if u.packed.rows > 0 {
+		return u.unpack()
+	}
 	n, err := u.values.ReadValues(u.raw[:])
 	switch {
 	case errors.Is(err, io.EOF):
@@ -152,18 +165,8 @@ func (u *cursor) fill() error {
 		return damaged("a page without an end")
 	}
 	for i, v := range u.raw[:n] {
-		switch {
-		case v.IsNull():
-			u.texts[i], u.numbers[i] = "", math.NaN()
-			continue
-		case u.numeric:
-			u.texts[i] = ""
-			if u.numbers[i] = u.column.number(v); math.Abs(u.numbers[i]) <= math.MaxFloat64 {
-				continue
-			}
-			u.numbers[i] = math.Inf(1)
-		}
-		if u.texts[i], err = u.column.text(v); err != nil {
+		u.which[i] = -1
+		if err := u.convert(v, &u.texts[i], &u.numbers[i]); err != nil {
 			return err
 		}
 	}
@@ -182,13 +185,15 @@ func (u *cursor) turn() error {
 	}
 	u.page, u.values = p, p.Values()
 	err = u.to[0].check(u.column, p.NumValues(), p.NumNulls())
-	u.to = u.to[1:]
+	if u.to = u.to[1:]; err == nil {
+		u.pack()
+	}
 	return err
 }
 
 func (u *cursor) release() {
 	pq.Release(u.page)
-	u.page, u.values = nil, nil
+	u.page, u.values, u.packed = nil, nil, packed{}
 }
 
 // close releases the library's buffers; an error after a panic is ignored.

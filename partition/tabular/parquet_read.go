@@ -41,12 +41,16 @@ func DecodeParquet(s *partition.Schema, r io.ReaderAt, size int64, name string, 
 		return nil, &partition.InputError{File: name, Problem: fmt.Sprintf("a table of more than %d rows", b.most),
 			Fix: "divide it among several nodes, or have the node stream it"}
 	}
-	for cells, err := range file.Rows(b.reads) {
-		if err != nil {
-			return nil, b.Broken(parquetError(name, err))
-		}
-		if err := b.Add(cells); err != nil {
-			return nil, err
+	rows := b.newPart()
+	for group := range file.Groups() {
+		for err := range rows.group(b, file, group) {
+			first := b.row == 0
+			if b.take(rows, 0); err != nil {
+				return nil, b.Broken(parquetError(name, err))
+			}
+			if first { // and its bytes are as the file says
+				b.table.Grow(int(file.Len()) - b.row)
+			}
 		}
 	}
 	return b.Table()

@@ -2,12 +2,15 @@ package tabular
 
 import (
 	"context"
+	"iter"
+	"math"
 	"os"
 	"runtime"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/parquet"
 )
 
@@ -141,25 +144,54 @@ func (g *groupsOf) read(ctx context.Context, r *rowGroup, file *parquet.File, ro
 		}
 		return g.give(first, rows, rows.reset)
 	}
-	noLine := func(int) int { return 0 }
-	stored := func(column int) bool { return r.table.plain[column] != nil && r.table.plain[column].Number() }
-	rows.stored = make([]bool, len(r.table.target))
-	for i := range rows.stored {
-		rows.stored[i] = stored(i) && file.InNumbers(i)
-	}
-	for cells, err := range file.GroupRows(r.at, r.table.reads, stored) {
+	for err := range rows.group(r.table, file, r.at) {
 		if err != nil {
 			r.err = parquetError(r.table.name, err)
-			break
 		}
-		rows.numbers = cells.Numbers
-		if rows.add(cells.Texts, nil, noLine); rows.rows == blockRows {
-			if err := flush(); err != nil {
-				return err
-			}
+		if err := flush(); err != nil {
+			return err
 		}
 	}
-	return flush()
+	return nil
+}
+
+// group adds the rows of a row group, and gives after each block what went wrong. The caller empties the part.
+func (p *part) group(b *Builder, file *parquet.File, group int) iter.Seq[error] {
+	noLine := func(int) int { return 0 }
+	stored := func(column int) bool { return b.plain[column] != nil && b.plain[column].Number() }
+	p.stored, p.known = make([]bool, len(b.target)), make([][]float64, len(b.target))
+	for i := range p.stored {
+		p.stored[i] = stored(i) && file.InNumbers(i)
+	}
+	return func(yield func(error) bool) {
+		for cells, err := range file.GroupRows(group, b.reads, stored) {
+			if err != nil {
+				yield(err)
+				return
+			}
+			p.numbers, p.entries = cells.Numbers, cells.Entries
+			if p.add(cells.Texts, nil, noLine); p.rows == blockRows && !yield(nil) {
+				return
+			}
+		}
+		yield(nil)
+	}
+}
+
+// knownCell is the cell of a text that stands in a dictionary.
+func (p *part) knownCell(i int, text string) (float64, *partition.CellFault) {
+	entry := int(p.entries[i])
+	for len(p.known[i]) <= entry {
+		p.known[i] = append(p.known[i], math.Inf(1))
+	}
+	if cell := p.known[i][entry]; !math.IsInf(cell, 1) {
+		return cell, nil
+	}
+	cell, fault := p.plain[i].ParseCell(text)
+	if fault == nil {
+		p.known[i][entry] = cell
+	}
+	return cell, fault
 }
 
 // end puts together what is wrong with the files, in their order.

@@ -49,6 +49,10 @@ type part struct {
 	// numbers are the cells of the next row that are stored as numbers; infinite where the text says what they are.
 	stored  []bool
 	numbers []float64
+	// entries are those of dictionaries that the texts of the next row come from, -1 for none, and known the cells that
+	// they stand for, by source column and entry: infinite for none yet.
+	entries []int32
+	known   [][]float64
 }
 
 // Numbers of a column with decimals, where a comma may stand before them: a point does, a comma does, and what may
@@ -67,8 +71,12 @@ func (p *part) add(texts []string, faults map[int]*partition.CellFault, line fun
 	unit, good := "", true
 	for i, text := range texts {
 		var fault *partition.CellFault
-		if p.stored != nil && p.stored[i] && !math.IsInf(p.numbers[i], 0) && !math.IsNaN(p.numbers[i]) {
+		if p.stored != nil && p.stored[i] && math.Abs(p.numbers[i]) <= math.MaxFloat64 {
 			row[p.target[i]], fault = p.plain[i].NumberCell(p.numbers[i] + 0) // no -0
+		} else if p.entries != nil && p.entries[i] >= 0 && p.plain[i] != nil {
+			if row[p.target[i]], fault = p.knownCell(i, text); fault != nil {
+				fault = p.set(row, &unit, i, text)
+			}
 		} else if at := p.plain[i]; at != nil && faults == nil { // most cells of most files
 			if row[p.target[i]], fault = at.ParseCell(text); fault != nil {
 				fault = p.set(row, &unit, i, text)
@@ -215,26 +223,6 @@ func (b *Builder) newPart() *part {
 }
 
 func newDecimals() [3]tally { return [3]tally{{}, {}, {}} }
-
-// mixed counts numbers of columns where some have a point and others a comma before their decimals, and where all may
-// have commas between thousands: nothing tells which they are.
-func (b *Builder) mixed() {
-	said := b.schema.CSV.Decimal == ","
-	for i := range b.target {
-		k := kind{column: i}
-		points, commas, either := b.decimals[behindPoint][k], b.decimals[behindComma][k], b.decimals[behindEither][k]
-		switch {
-		case points != nil && (commas != nil || either != nil):
-			k.problem = "a point before decimals, where other numbers of the column have a comma"
-			points.Fix = "write all numbers of the column alike, without separators of thousands"
-			points.Problem, b.wrong[k] = k.problem, points
-		case either != nil && commas == nil && !said:
-			k.problem = "a comma that may stand before decimals or between thousands"
-			either.Fix = `write csv: {decimal: ","} in the schema where decimals follow it, or numbers without commas`
-			either.Problem, b.wrong[k] = k.problem, either
-		}
-	}
-}
 
 func (l *layout) columnName(i int) string {
 	switch at := l.target[i]; {

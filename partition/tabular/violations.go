@@ -180,3 +180,23 @@ func (t tally) list() []Violation {
 	}
 	return found
 }
+
+// mixed counts numbers of columns where some have a point and others a comma before their decimals, and where all may
+// have commas between thousands: nothing tells which they are.
+func (b *Builder) mixed() {
+	said := b.schema.CSV.Decimal == ","
+	for i := range b.target {
+		k := kind{column: i}
+		points, commas, either := b.decimals[behindPoint][k], b.decimals[behindComma][k], b.decimals[behindEither][k]
+		switch {
+		case points != nil && (commas != nil || either != nil):
+			k.problem = "a point before decimals, where other numbers of the column have a comma"
+			points.Fix = "write all numbers of the column alike, without separators of thousands"
+			points.Problem, b.wrong[k] = k.problem, points
+		case either != nil && commas == nil && !said:
+			k.problem = "a comma that may stand before decimals or between thousands"
+			either.Fix = `write csv: {decimal: ","} in the schema where decimals follow it, or numbers without commas`
+			either.Problem, b.wrong[k] = k.problem, either
+		}
+	}
+}

@@ -26,6 +26,9 @@ func TestOMOP(t *testing.T) {
 	for _, file := range []string{"cdm.sql", "generate.sql", "person.sql"} {
 		server.Exec(t, string(testkit.Read(t, example(file))))
 	}
+	// No concept is another one than person.sql says.
+	server.Exec(t, "create view differing as "+string(testkit.Read(t, example("concepts.sql"))))
+	server.Exec(t, "do $$ begin if exists (select from differing) then raise 'a concept differs'; end if; end $$")
 	site, err := node.LoadConfig(example("teacher.yaml"))
 	testkit.Must(t, err)
 	c := newCluster(t)

@@ -14,19 +14,19 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Of the mixture Q is 0.9, of one mode 1/25, of even points what the ellipses cover.
+// Of the mixture Q is 0.99, of one mode 1/25, of even points what the ellipses cover.
 func TestQualityOfKnownPoints(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	x := points(100_000, rng)
-	if q := quality(x, nil); math.Abs(q-0.9) > 0.01 {
-		t.Errorf("the mixture has Q %v, want 0.9", q)
+	if q := quality(x, nil); math.Abs(q-0.99) > 0.01 {
+		t.Errorf("the mixture has Q %v, want 0.99", q)
 	}
 	even := make([]float32, 200_000)
 	for i := range even {
 		even[i] = rng.Float32()
 	}
-	// 25 circles of radius 0.05 x 2.146 in a square of side 10.
-	if q, want := quality(even, nil), 25*math.Pi*0.0025*4.605/100; math.Abs(q-want) > 0.002 {
+	// 25 circles of radius 0.05 x 3.035 in a square of side 10.
+	if q, want := quality(even, nil), 25*math.Pi*0.0025*9.21/100; math.Abs(q-want) > 0.002 {
 		t.Errorf("even points have Q %v, want %v", q, want)
 	}
 	one := make([]float32, 2000)

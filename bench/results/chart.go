@@ -33,7 +33,8 @@ func chart(title string, low, high float64, bars []bar) string {
 		return labels + (wide-edge-labels)*(min(high, max(low, v))-low)/(high-low)
 	}
 	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "+
-		"font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n", wide, tall, wide, tall)
+		"font-family=\"sans-serif\" font-size=\"12\">\n", wide, tall)
+	fmt.Fprintf(&b, "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n", wide, tall)
 	fmt.Fprintf(&b, "<text x=\"8\" y=\"18\" font-weight=\"bold\">%s</text>\n", html.EscapeString(title))
 	b.WriteString(legend)
 	for i := range 5 {

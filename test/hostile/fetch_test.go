@@ -221,9 +221,10 @@ func TestFetchesThatNobodyReads(t *testing.T) {
 			t.Errorf("who reads nothing is told %v", last)
 		}
 	}
-	if now, _ := settled(); now-idle > 3<<20 {
-		t.Errorf("the heap has %.1f MB more", float64(now-idle)/1e6)
-	}
+	testkit.Eventually(t, "what was sent is let go of", func() bool { // gRPC ends a broken stream in its own time
+		now, _ := settled()
+		return now-idle < 3<<20
+	})
 	w.healthy(t)
 }
 

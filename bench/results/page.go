@@ -18,7 +18,9 @@ import (
 var layout string
 
 // parts are the pages that have a part of the layout, between the comments "results: NAME" and "results: end".
-var parts = map[string]string{"docs/pipelines.md": "pipelines", "README.md": "readme"}
+var parts = map[string]string{
+	"docs/pipelines.md": "pipelines", "README.md": "readme", "bench/gaussians/README.md": "gaussians",
+}
 
 // methods of weighting rows: what the page calls them, the case of the log, and the paper's name.
 var methods = [][3]string{

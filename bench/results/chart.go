@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"html"
+	"slices"
 	"strings"
 )
 
@@ -24,8 +25,12 @@ const legend = `<circle cx="14" cy="34" r="4" fill="#1f77b4"/><text x="22" y="38
 <circle cx="158" cy="34" r="4" fill="#fff" stroke="#777"/><text x="166" y="38">without records</text>
 `
 
-// chart draws bars on an axis from low to high, as SVG. Marks beyond the axis stand at its end.
+// chart draws bars on an axis from low to high, as SVG. Marks beyond the axis stand at its end. Bars of which nothing
+// is known are left out.
 func chart(title string, low, high float64, bars []bar) string {
+	bars = slices.DeleteFunc(slices.Clone(bars), func(b bar) bool {
+		return b.ours.seeds+b.null.seeds+b.paper.seeds == 0
+	})
 	var b strings.Builder
 	tall := head + line*len(bars) + foot
 	bottom := tall - foot + 2

@@ -95,6 +95,9 @@ func TestChart(t *testing.T) {
 		diamonds != 2 {
 		t.Errorf("%d circles and %d diamonds in %s", circles, diamonds, picture)
 	}
+	if strings.Contains(picture, "nothing") {
+		t.Errorf("a bar without marks: %s", picture)
+	}
 	if !strings.Contains(picture, `<circle cx="220.0"`) || strings.Contains(picture, `cx="-`) {
 		t.Errorf("a mark left the axis: %s", picture)
 	}

@@ -59,7 +59,8 @@ func pateGAN() Table {
 		Title: "PATE-GAN at epsilon 1: twelve classifiers trained on synthetic and tested on real rows (setting B), " +
 			"average",
 		Source: "Jordon, Yoon, van der Schaar 2019, PATE-GAN, Tables 2 and 5; Ganev, Annamalai, De " +
-			"Cristofaro 2024, The Elusive Pursuit of Reproducing PATE-GAN: six public implementations, figures of the authors' published notebook",
+			"Cristofaro 2024, The Elusive Pursuit of Reproducing PATE-GAN: six public " +
+			"implementations, figures of the authors' published notebook",
 		Note: "theirs take for each classifier the best of several runs, and all six break their privacy claim; " +
 			"ours are means over runs with a proven guarantee. Their credit training rows are the complete set; " +
 			"ours, a public part of it, are a quarter as many. The paper's epsilon depends on the votes, and it " +

@@ -33,7 +33,7 @@ type RollbackError struct {
 func (e *RollbackError) Error() string {
 	return fmt.Sprintf("%v: %v of dataset %q is not in its ledger, which ends with %v: etcd was restored from a "+
 		"backup that is too old, or begun anew, and what was spent since would be spent again; "+
-		"restore a newer backup, as docs/operations.md has it; where the old one is meant, each site accepts it with "+
+		"restore a newer backup, as docs/backup.md has it; where the old one is meant, each site accepts it with "+
 		"`teacher accept-ledger`", ErrRollback, e.Seen, e.Dataset, e.Last)
 }
 

@@ -65,7 +65,7 @@ func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
 }
 
 // What a dataset has spent holds so many mechanisms of three students, at their longest, that the largest
-// release of the largest run fits beside them: see docs/cluster.md, max_plan_entries.
+// release of the largest run fits beside them: see docs/limits.md#why-plan-entries-are-limited.
 func TestThePlansOfThreeStudentsLeaveRoom(t *testing.T) {
 	const entries, students, ofRun = 2000, 3, 64
 	event := func(i int) privacy.Event {

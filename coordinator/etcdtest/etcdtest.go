@@ -50,7 +50,7 @@ func Start(t testing.TB, dir string, address url.URL, files certs.Files) *embed.
 	return e
 }
 
-// Users are an etcd's users by the common names of their certificates, as docs/operations.md makes them.
+// Users are an etcd's users by the common names of their certificates, as docs/kubernetes-install.md makes them.
 type Users struct {
 	Endpoint string
 	dir      string

@@ -21,98 +21,96 @@ import (
 	"github.com/conclave-dp/conclave/internal/tracing"
 )
 
-// Config is the YAML file of an aggregator. Unknown fields are errors. Paths
-// are relative to the file's folder.
+// Config is the YAML file of an aggregator. Paths are relative to the file's folder.
 type Config struct {
-	// Name is the aggregator's name in etcd, logs and welcomes. Default "aggregator". Standbys need names of their own:
-	// a server that starts under the leader's name takes over from it at once, which is right for a restart.
+	// Name is the aggregator's name in etcd and logs. A process that starts under the leader's name takes over at
+	// once, as a restart should; a standby needs another name.
 	Name string `yaml:"name"`
-	// Listen is the host and port for nodes and students. Default ":7443":
-	// every interface. "127.0.0.1:0" takes a free port of this machine.
+	// Listen is the host:port for nodes and students. `:7443` listens on every interface, `127.0.0.1:0` on a free port
+	// of this machine.
 	Listen string `yaml:"listen"`
-	// Advertise is the host and port at which standbys reach this process. They
-	// look whether it listens, five times a second, and take over when it no longer
-	// does, instead of when the lease ends. Default: listen, where that names a
-	// host and a port; otherwise standbys wait for the lease.
+	// Advertise is the host:port at which standbys reach this process. They check five times a second whether it
+	// listens, and take over when it no longer does. Without it they wait until the lease ends. Default: `listen`, if
+	// that names a host and a port.
 	Advertise string `yaml:"advertise"`
-	// Datasets lists what may be asked here, at least one.
+	// Datasets lists the datasets that are served, at least one.
 	Datasets []DatasetConfig `yaml:"datasets"`
-	// TLS names the files of the CA, the certificate and its key. All three
-	// are needed: nothing is served without mutual TLS.
+	// TLS names the files of mutual TLS.
 	TLS certs.Files `yaml:"tls"`
 	// Etcd says where the ledger is kept.
 	Etcd EtcdConfig `yaml:"etcd"`
-	// HTTP says where probes and metrics are served, and where the log's level can be
-	// changed, on ports of their own. Default: nowhere.
+	// HTTP says where probes and metrics are served.
 	HTTP monitor.Config `yaml:"http"`
-	// AuditLog is the path of a file that gets a line for every join, run, release and
-	// refusal. Default: none. While it cannot be written nothing new is released.
+	// AuditLog is the path of a file that gets a line for every join, run, release and refusal: see
+	// docs/audit-log.md. While it cannot be written, nothing new is released. Default: none.
 	AuditLog string `yaml:"audit_log"`
-	// Traces says where spans of rounds are sent. Default: nowhere.
+	// Traces says where spans of rounds are sent.
 	Traces tracing.Config `yaml:"traces"`
-	// Drain is how long rounds in progress may continue after the process is told to stop. Default 10s. With 0 they end
-	// at once, and the next leader asks them again. A longer time loses less work and delays the next leader.
+	// Drain is how long rounds in progress at nodes may continue after SIGTERM; see docs/upgrade.md#stopping. With
+	// less, the next leader begins sooner and asks those rounds again. With 0 they end at once.
 	Drain time.Duration `yaml:"drain"`
-	// WorkerGrace is how long a run stays with a worker that is not connected. Default 30s. With less, another worker
-	// takes it sooner; with too little, a short pause of the network moves it.
+	// WorkerGrace is how long a run of the queue stays with a worker that is not connected; see docs/workers.md.
+	// With less, another worker takes it sooner. With too little, a short pause of the network or a change of leader
+	// moves it.
 	WorkerGrace time.Duration `yaml:"worker_grace"`
-	// QuorumPatience is how long a worker waits for a quorum with a run while other runs of its queue
-	// could begin. Default 5m. Then that run goes to the end of the line, from where it goes on. Less: others
-	// begin sooner, and runs that wait for approvals move more often.
+	// QuorumPatience is how long a worker waits for a quorum with a run while other runs of the dataset could begin.
+	// Then that run goes to the end of the queue. With less, the others begin sooner. With too little, runs that wait
+	// for approvals move from worker to worker.
 	QuorumPatience time.Duration `yaml:"quorum_patience"`
-	// MaxConnections is the number of connections that one certificate may have. Default 8192: a site may have as many
-	// nodes in a dataset. Each may take some 250 KiB, in addition to the 128 MiB that a certificate's incomplete
-	// messages may take.
+	// MaxConnections is the number of connections that one certificate may have at the same time, each with up to
+	// 250 KiB of memory. A node has one, and so has a student or worker for each run. Fewer than a site has nodes
+	// under one certificate keep nodes out; see docs/hostile-nodes.md.
 	MaxConnections int `yaml:"max_connections"`
-	// MaxOpenRuns is the number of open runs that one student may have. Default 64.
+	// MaxOpenRuns is the number of runs that one student may have open at the same time.
 	MaxOpenRuns int `yaml:"max_open_runs"`
-	// MaxRuns is the number of runs that one student may ever open, including closed and removed ones, because they
-	// stay in the ledger. Default 1000.
+	// MaxRuns is the number of runs that one student, by its certificate's name, may ever open on all datasets.
+	// Closed and removed runs count, because the ledger keeps them. Runs of the queue count from their submission,
+	// unless they were removed before they were opened. At the limit the student can submit no more.
 	MaxRuns int `yaml:"max_runs"`
-	// MaxPlanEntries is the number of plan entries in all runs that one student ever opened on one dataset. Default
-	// 2000. A dataset's spending is one value in etcd, with up to 180 bytes for each different mechanism.
+	// MaxPlanEntries is the number of entries in the plans of all runs that one student ever opened or submitted on
+	// one dataset. A run has one to six. See docs/limits.md#why-plan-entries-are-limited.
 	MaxPlanEntries int `yaml:"max_plan_entries"`
-	// MaxQuestions is the number of charged questions, released or not, in all runs of one student. Default 1000000.
-	// Each is an entry of the ledger, some 600 bytes.
+	// MaxQuestions is the number of questions that may ever be charged to all runs of one student, released or not.
+	// Each is an entry of the ledger, of some 600 bytes: a larger limit needs room in etcd.
 	MaxQuestions int `yaml:"max_questions"`
-	// LeastDeadline is the shortest deadline that the rounds of a run may have. Default 1s. A student that could set a
-	// shorter one could learn from releases which nodes are fast.
+	// LeastDeadline is the shortest deadline that the rounds of a run may have. A student that could set a shorter
+	// one could learn from releases which nodes are fast.
 	LeastDeadline time.Duration `yaml:"least_deadline"`
 	// Fetch bounds the transfer of finished runs to their submitters.
 	Fetch FetchConfig `yaml:"fetch"`
-	// Log configures logging.
+	// Log says what is logged.
 	Log logging.Config `yaml:"log"`
 }
 
-// DatasetConfig names a dataset and its budget. Both are fixed when the
-// dataset is first opened; another value later is refused.
+// DatasetConfig names a dataset and its budget. Schema, unit and budget with its filter are fixed when the dataset
+// is first opened; the aggregator refuses another value later.
 type DatasetConfig struct {
-	// Name is the dataset's name, the same at every node.
+	// Name is the dataset's name, the same at nodes and students: small letters, digits, dots and hyphens. Required.
 	Name string `yaml:"name"`
-	// Schema is the path of the schema file. Its bytes are hashed and nothing
-	// else of it is used here. Set it or schema_sha256.
+	// Schema is the path of the schema file. Only the hash of its bytes is used here. Default: none, with
+	// `schema_sha256`.
 	Schema string `yaml:"schema"`
-	// SchemaSHA256 is the hash of the schema file in hex, for aggregators
-	// that do not have the file.
+	// SchemaSHA256 is the hash of the schema file as `sha256sum` prints it, for aggregators without the file.
+	// Default: none, with `schema`.
 	SchemaSHA256 string `yaml:"schema_sha256"`
-	// Unit is the privacy unit: "record", or the name of the column that
-	// holds it. Default "record". A column protects all records of one
-	// person at once and costs quality where persons have many.
+	// Unit is the privacy unit: `record`, or the name of the schema's unit column. A column protects all records of
+	// one person at once, and costs quality if persons have many. Default: `record`.
 	Unit string `yaml:"unit"`
-	// Overlap is at how many sites one privacy unit may be at most, 1 to 1000. Default 1: the sites' units are
-	// disjoint. Noise grows with it.
+	// Overlap is the number of sites at which one privacy unit may be, 1 to 1000. Noise grows with it: see
+	// docs/privacy.md#a-person-at-several-sites. It never changes. Runs state the same in `privacy.overlap`.
+	// Default: `1`, and the sites' units are disjoint.
 	Overlap int `yaml:"overlap"`
-	// Study is the path of the study.yaml that all runs must be of, until it ends. The dataset's schema, unit,
-	// budget and students must fit it. Default: none.
+	// Study is the path of the study.yaml that all runs must belong to, word for word by its SHA-256: see
+	// docs/config-aggregator.md#a-dataset-with-a-study. Default: none.
 	Study string `yaml:"study"`
-	// Budget is the budget of all runs on the dataset together. It has no default: it is the promise to the people in
-	// the data. Its filter, by default gdp, is rdp if runs take samples, and pld for one run with a plan.
+	// Budget is the budget of all runs on the dataset together.
 	Budget privacy.Budget `yaml:"budget"`
-	// Students lists the names of the certificates that may open and submit runs on the
-	// dataset. Default: all students of the authority.
+	// Students lists the names of the certificates that may open and submit runs on the dataset. Default: all
+	// students of the authority.
 	Students []string `yaml:"students"`
-	// Workers lists the names of the certificates that may take runs from its queue, which other students submitted:
-	// workers see the releases of these runs. Default: those of students, or all of the authority if neither is listed.
+	// Workers lists the names of the certificates that may take runs of others from the queue, and so see what is
+	// released to them. Default: those of `students`; if neither is listed, all students of the authority, and the
+	// log warns.
 	Workers []string `yaml:"workers"`
 }
 
@@ -188,19 +186,19 @@ func (c Config) Validate() error {
 	}
 	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "",
 		"tls: set ca, cert and key; `conclave certs` makes them")
-	need(0 <= c.Drain && c.Drain <= maxDrain, "drain %v must be 0s to %v", c.Drain, maxDrain)
-	need(time.Second <= c.WorkerGrace && c.WorkerGrace <= maxDrain, "worker_grace %v must be 1s to %v", c.WorkerGrace,
-		maxDrain)
-	need(time.Second <= c.QuorumPatience && c.QuorumPatience <= 24*time.Hour, "quorum_patience %v must be 1s to 24h",
-		c.QuorumPatience)
+	need(0 <= c.Drain && c.Drain <= maxDrain, "drain: %v is not between 0s and %v", c.Drain, maxDrain)
+	need(time.Second <= c.WorkerGrace && c.WorkerGrace <= maxDrain, "worker_grace: %v is not between 1s and %v",
+		c.WorkerGrace, maxDrain)
+	need(time.Second <= c.QuorumPatience && c.QuorumPatience <= 24*time.Hour,
+		"quorum_patience: %v is not between 1s and 24h", c.QuorumPatience)
 	for _, most := range []struct {
 		field string
 		value int
 	}{{"max_connections", c.MaxConnections}, {"max_open_runs", c.MaxOpenRuns}, {"max_runs", c.MaxRuns},
 		{"max_plan_entries", c.MaxPlanEntries}, {"max_questions", c.MaxQuestions}} {
-		need(most.value >= 1, "%s %d must be at least 1", most.field, most.value)
+		need(most.value >= 1, "%s: %d is below 1", most.field, most.value)
 	}
-	need(0 <= c.LeastDeadline && c.LeastDeadline <= 24*time.Hour, "least_deadline %v must be 0s to 24h",
+	need(0 <= c.LeastDeadline && c.LeastDeadline <= 24*time.Hour, "least_deadline: %v is not between 0s and 24h",
 		c.LeastDeadline)
 	return errors.Join(append(errs, spec.CheckName("name", c.Name), c.Etcd.validate(), c.HTTP.Validate(),
 		c.Traces.Validate(), c.Fetch.validate(), c.Log.Validate())...)

@@ -18,51 +18,46 @@ import (
 	"github.com/conclave-dp/conclave/internal/etcdserver"
 )
 
-// EtcdConfig says which etcd holds the ledger.
+// EtcdConfig says which etcd holds the ledger. See docs/etcd.md.
 type EtcdConfig struct {
-	// Embedded runs an etcd in this process. Default false. Simple, with one
-	// copy of the ledger on one disk and no standby; use an external cluster
-	// where the aggregator must survive its machine.
+	// Embedded runs an etcd in this process: one copy of the ledger on one disk, and no standby. Set `endpoints` if the
+	// aggregator must survive its machine. Default: false.
 	Embedded bool `yaml:"embedded"`
-	// Dir is the folder of the embedded etcd. No default. Losing it loses
-	// the ledger, and with it the right to release anything more.
+	// Dir is the folder of the embedded etcd, required with `embedded`. If it is lost, the ledger is lost, and nothing
+	// more may be released. Default: none.
 	Dir string `yaml:"dir"`
-	// Endpoints lists the URLs of an external etcd.
+	// Endpoints lists the URLs of an etcd of your own. Required unless `embedded` is set. Default: none.
 	Endpoints []string `yaml:"endpoints"`
-	// CA, Cert and Key are PEM files for TLS to an external etcd. Default
-	// none: plain TCP, which is refused beyond a loopback unless Insecure is set.
-	CA   string `yaml:"ca"`
+	// CA is the path of the PEM file of the authorities that the etcd's certificate is checked against. Without it the
+	// connection is plain TCP, which is refused beyond a loopback. Default: none.
+	CA string `yaml:"ca"`
+	// Cert is the path of the PEM file of the client certificate that etcd asks for. Set it with `key`. Default: none.
 	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
-	// Insecure allows plain TCP to an etcd on another machine: anybody on the way
-	// reads and rewrites the ledger. For a tunnel. Default: false.
+	// Key is the path of the PEM file of that certificate's key. Default: none.
+	Key string `yaml:"key"`
+	// Insecure allows plain TCP to another machine, for a tunnel: anyone on the way can read and rewrite the ledger.
+	// Default: false.
 	Insecure bool `yaml:"insecure"`
-	// Prefix starts every key. Default: the coordinator's own. Set it where
-	// several clusters share one etcd.
+	// Prefix starts every key. Set it if several clusters share one etcd. Default: `/conclave/`.
 	Prefix string `yaml:"prefix"`
-	// LeaseTTL is how long leadership outlives a dead leader. Default 10s. With less, a standby takes over sooner; with
-	// too little, a short pause of etcd or of the machine ends leadership.
+	// LeaseTTL is how long leadership outlives a dead leader. With less, a standby takes over sooner. With too little,
+	// a short pause of etcd or of the machine ends leadership.
 	LeaseTTL time.Duration `yaml:"lease_ttl"`
 }
 
 func (c EtcdConfig) validate() error {
-	switch {
-	case c.Embedded && len(c.Endpoints) > 0:
-		return errors.New("etcd: set either embedded or endpoints")
-	case c.Embedded && c.Dir == "":
-		return errors.New("etcd: embedded needs dir, a folder that outlives restarts")
-	case !c.Embedded && len(c.Endpoints) == 0:
-		return errors.New("etcd: set endpoints, or embedded: true with dir")
-	case (c.Cert == "") != (c.Key == ""):
-		return errors.New("etcd: set cert and key together")
-	case !c.Insecure && c.plainBeyondLoopback() != "":
-		return fmt.Errorf("etcd: endpoints: %s is plain TCP to another machine, where anybody on the way can "+
-			"rewrite the ledger; use https:// with ca, or set insecure: true where a tunnel protects it",
-			c.plainBeyondLoopback())
-	case c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute:
-		return fmt.Errorf("etcd: lease_ttl %v must be 1s to 10m", c.LeaseTTL)
-	}
-	return nil
+	var errs config.Problems
+	need := errs.Need
+	need(!c.Embedded || len(c.Endpoints) == 0, "etcd: set either embedded or endpoints")
+	need(!c.Embedded || c.Dir != "", "etcd: embedded needs dir, a folder that outlives restarts")
+	need(c.Embedded || len(c.Endpoints) > 0, "etcd: set endpoints, or embedded: true with dir")
+	need((c.Cert == "") == (c.Key == ""), "etcd: set cert and key together")
+	plain := c.plainBeyondLoopback()
+	need(c.Insecure || plain == "", "etcd: endpoints: %s is plain TCP to another machine, where anybody on the way "+
+		"can rewrite the ledger; use https:// with ca, or set insecure: true where a tunnel protects it", plain)
+	need(time.Second <= c.LeaseTTL && c.LeaseTTL <= 10*time.Minute, "etcd.lease_ttl: %v is not between 1s and 10m",
+		c.LeaseTTL)
+	return errors.Join(errs...)
 }
 
 // plainBeyondLoopback is an endpoint on another machine without TLS, empty if there is none.

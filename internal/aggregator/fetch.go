@@ -11,13 +11,14 @@ import (
 // mostBundle is the largest plain zip file, in bytes.
 const mostBundle = 4<<30 - 1
 
-// FetchConfig bounds the transfer of bundles of finished runs, from workers to the students that submitted the runs.
+// FetchConfig bounds the transfer of bundles of finished runs. A bundle goes from the worker to the student that
+// submitted the run: see docs/fetching.md#fetching.
 type FetchConfig struct {
-	// MaxBytes is the size that a bundle may have. Default 1 GiB. Nothing of it is kept: more take longer.
+	// MaxBytes is the largest bundle in bytes. The aggregator keeps nothing of it. The submitter needs as much memory.
 	MaxBytes int64 `yaml:"max_bytes"`
-	// MaxAtOnce is the number of simultaneous transfers, each with some 1 MiB of memory. Default 16.
+	// MaxAtOnce is the number of simultaneous transfers, each with some 1 MiB of memory.
 	MaxAtOnce int `yaml:"max_at_once"`
-	// Patience is how long a worker may be silent, or the recipient may read nothing. Default 1m.
+	// Patience is how long a worker may be silent, or the submitter may read nothing, before the transfer ends.
 	Patience time.Duration `yaml:"patience"`
 }
 
@@ -28,13 +29,13 @@ func (c FetchConfig) limits() relay.Limits {
 func (c FetchConfig) validate() error {
 	var errs []error
 	if c.MaxBytes < 1 || c.MaxBytes > mostBundle {
-		errs = append(errs, fmt.Errorf("fetch.max_bytes %d must be 1 to %d", c.MaxBytes, int64(mostBundle)))
+		errs = append(errs, fmt.Errorf("fetch.max_bytes: %d is not between 1 and %d", c.MaxBytes, int64(mostBundle)))
 	}
 	if c.MaxAtOnce < 1 {
-		errs = append(errs, fmt.Errorf("fetch.max_at_once %d must be at least 1", c.MaxAtOnce))
+		errs = append(errs, fmt.Errorf("fetch.max_at_once: %d is below 1", c.MaxAtOnce))
 	}
 	if c.Patience < time.Second || c.Patience > time.Hour {
-		errs = append(errs, fmt.Errorf("fetch.patience %v must be 1s to 1h", c.Patience))
+		errs = append(errs, fmt.Errorf("fetch.patience: %v is not between 1s and 1h", c.Patience))
 	}
 	return errors.Join(errs...)
 }

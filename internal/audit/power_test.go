@@ -91,7 +91,7 @@ func (s *scenario) answered(t *testing.T, src *gnmax.Source, m gnmax.Mechanism, 
 	return &conclavev1.Release{Answer: &conclavev1.Release_Votes{Votes: votes}}
 }
 
-// What docs/audit.md says of the test's power, without the cluster: the mechanisms
+// What docs/audit-method.md says of the test's power, without the cluster: the mechanisms
 // as they are never come near their claim, and half of their noise is found.
 func TestPower(t *testing.T) {
 	const repeats = 5

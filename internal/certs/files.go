@@ -2,13 +2,17 @@ package certs
 
 import "path/filepath"
 
-// Files are the PEM files of one process: the authority's certificate (or several in one file, while an authority is
-// replaced), its own certificate and its own key. Revoked may name the authority's list of revoked certificates, or
-// several lists in one file. If it is set and the list is missing, no peer is accepted.
+// Files are the PEM files of one process. To make and replace them, see docs/certificates.md.
 type Files struct {
-	CA      string `yaml:"ca" json:"ca"`
-	Cert    string `yaml:"cert" json:"cert"`
-	Key     string `yaml:"key" json:"key"`
+	// CA is the path of the authority's certificate. While an authority is replaced, the file holds both. Required.
+	CA string `yaml:"ca" json:"ca"`
+	// Cert is the path of the process's own certificate. Required.
+	Cert string `yaml:"cert" json:"cert"`
+	// Key is the path of the certificate's key. Required.
+	Key string `yaml:"key" json:"key"`
+	// Revoked is the path of the authority's list of revoked certificates, or of several lists in one file. A peer on
+	// the list is disconnected and not let in again. While the file is missing or out of date, no new peer is accepted
+	// (docs/revocation.md#the-list-fails-closed). Without it a certificate is good until it expires. Default: none.
 	Revoked string `yaml:"revoked" json:"revoked,omitempty"`
 }
 

@@ -11,12 +11,11 @@ import (
 	"golang.org/x/term"
 )
 
-// Config says what is logged to standard error, and how.
+// Config says what is logged, and how. Logs go to standard error.
 type Config struct {
-	// Level is debug, info, warn or error. Default info.
+	// Level is the least severe level that is logged.
 	Level string `yaml:"level"`
-	// Format is json, console, or auto: console on a terminal, else JSON.
-	// Default auto.
+	// Format is the form of each line. `auto` means `console` on a terminal and `json` elsewhere.
 	Format string `yaml:"format"`
 }
 
@@ -28,12 +27,12 @@ func (c Config) Validate() error {
 	switch c.Level {
 	case "debug", "info", "warn", "error":
 	default:
-		return fmt.Errorf("log: level %q is unknown; use debug, info, warn or error", c.Level)
+		return fmt.Errorf("log.level: %q is unknown; use debug, info, warn or error", c.Level)
 	}
 	switch c.Format {
 	case Auto, JSON, Console:
 	default:
-		return fmt.Errorf("log: format %q is unknown; use auto, json or console", c.Format)
+		return fmt.Errorf("log.format: %q is unknown; use auto, json or console", c.Format)
 	}
 	return nil
 }

@@ -6,23 +6,24 @@ import (
 	"net"
 )
 
-// Config says where a process can be watched, and where its log's level can be changed.
+// Config says where a process can be watched. Nobody is asked for a certificate there: keep it on a loopback, or let
+// in only the monitoring. A node's figures tell roughly how many records it has, so keep them within the site. See
+// docs/operations.md.
 type Config struct {
-	// Listen is host:port of plain HTTP for probes and metrics. Default: none. Nobody is
-	// asked for a certificate there: keep it on a loopback, or behind a rule of the network
-	// that lets the monitoring in and nobody else. Port 0 takes a free one.
+	// Listen is the host:port of plain HTTP for `/healthz`, `/readyz` and `/metrics`. Port 0 takes a free one.
+	// Default: none.
 	Listen string `yaml:"listen"`
-	// Control is apart from what the monitoring reads. Default: none.
+	// Control is a port apart from what the monitoring reads.
 	Control Control `yaml:"control"`
 }
 
-// Control says where the level of the log can be changed, and by whom.
+// Control says where the level of the log can be changed, and by whom. See docs/operations.md#the-logs-level.
 type Control struct {
-	// Listen is host:port of plain HTTP for /loglevel, on a loopback: the token would
-	// travel in the clear elsewhere. Default: none.
+	// Listen is the host:port of plain HTTP for `/loglevel`, on a loopback, because the token travels in the clear.
+	// Default: none.
 	Listen string `yaml:"listen"`
-	// TokenFile holds what a caller has to show, as `Authorization: Bearer TOKEN`: 16
-	// characters at least. It is read for every request. Required with Listen.
+	// TokenFile is the path of a file with the token, of at least 16 characters. It is read for every request. Required
+	// with `listen`. Default: none.
 	TokenFile string `yaml:"token_file"`
 }
 

@@ -16,94 +16,87 @@ import (
 	"github.com/conclave-dp/conclave/partition/postgres"
 )
 
-// Config is the configuration of a node. Relative paths in a file are relative
-// to that file.
+// Config is the YAML file of a node. Paths are relative to the file's folder.
 type Config struct {
-	// Aggregator is the address to dial, host:port, or those of an aggregator
-	// and its standbys, with commas between them; whichever leads answers. No
-	// default.
+	// Aggregator is the host:port to dial. With standbys it is a comma-separated list that includes all of them, or one
+	// name that has all their addresses; the leader answers. Required.
 	Aggregator string `yaml:"aggregator"`
-	// ServerName is the host name the aggregator's certificate must carry, at
-	// every address. Default: the host of the address.
+	// ServerName is the host name that the aggregator's certificate must carry at every address, for tunnels and
+	// proxies. Default: the host of `aggregator`.
 	ServerName string `yaml:"server_name"`
 	Identity   `yaml:",inline"`
 	Records    `yaml:",inline"`
-	// State is the folder for the partition key, the manifest and the
-	// teachers' weights. Losing it loses the right to take part: new
-	// partitions of old data are refused. Default: "state".
+	// State is the folder of the partition key, the manifest, the teachers' weights and the ledger of the site's
+	// policy. Back it up: without it the node is refused, see docs/failures.md#a-node-that-lost-its-state.
 	State string `yaml:"state"`
-	// Policy is the path of the site's policy: which runs are answered, and how much all
-	// of them may cost the records of this node. Default: none, and whatever the
-	// aggregator's budget allows is answered. With one that cannot be used nothing is.
+	// Policy is the path of the site's own rules: which runs the node answers, and how much all of them may cost its
+	// records. While the file cannot be used, the node answers nothing. Without one it answers whatever the
+	// aggregator's budget allows. See docs/sites-policy.md. Default: none.
 	Policy string `yaml:"policy"`
-	// Notify says where people are told that a run waits for their approval. Default: nowhere.
+	// Notify says where people are told that a run waits for their approval.
 	Notify notify.Config `yaml:"notify"`
-	// TLS names the files of the mutual TLS connection.
+	// TLS names the files of mutual TLS.
 	TLS certs.Files `yaml:"tls"`
-	// Reconnect bounds the pause between attempts to reach the aggregator.
-	// Default: 5s. Longer is kinder to a large cluster, shorter recovers faster.
+	// Reconnect is the longest pause between attempts to reach the aggregator. A longer pause spares a large cluster, a
+	// shorter one recovers faster.
 	Reconnect time.Duration `yaml:"reconnect"`
-	// HTTP says where probes and metrics are served, and where the log's level can be
-	// changed, on ports of their own. Default: nowhere. Its times and memory tell roughly how many records
-	// there are: keep it within the site.
+	// HTTP says where probes and metrics are served.
 	HTTP monitor.Config `yaml:"http"`
-	// AuditLog is the path of a file that gets a line for every join, answer and
-	// refusal. Default: none. While it cannot be written no round is answered.
+	// AuditLog is the path of a file that gets a line for every join, answer and refusal: see docs/audit-log.md. While
+	// it cannot be written, no round is answered. Default: none.
 	AuditLog string `yaml:"audit_log"`
-	// Traces says where spans of the node's work are sent. Default: nowhere. Their times
-	// tell roughly how many records there are: keep them within the site.
+	// Traces says where spans of the node's work are sent.
 	Traces tracing.Config `yaml:"traces"`
-	// MaxSteps is the most steps that a teacher trains in a round; questions for more are
-	// refused. Default 10000, which is also the most.
+	// MaxSteps is the number of steps that a teacher may train in a round. The node refuses questions for more.
 	MaxSteps int `yaml:"max_steps"`
-	// MaxTime is how long the node works on one question; what takes longer is refused. Default 1h.
+	// MaxTime is how long the node works on one question; it refuses one that takes longer. Work on a round that goes
+	// on without the node ends at once.
 	MaxTime time.Duration `yaml:"max_time"`
-	// Drain is how long the round that the teachers work on may go on after the process
-	// is told to stop, so that it is answered. Default: 10s. With 0 its work is lost to
-	// this round; the aggregator then goes on without the node, or waits for it.
+	// Drain is how long the round in progress may continue after SIGTERM, so that it is answered. With less, the round
+	// goes on without this node, or waits for it.
 	Drain time.Duration `yaml:"drain"`
-	// Log says what is logged to standard error.
+	// Log says what is logged.
 	Log logging.Config `yaml:"log"`
 }
 
 // Identity says who a node is.
 type Identity struct {
-	// Dataset names the dataset at the aggregator. Its budget spans runs.
+	// Dataset is the name of the dataset at the aggregator. Required.
 	Dataset string `yaml:"dataset"`
-	// Site names the institution; the certificate must be issued to it.
+	// Site is the name of the institution. The certificate must be issued to it. Required.
 	Site string `yaml:"site"`
-	// Node names this process among the nodes of its site. Default: "0".
+	// Node is the name of this process among the nodes of its site. Two processes with one name disconnect each other.
+	// A new name is a new node, whatever its data.
 	Node string `yaml:"node"`
 }
 
 // Records say what records a node has, and how they are divided among teachers.
 type Records struct {
-	// Schema is the path of the public schema.yaml.
+	// Schema is the path of the public schema.yaml, the same file at every site. Required.
 	Schema string `yaml:"schema"`
-	// Data is the path of the site's CSV file, plain or gzipped, or of its Parquet file; of a
-	// folder of such files, or a pattern of their names, which are one table; or of its idx
-	// file of images, with the file of their labels beside it.
+	// Data is the path of the site's file: CSV (plain or gzipped), Parquet, a sheet of an .xlsx workbook, or a folder
+	// or pattern of parts (docs/data-sources.md). For images (docs/schema.md#images) it is the idx file, with the
+	// labels next to it. Set it or `sql`. Default: none.
 	Data string `yaml:"data"`
-	// SQL asks a PostgreSQL database for the site's rows, in place of Data. They are read once, when the node starts,
-	// or not at all with sql.pushdown.
+	// SQL asks a PostgreSQL database for the site's rows, in place of Data.
 	SQL postgres.Config `yaml:"sql"`
-	// Stream reads the rows of Data from the disk, or of SQL from the database, for each question, in place of holding
-	// them in memory: a table of any
-	// size is answered from. Only sums of all records are answered then, and nothing that trains. Data must be CSV or
-	// Parquet, and stay as it is while the node runs. Default: false.
+	// Stream reads the rows from the disk or the database for each question, instead of keeping them in memory, for
+	// tables of any size (docs/data-sources.md#tables-that-do-not-fit-into-memory). The node then answers only sums of
+	// all records (`marginals`, `embed`, the figure of quality), and nothing that trains. Default: false.
 	Stream bool `yaml:"stream"`
-	// Share takes a part [from, to) of the file, chosen by a hash of each
-	// record, so that several sites can be played on one file. Default: all.
+	// Share is a part of the file, from and to, chosen by a hash of each record, so that one file can play several
+	// sites. Real sites leave it out.
 	Share [2]float64 `yaml:"share"`
-	// Unit is the privacy unit: "record", or the column that names the person.
-	// Default: "record". A person's records all go to one teacher.
+	// Unit is the privacy unit, as at the aggregator: `record`, or the column that names the person. All records of a
+	// person go to one teacher.
 	Unit string `yaml:"unit"`
-	// Overlap is at how many sites a unit of this one may be, itself among them; a dataset or run that counts on
-	// fewer is not answered. Default: 1, its units are at no other site.
+	// Overlap is the number of sites at which a unit of this site may be, itself included, 1 to 1000. 1 means only
+	// here. A dataset that counts on fewer does not take the node, and a node with a policy does not answer a run that
+	// does.
 	Overlap int `yaml:"overlap"`
-	// Teachers is the number of teachers (= partitions) on this node. More
-	// teachers drown the noise better, each learns from fewer records. Fixed
-	// for the life of the dataset. Default: 100.
+	// Teachers is the number of teachers, which are partitions of the records, at most the number of units. With more,
+	// the noise of votes matters less, and each teacher learns from fewer records. It is fixed for the life of the
+	// dataset.
 	Teachers int `yaml:"teachers"`
 }
 
@@ -132,7 +125,7 @@ func LoadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-// ReadConfig is [LoadConfig] without the validation, for who looks for all problems.
+// ReadConfig is [LoadConfig] without the validation, for callers that look for all problems.
 func ReadConfig(path string) (Config, error) {
 	c := DefaultConfig()
 	if err := config.Load(path, &c); err != nil {

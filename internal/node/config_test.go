@@ -48,7 +48,7 @@ func TestValidateNamesTheFieldAndTheFix(t *testing.T) {
 		"drain: 1h0m0s is":            func(c *Config) { c.Drain = time.Hour },
 		"http: listen \"9090\"":       func(c *Config) { c.HTTP.Listen = "9090" },
 		"traces: endpoint is missing": func(c *Config) { c.Traces.Insecure = true },
-		"level \"loud\"":              func(c *Config) { c.Log.Level = "loud" },
+		"log.level: \"loud\"":         func(c *Config) { c.Log.Level = "loud" },
 	} {
 		c := smallConfig(t, 4)
 		spoil(&c)

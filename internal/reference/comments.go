@@ -102,7 +102,11 @@ func prose(comment, goName string) string {
 	}
 	return page.ReplaceAllStringFunc(text, func(found string) string {
 		parts := page.FindStringSubmatch(found)
-		label := strings.ReplaceAll(or(strings.TrimPrefix(parts[2], "#"), parts[1]), "-", " ")
+		label := or(strings.TrimPrefix(parts[2], "#"), parts[1])
+		if file, ok := strings.CutPrefix(label, "config-"); ok {
+			label = file + ".yaml"
+		}
+		label = strings.ReplaceAll(strings.ReplaceAll(label, "-yaml", ".yaml"), "-", " ")
 		return fmt.Sprintf("[%s](%s.md%s)", label, parts[1], parts[2])
 	})
 }

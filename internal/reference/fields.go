@@ -68,7 +68,7 @@ func (w *writer) fields(t reflect.Type, at place, apart bool) (out table, err er
 			if err != nil {
 				return out, err
 			}
-			out.fields = append(out.fields, inner.fields...)
+			out.fields, out.below = append(out.fields, inner.fields...), append(out.below, inner.below...)
 			continue
 		}
 		inner, kind := at.field(i, name), f.Type
@@ -128,7 +128,7 @@ func (w *writer) row(t reflect.Type, f reflect.StructField, at place) (field, er
 	}
 	row := field{path: at.path, values: values, byDefault: w.byDefault(at), meaning: meaning}
 	switch {
-	case stated == "":
+	case stated == "" || stated == row.byDefault:
 	case !w.unset(at):
 		return field{}, fmt.Errorf("%s: the comment of %s states a default, but the code sets %s; leave it out of the "+
 			"comment", at.path, f.Name, row.byDefault)

@@ -21,6 +21,11 @@ var pages = []struct {
 	{"docs/schema.md", "schema.yaml", schemaYAML("")},
 	{"docs/schema.md", "a column", schemaYAML("columns")},
 	{"docs/schema.md", "a constraint", schemaYAML("constraints")},
+	{"docs/config-aggregator.md", "aggregator.yaml", aggregatorYAML},
+	{"docs/config-teacher.md", "teacher.yaml", teacherYAML},
+	{"docs/config-student.md", "student.yaml", studentYAML},
+	{"docs/config-policy.md", "policy.yaml", policyYAML},
+	{"docs/config-study.md", "study.yaml", studyYAML},
 }
 
 // Update returns the pages of the repository at root, by their paths, with new tables.

@@ -7,7 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/aggregator"
+	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/student"
+	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -51,6 +56,63 @@ func TestThePageOfARunHasEverySection(t *testing.T) {
 	}
 }
 
+// The files of roles have bounds of durations, defaults of lists and rows of inlined structs.
+func TestPagesOfRoles(t *testing.T) {
+	c := &comments{root: root, packages: map[string]map[string]string{}}
+	for _, row := range []struct {
+		make func(*comments) (string, error)
+		want string
+	}{
+		{aggregatorYAML, "| `etcd.lease_ttl` | duration, 1s to 10m | `10s` |"},
+		{aggregatorYAML, "| `datasets[].budget.epsilon` | number | required |"},
+		{teacherYAML, "| `share` | list of 2 numbers | `[0, 1]` |"},
+		{teacherYAML, "| `sql.timeout` | duration, 1s to 576h | `10m` |"},
+		{studentYAML, "| `workers` | 1 to 64 | `1` |"},
+		{policyYAML, "| `datasets[].approval` | `by-hand`, `automatic` | `by-hand` |"},
+		{studyYAML, "| `budget.filter` | text | `gdp` |"},
+	} {
+		text, err := row.make(c)
+		testkit.Must(t, err)
+		if !strings.Contains(text, row.want) {
+			t.Errorf("no row begins with %s", row.want)
+		}
+	}
+	for _, file := range []struct {
+		make func(*comments) (string, error)
+		of   reflect.Type
+	}{
+		{aggregatorYAML, reflect.TypeFor[aggregator.Config]()}, {teacherYAML, reflect.TypeFor[node.Config]()},
+		{studentYAML, reflect.TypeFor[student.Config]()}, {policyYAML, reflect.TypeFor[sitepolicy.Policy]()},
+		{studyYAML, reflect.TypeFor[study.Study]()},
+	} {
+		text, err := file.make(c)
+		testkit.Must(t, err)
+		for _, name := range tags(file.of) {
+			if !strings.Contains(text, "`"+name+"`") && !strings.Contains(text, "."+name+"`") {
+				t.Errorf("%v: no row has %s", file.of, name)
+			}
+		}
+	}
+}
+
+// tags are the names of the fields that have no fields of their own, at any depth.
+func tags(of reflect.Type) (names []string) {
+	for of.Kind() == reflect.Slice || of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	if of.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range of.NumField() {
+		name, _, _ := strings.Cut(of.Field(i).Tag.Get("yaml"), ",")
+		below := tags(of.Field(i).Type)
+		if names = append(names, below...); name != "-" && name != "" && len(below) == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 func TestProse(t *testing.T) {
 	for _, c := range []struct{ comment, want string }{
 		{"Steps is the number\nof steps.", "The number of steps."},
@@ -68,6 +130,25 @@ func TestProse(t *testing.T) {
 	} {
 		if rest, value := statedDefault(c.text); rest != c.rest || value != c.value {
 			t.Errorf("%q: %q and %q", c.text, rest, value)
+		}
+	}
+}
+
+// The example at the top of each page of a role is a file that the program takes.
+func TestExamplesOfPages(t *testing.T) {
+	read := map[string]func(path string) error{
+		"config-aggregator": func(path string) error { _, err := aggregator.LoadConfig(path); return err },
+		"config-teacher":    func(path string) error { _, err := node.LoadConfig(path); return err },
+		"config-student":    func(path string) error { _, err := student.LoadConfig(path); return err },
+		"config-policy":     func(path string) error { _, err := sitepolicy.Read(path); return err },
+	}
+	for page, read := range read {
+		_, text, _ := strings.Cut(string(testkit.Read(t, filepath.Join(root, "docs", page+".md"))), "```yaml\n")
+		text, _, ok := strings.Cut(text, "```")
+		path := filepath.Join(t.TempDir(), page+".yaml")
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
+		if err := read(path); err != nil || !ok {
+			t.Errorf("%s: %v", page, err)
 		}
 	}
 }

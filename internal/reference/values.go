@@ -90,6 +90,9 @@ func (w *writer) choice(at place, of []reflect.Value) string {
 
 // shown is a value as YAML has it.
 func shown(v reflect.Value) string {
+	if d, ok := v.Interface().(time.Duration); ok {
+		return short(d.String())
+	}
 	switch v.Kind() {
 	case reflect.Float64, reflect.Float32:
 		return number(v.Float())
@@ -99,6 +102,8 @@ func shown(v reflect.Value) string {
 			list = append(list, shown(v.Index(i)))
 		}
 		return strings.Join(list, ", ")
+	case reflect.Array:
+		return strings.ReplaceAll(fmt.Sprint(v.Interface()), " ", ", ")
 	case reflect.Pointer:
 		if v.IsNil() {
 			return ""
@@ -117,10 +122,19 @@ func number(x float64) string {
 	return strconv.FormatFloat(x, 'f', -1, 64)
 }
 
+var zeros = regexp.MustCompile(`([hm])(?:0[ms])+`)
+
+// short leaves out minutes and seconds that are zero in the durations of a text.
+func short(text string) string { return zeros.ReplaceAllString(text, "$1") }
+
 // values says what a field may be. Bounds are those of the error that a value out of all bounds gets.
 func (w *writer) values(t reflect.Type, at place) (string, error) {
 	if t == reflect.TypeFor[time.Duration]() {
-		return "duration, such as `30s`", nil
+		bound := w.refused(at, func(v reflect.Value) { v.SetInt(-99) })
+		if bound == "" {
+			return "duration, such as `30s`", nil
+		}
+		return "duration, " + short(bound), nil
 	}
 	switch t.Kind() {
 	case reflect.Bool:
@@ -145,6 +159,8 @@ func (w *writer) values(t reflect.Type, at place) (string, error) {
 		if t.Name() == "" {
 			return "list", nil
 		}
+	case reflect.Array:
+		return fmt.Sprintf("list of %d numbers", t.Len()), nil
 	case reflect.Map:
 		return "mapping", nil
 	}
@@ -169,7 +185,7 @@ func or(found, otherwise string) string {
 var (
 	oneOf    = regexp.MustCompile(`is not one of \[(.*)\]`)
 	use      = regexp.MustCompile(`"\?" is [^;]*; use ([\w-]+(?:(?:, or | or |, )[\w-]+)*)$`)
-	bounds   = regexp.MustCompile(`(?:NaN|-99) is (not|below) ([^;]*)`)
+	bounds   = regexp.MustCompile(`(?:NaN|-99(?:ns)?) is (not|below) ([^;]*)`)
 	between  = regexp.MustCompile(`^between (\S+)(?: \([^)]*\))? and (\S+)$`)
 	toChoose = regexp.MustCompile(`, or \S+ to have it chosen|, or 0 for .*$| \([^)]*\)`)
 	figure   = regexp.MustCompile(`\d[\d.]*e[+-]\d+`)

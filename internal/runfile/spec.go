@@ -23,12 +23,12 @@ type Spec struct {
 	// refused. Required.
 	Name string `yaml:"name"`
 	// Purpose is what the run is for: a line of at most 200 printable characters. It is part of the spec. People at the
-	// sites read it before they let the run begin (docs/sites-policy.md#approval-by-hand), and nothing checks it.
+	// sites read it before they let the run begin (docs/approvals.md), and nothing checks it.
 	// Default: the study's, or none.
 	Purpose string `yaml:"purpose"`
 	// Study is the path of the study.yaml to which the run belongs. Its name, title, purpose, permit, contact, last day
 	// and SHA-256 travel in the run's spec. Sites (docs/sites-policy.md#studies) and the aggregator
-	// (docs/cluster.md#aggregator) can require them, and people read them. The study must allow pipeline, stages, unit,
+	// (docs/config-aggregator.md) can require them, and people read them. The study must allow pipeline, stages, unit,
 	// budget, masks and members, and the schema must be the one next to it.
 	Study string `yaml:"study"`
 	// Schema is the path of the public schema.yaml (docs/schema.md). Required.

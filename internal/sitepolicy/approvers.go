@@ -12,8 +12,10 @@ import (
 
 // Approver is a person whose signed decisions count, by the fingerprint of the key of their certificate.
 type Approver struct {
+	// Name is the person's name. Required.
 	Name string `yaml:"name"`
-	Key  string `yaml:"key"` // SHA-256 in hex, also in groups
+	// Key is the SHA-256 fingerprint of the key of the person's certificate, in hex, also in groups. Required.
+	Key string `yaml:"key"`
 }
 
 // mostApprovers bounds the persons of a policy: their decisions are looked at in every round.

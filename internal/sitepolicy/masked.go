@@ -11,8 +11,11 @@ import (
 // Peer is a site with which a masked run is allowed, by the fingerprint of its certificate's key, which people
 // compared with that site, and not with the aggregator.
 type Peer struct {
+	// Site is the name of the site. Required.
 	Site string `yaml:"site"`
-	Key  string `yaml:"key"` // SHA-256 in hex, also in groups
+	// Key is the SHA-256 fingerprint of the key of its certificate, in hex, also in groups
+	// (docs/masked.md#fingerprints). Required.
+	Key string `yaml:"key"`
 }
 
 // validateMasked checks what is said of masked runs.

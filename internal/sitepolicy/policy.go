@@ -27,55 +27,71 @@ const (
 
 // Policy is what a site allows. A dataset that it does not name is allowed nothing.
 type Policy struct {
+	// Datasets lists what is allowed on each dataset. A dataset that is not listed is allowed nothing. Required.
 	Datasets []Dataset `yaml:"datasets"`
 }
 
 // Dataset is what a site allows on one dataset, at each of its nodes.
 type Dataset struct {
-	// Name is the dataset's, as in the node's configuration.
+	// Name is the dataset's name, as in the node's file. Required.
 	Name string `yaml:"name"`
-	// Epsilon and Delta bound what all runs together may cost the records of a node,
-	// ever. No default.
+	// Epsilon is the limit of all runs together, ever, at this node. If it is less than the dataset's budget, runs go
+	// on without this site once it is reached, or end. Required.
 	Epsilon float64 `yaml:"epsilon"`
-	Delta   float64 `yaml:"delta"`
-	// Filter is the rule by which releases add up: gdp (default) or rdp, as of a
-	// dataset's budget. Fixed once something was charged.
+	// Delta is the probability that the limit's bound may fail. Required.
+	Delta float64 `yaml:"delta"`
+	// Filter is the rule that adds up releases (docs/privacy.md#adding-up). `gdp` is exact for Gaussian noise and
+	// counts Poisson samples (`dpgan`, `dp-mlp`) as all records; `rdp` counts samples as samples. It is fixed once a
+	// round was charged. `pld` needs a plan of all runs, which nobody has here. Default: `gdp`.
 	Filter privacy.Filter `yaml:"filter"`
-	// Pipelines are those whose questions are answered. No default.
+	// Pipelines lists the pipelines whose questions are answered. The student states the pipeline of a run, and the
+	// node checks the run's questions against it (docs/site-ledger.md#what-each-pipeline-and-stage-asks). Required.
 	Pipelines []string `yaml:"pipelines"`
-	// Stages are what runs may ask after training: selections, fit, sampled, quality. Default: none.
+	// Stages lists the questions that runs may ask after training: `selections` (docs/boosting.md), `fit` and `sampled`
+	// (docs/weights.md), `quality` (docs/quality.md). The node refuses all of a run that may ask another one. Default:
+	// none.
 	Stages []string `yaml:"stages"`
-	// MinRows is how many privacy units the node must have, MinRowsPerTeacher how many
-	// each of its teachers. Default: 0.
-	MinRows           int `yaml:"min_rows"`
+	// MinRows is the least number of privacy units at the node. The node checks it before it joins, and ends with an
+	// error if there are fewer. Default: 0.
+	MinRows int `yaml:"min_rows"`
+	// MinRowsPerTeacher is the least number of privacy units of each teacher, checked at the same time. Default: 0.
 	MinRowsPerTeacher int `yaml:"min_rows_per_teacher"`
-	// Study is the study that runs must be of. Default: any, and none.
+	// Study is the study that runs must belong to: see docs/sites-policy.md#studies.
 	Study Study `yaml:"study"`
-	// LeastRecordsBy are columns of which each category that occurs at the node must have so many privacy units.
-	// Default: none.
+	// LeastRecordsBy lists categorical columns, such as the label. Each category that occurs at the node must have so
+	// many privacy units (docs/sites-policy.md#least-records-by-category). Default: none.
 	LeastRecordsBy []LeastBy `yaml:"least_records_by"`
-	// Approval is by-hand or automatic. Default: by-hand.
+	// Approval says who lets a run begin. With `by-hand` a person approves each run (docs/approvals.md); with
+	// `automatic` the node answers what the rules allow. Default: `by-hand`.
 	Approval Approval `yaml:"approval"`
-	// ApprovalExpires is for how long an approval holds that says nothing else, such as 30d. Default: without end.
+	// ApprovalExpires is how long an approval holds if the person gave no end: days such as `30d`, or a duration such
+	// as `36h`, up to 3650d. With a short time people look again at runs that never began. A run that is still active
+	// stops until somebody approves it again. Default: without end.
 	ApprovalExpires string `yaml:"approval_expires"`
-	// Approvers are the persons whose signed decisions count. Default: whoever may run the command decides.
+	// Approvers lists the people whose signed decisions count (docs/approvals.md#several-persons), at most 20. Default:
+	// none, and anyone who can run the command on the node's machine decides.
 	Approvers []Approver `yaml:"approvers"`
-	// ApprovalsNeeded is how many different approvers must let a run begin. Default: 1.
+	// ApprovalsNeeded is the number of different approvers that must let a run begin. It needs `approvers`. With more
+	// than one nobody decides alone, and runs wait for more people. Default: `1`.
 	ApprovalsNeeded int `yaml:"approvals_needed"`
-	// Masked refuses runs without masks, in which the aggregator sees the node's sums. Default: false.
+	// Masked refuses runs without masks (docs/masked.md), in which the aggregator sees this node's sums. Default:
+	// false.
 	Masked bool `yaml:"masked"`
-	// LeastSites is how many sites there must be in each sum of a masked run, and LeastColluding how many that
-	// collude with the aggregator it must withstand. Default: 0.
-	LeastSites     int `yaml:"least_sites"`
+	// LeastSites is the least number of sites in each sum that a masked run opens. It bounds the run's quorum, not the
+	// number of its members. It needs `masked`. Default: 0.
+	LeastSites int `yaml:"least_sites"`
+	// LeastColluding is the least number of sites that may collude with the aggregator while a masked run still hides
+	// the others. It needs `masked`. Default: 0.
 	LeastColluding int `yaml:"least_colluding"`
-	// Peers are the sites with which masked runs are allowed. Default: whatever a person approves; with automatic
-	// approval none.
+	// Peers lists the sites with which masked runs are allowed. The node refuses a run with another member, or with a
+	// peer under another key, even if it was approved. The site itself need not be listed. With `approval: automatic` a
+	// masked run needs peers, because nobody else looks at its members. Default: none.
 	Peers []Peer `yaml:"peers"`
 }
 
 // Study is the study that runs must be of.
 type Study struct {
-	// SHA256 is that of the text of its study.yaml, in hex.
+	// SHA256 is the hash of the text of the study.yaml, as `sha256sum` prints it. Default: any study, and none.
 	SHA256 string `yaml:"sha256"`
 	// Expires is the last day, in UTC, on which the site takes part. Default: the study's own.
 	Expires string `yaml:"expires"`
@@ -83,8 +99,10 @@ type Study struct {
 
 // LeastBy is a categorical column, and how many privacy units each of its categories must have that occurs.
 type LeastBy struct {
+	// Column is the name of a categorical column of the schema. Required.
 	Column string `yaml:"column"`
-	Least  int    `yaml:"least"`
+	// Least is the least number of privacy units of each category, 2 or more. Required.
+	Least int `yaml:"least"`
 }
 
 const maxPolicy = 1 << 20

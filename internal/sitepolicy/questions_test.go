@@ -13,7 +13,7 @@ import (
 
 // Sites allow pipelines and stages by what the document says that these ask.
 func TestTheDocumentSaysWhatIsAsked(t *testing.T) {
-	text, err := os.ReadFile("../../docs/sites-policy.md")
+	text, err := os.ReadFile("../../docs/site-ledger.md")
 	testkit.Must(t, err)
 	said := map[string][]string{}
 	_, section, _ := strings.Cut(string(text), "## What each pipeline and stage asks")

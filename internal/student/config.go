@@ -15,47 +15,43 @@ import (
 	"github.com/conclave-dp/conclave/internal/tracing"
 )
 
-// Config is the configuration of a student process. Relative paths in a file
-// are relative to that file.
+// Config is the YAML file of a student. Paths are relative to the file's folder.
 type Config struct {
-	// Aggregator is the address to dial, host:port, or those of an aggregator
-	// and its standbys, with commas between them; whichever leads answers. No
-	// default.
+	// Aggregator is the host:port to dial. With standbys it is a comma-separated list that includes all of them, or one
+	// name that has all their addresses; the leader answers. Required.
 	Aggregator string `yaml:"aggregator"`
-	// ServerName is the host name the aggregator's certificate must carry, at
-	// every address. Default: the host of the address.
+	// ServerName is the host name that the aggregator's certificate must carry at every address, for tunnels and
+	// proxies. Default: the host of `aggregator`.
 	ServerName string `yaml:"server_name"`
-	// Dataset names the dataset at the aggregator whose budget pays.
+	// Dataset is the name of the dataset whose budget pays. Required.
 	Dataset string `yaml:"dataset"`
-	// Run is the path of the run.yaml. A worker has none.
+	// Run is the path of the run.yaml (docs/run-yaml.md). Required, except for a worker, which has none. Default: none.
 	Run string `yaml:"run"`
-	// Queue makes the student a worker: it takes runs from the dataset's queue, one after the
-	// other, until it is stopped. Default: false.
+	// Queue makes the student a worker: it takes runs from the dataset's queue (docs/runs.md), one after the other,
+	// until it is stopped. Default: false.
 	Queue bool `yaml:"queue"`
-	// Worker is the worker's name. One that comes back under its name goes on with the run
-	// that it held. Default: the name of the machine.
+	// Worker is the worker's name: 1 to 100 letters, digits, dots, dashes and underscores. A worker that returns under
+	// its name continues the run that it had; two processes need two names. Default: the name of the machine.
 	Worker string `yaml:"worker"`
-	// Workers is how many runs a worker takes at the same time. Default: 1.
+	// Workers is the number of runs that a worker takes at the same time. More need more memory and processors.
 	Workers int `yaml:"workers"`
-	// KeepResults is how long a worker keeps the folder of a run that is done, which who submitted it can fetch
-	// meanwhile. Then it is removed. 0 keeps it until somebody removes it. Default: 720h, 30 days.
+	// KeepResults is how long a worker keeps the folder of a finished run, at least 1h, with all that is in it. Until
+	// then the submitter can fetch the results (docs/fetching.md#fetching). With 0 it keeps the folder until somebody
+	// removes it.
 	KeepResults time.Duration `yaml:"keep_results"`
-	// Out is the folder for the synthetic data and all that goes with it. A worker makes a
-	// folder for each run there. Default: "out".
+	// Out is the folder of results and checkpoint. Give every run, in every cluster, a folder of its own. A worker
+	// makes one for each run in it, and workers that share it continue each other's checkpoints.
 	Out string `yaml:"out"`
-	// TLS names the files of the mutual TLS connection.
+	// TLS names the files of mutual TLS.
 	TLS certs.Files `yaml:"tls"`
-	// Retry bounds the pause between attempts to reach the aggregator.
-	// Default: 2s.
+	// Retry is the longest pause between attempts to reach the aggregator.
 	Retry time.Duration `yaml:"retry"`
-	// Patience is how long the student tries to reach an aggregator that has
-	// never answered, and how long it repeats a request at which the aggregator
-	// fails. For one that is away while a run is open it waits without end.
-	// Default: 30s.
+	// Patience is how long the student tries to reach an aggregator that never answered, and how long it repeats a
+	// request that fails. Once a run is open, the student waits without end for an aggregator that is away.
 	Patience time.Duration `yaml:"patience"`
-	// Traces says where spans of rounds are sent. Default: nowhere.
+	// Traces says where spans of rounds are sent.
 	Traces tracing.Config `yaml:"traces"`
-	// Log says what is logged to standard error.
+	// Log says what is logged.
 	Log logging.Config `yaml:"log"`
 }
 
@@ -72,8 +68,8 @@ func DefaultConfig() Config {
 // over both, and validates the result.
 func LoadConfig(path string) (Config, error) { return loadConfig(path, Config.Validate) }
 
-// LoadConnection is LoadConfig for who only asks the aggregator something: the file need
-// not say what is to be run.
+// LoadConnection is LoadConfig for commands that only ask the aggregator something: the file need not say what is to
+// be run.
 func LoadConnection(path string) (Config, error) { return loadConfig(path, Config.validateConnection) }
 
 func loadConfig(path string, validate func(Config) error) (Config, error) {

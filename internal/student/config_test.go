@@ -46,7 +46,7 @@ func TestConfigsThatCannotWork(t *testing.T) {
 		"keep_results: 1m0s":              strings.Replace(good, "run: run.yaml", "queue: true\nkeep_results: 1m", 1),
 		"retry:":                          good + "retry: 0s\n",
 		"patience:":                       good + "patience: -1s\n",
-		"log:":                            good + "log: {level: loud}\n",
+		"log.level:":                      good + "log: {level: loud}\n",
 		"out:":                            good + "out: \"\"\n",
 		`"agregator"`:                     good + "agregator: x\n",
 		"traces:":                         good + "traces: {endpoint: collector}\n",

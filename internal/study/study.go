@@ -22,46 +22,56 @@ import (
 
 // Study is a study.yaml.
 type Study struct {
-	// Name is one of small letters, digits, dots and hyphens. No default.
+	// Name is the study's name: small letters, digits, dots and hyphens. Required.
 	Name string `yaml:"name"`
-	// Title, Purpose, Permit and Contact are lines of text for people: what the study is called, what it is for, the
-	// number of the permit or of the ethics committee's vote, and whom to ask. No default.
-	Title   string `yaml:"title"`
+	// Title is what the study is called, at most 200 characters on one line. People read it before they take part.
+	// Required.
+	Title string `yaml:"title"`
+	// Purpose is what the study is for, on one line like `title`. Required.
 	Purpose string `yaml:"purpose"`
-	Permit  string `yaml:"permit"`
+	// Permit is the number of the permit or of the ethics committee's vote, on one line like `title`. Required.
+	Permit string `yaml:"permit"`
+	// Contact is whom to ask, on one line like `title`. Required.
 	Contact string `yaml:"contact"`
-	// Expires is the last day of the study, in UTC, such as 2027-06-30. No default.
+	// Expires is the last day of the study, in UTC, such as `2027-06-30`. Certificates and kits end 30 days later.
+	// Required.
 	Expires string `yaml:"expires"`
 
-	// Dataset is the dataset's name at the aggregator, Schema the path of its schema, Unit its privacy unit. Default
-	// of the last: record.
+	// Dataset is the dataset's name at the aggregator. Required.
 	Dataset string `yaml:"dataset"`
-	Schema  string `yaml:"schema"`
-	Unit    string `yaml:"unit"`
-	// Overlap is at how many of the sites one privacy unit may be at most. Default: 1, the sites' units are disjoint.
+	// Schema is the path of the public schema (docs/schema.md), next to the study. Required.
+	Schema string `yaml:"schema"`
+	// Unit is the privacy unit: `record`, or the schema's unit column.
+	Unit string `yaml:"unit"`
+	// Overlap is the number of sites at which one privacy unit may be. With 1 the sites' units are disjoint.
 	Overlap int `yaml:"overlap"`
-	// Budget is what all runs of the study may spend together.
+	// Budget is what all runs of the study may spend together, ever. It is also each site's first limit. Its filter is
+	// `gdp` or `rdp`, because a site can count by these too.
 	Budget privacy.Budget `yaml:"budget"`
-	// Pipelines and Stages are what runs may ask, as in a site's policy. Default of stages: none.
+	// Pipelines lists the pipelines that runs may use. The students' first run uses the first. Required.
 	Pipelines []string `yaml:"pipelines"`
-	Stages    []string `yaml:"stages"`
-	// Masked says that the aggregator sees totals with their noise alone. Default: false.
+	// Stages lists what runs may ask after training, as in a site's policy (docs/config-policy.md). Default: none.
+	Stages []string `yaml:"stages"`
+	// Masked makes all runs of the study masked: the aggregator sees totals with their noise alone (docs/masked.md).
+	// Sites then refuse other runs, and runs with other members. Default: false.
 	Masked bool `yaml:"masked"`
 
 	// Aggregator is where the aggregator is reached.
 	Aggregator Aggregator `yaml:"aggregator"`
-	// Sites are the institutions, Teachers how many teachers each has. Default of the last: 100.
-	Sites    []string `yaml:"sites"`
-	Teachers int      `yaml:"teachers"`
-	// Students are the names of those who may submit runs.
+	// Sites lists the names of the institutions, at most 256, of at most 60 characters each. Required.
+	Sites []string `yaml:"sites"`
+	// Teachers is the number of teachers of each site, 1 to 65536.
+	Teachers int `yaml:"teachers"`
+	// Students lists the names that may submit runs. `worker` is the name of the operator's own. Required.
 	Students []string `yaml:"students"`
 }
 
 // Aggregator is where the aggregator of a study listens.
 type Aggregator struct {
-	// Hosts are the names or addresses that it is dialled by, without ports. No default.
+	// Hosts lists the names or addresses by which the aggregator is dialled, without ports. Several are tried one after
+	// the other. Required.
 	Hosts []string `yaml:"hosts"`
-	// Port is its TCP port. Default: 7443.
+	// Port is the aggregator's TCP port, the only one that is open.
 	Port int `yaml:"port"`
 }
 
@@ -98,13 +108,18 @@ func Read(path string) (*Study, []byte, error) {
 	return s, text, nil
 }
 
+// Default has the defaults of a study. It is not valid by itself.
+func Default() *Study {
+	return &Study{Unit: "record", Overlap: 1, Teachers: 100, Aggregator: Aggregator{Port: 7443},
+		Budget: privacy.Budget{Filter: privacy.FilterGDP}}
+}
+
 // Parse reads a study.yaml. Unknown fields are errors, and so is everything that [Study.Validate] finds.
 func Parse(text []byte) (*Study, error) {
 	if err := config.CheckYAML(text, MaxBytes); err != nil { // it comes in kits from outside
 		return nil, err
 	}
-	s := &Study{Unit: "record", Overlap: 1, Teachers: 100, Aggregator: Aggregator{Port: 7443}}
-	s.Budget.Filter = privacy.FilterGDP
+	s := Default()
 	if err := config.Decode(bytes.NewReader(text), s); err != nil {
 		return nil, err
 	}

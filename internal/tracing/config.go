@@ -6,16 +6,15 @@ import (
 	"net"
 )
 
-// Config says where a process sends its traces.
+// Config says where a process sends its traces. For what they contain, see docs/traces.md.
 type Config struct {
-	// Endpoint is host:port of a collector that takes OTLP over gRPC. Default: none, no
-	// traces.
+	// Endpoint is the host:port of a collector that takes OTLP over gRPC. Default: none.
 	Endpoint string `yaml:"endpoint"`
-	// Insecure sends them in the clear. Default: false, TLS. Only a collector on the same
-	// machine, or in the same pod, excuses it.
+	// Insecure sends spans in the clear instead of over TLS, for a collector on the same machine or in the same pod.
+	// Default: false.
 	Insecure bool `yaml:"insecure"`
-	// CA is the path of the PEM file of the authorities that the collector's certificate is
-	// checked against. Default: those of the system.
+	// CA is the path of the PEM file of the authorities that the collector's certificate is checked against. Default:
+	// those of the system.
 	CA string `yaml:"ca"`
 }
 

@@ -7,7 +7,7 @@
 // A span is a name, a time, and names: of datasets and runs, numbers of rounds, purposes. It
 // holds no record, no vote and no sum. Its time is what roles must think about: what takes
 // longer the more records there are, or the larger a drawn noise is, must have no span of
-// its own, or one that stays where the records are. See docs/operations.md.
+// its own, or one that stays where the records are. See docs/traces.md.
 package tracing
 
 import (

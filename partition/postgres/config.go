@@ -9,24 +9,25 @@ import (
 	"time"
 )
 
-// Config says which database to ask, and what.
+// Config says which database to ask, and what. Set it instead of `data`; docs/data-sources.md#postgresql shows how.
+// The node reads the rows once, when it starts, unless `stream` or `pushdown` is set.
 type Config struct {
-	// DSNFile is the path of a file with the connection string, a URL
-	// (postgres://user:password@host/database?sslmode=verify-full) or words (host=... user=...).
-	// It holds the password, so give it mode 0600, or take it from a mounted secret. A
-	// connection without sslmode is encrypted only where the server offers it: use verify-full.
+	// DSNFile is the path of a file with the connection string on one line: a URL such as
+	// `postgres://user:password@host/database?sslmode=verify-full`, or words such as `host=... user=...`. It holds the
+	// password: give it mode 0600, or mount a secret. Without `sslmode` the connection is encrypted only if the server
+	// offers it. Default: none, with `dsn_env`.
 	DSNFile string `yaml:"dsn_file"`
-	// DSNEnv is the name of an environment variable with the connection string, in place of
-	// DSNFile. Easier to pass on, but whoever may look at the process can read it.
+	// DSNEnv is the name of an environment variable with the connection string. It is easier to pass on, but anyone who
+	// can inspect the process can read it. Default: none, with `dsn_file`.
 	DSNEnv string `yaml:"dsn_env"`
-	// Query gives the site's rows, with the schema's columns by name, in any order. It is
-	// one SELECT (or VALUES, TABLE, WITH): anything that writes is refused by the server.
+	// Query is one SELECT (or VALUES, TABLE, WITH) for the site's rows, with the schema's columns by name, in any
+	// order. It runs in a transaction that can only read. Required.
 	Query string `yaml:"query"`
-	// Timeout ends a query that takes longer, and a connection that is not made. Default:
-	// 10m. Longer for tables of many millions of rows, shorter to spare a database that others use.
+	// Timeout is the longest that a query or a connection attempt may take. Use more for many millions of rows, less to
+	// spare a database that others use.
 	Timeout time.Duration `yaml:"timeout"`
-	// Pushdown has the database count, for each question, and no row leaves it. Only questions of the pipeline
-	// marginals and of the figure of quality are answered then. Default: false, and the rows are read.
+	// Pushdown has the database count for each question (docs/data-sources.md#the-database-counts), and no row leaves
+	// it. The node then answers only the pipeline `marginals` and the figure of quality. Default: false.
 	Pushdown bool `yaml:"pushdown"`
 }
 
@@ -54,7 +55,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("sql.query: missing; give the SELECT for the site's rows"))
 	}
 	if c.Timeout < time.Second || c.Timeout > maxTimeout {
-		errs = append(errs, fmt.Errorf("sql.timeout: %v is not from 1s to %v", c.Timeout, maxTimeout))
+		errs = append(errs, fmt.Errorf("sql.timeout: %v is not between 1s and %v", c.Timeout, maxTimeout))
 	}
 	return errors.Join(errs...)
 }

@@ -48,9 +48,7 @@ var (
 // An alert on a metric that nothing exports never fires. Every alert is explained.
 func TestAlerts(t *testing.T) {
 	code := sources(t, "../../internal/aggregator", "../../internal/node", "../../internal/monitor")
-	raw, err := os.ReadFile("../../docs/operations.md")
-	testkit.Must(t, err)
-	document := string(raw)
+	document := string(testkit.Read(t, "../../docs/alerts.md")) + string(testkit.Read(t, "../../docs/metrics.md"))
 	var rules *monitoringv1.PrometheusRule
 	for _, s := range sets(t) {
 		for _, r := range find[*monitoringv1.PrometheusRule](s) {
@@ -68,7 +66,7 @@ func TestAlerts(t *testing.T) {
 			}
 			alerts[rule.Alert] = true
 			if !strings.Contains(document, "| `"+rule.Alert+"` |") {
-				t.Errorf("docs/operations.md does not explain %s", rule.Alert)
+				t.Errorf("docs/alerts.md does not explain %s", rule.Alert)
 			}
 			if s := rule.Labels["severity"]; !slices.Contains([]string{"critical", "warning", "info"}, s) ||
 				rule.Annotations["summary"] == "" {
@@ -88,7 +86,7 @@ func TestAlerts(t *testing.T) {
 					t.Errorf("%s: no program exports %s", rule.Alert, name)
 				}
 				if !strings.Contains(document, "`"+name+"`") {
-					t.Errorf("%s: docs/operations.md does not have %s", rule.Alert, name)
+					t.Errorf("%s: docs/metrics.md does not have %s", rule.Alert, name)
 				}
 			}
 			for _, m := range matcher.FindAllStringSubmatch(expression, -1) {
@@ -118,7 +116,7 @@ func TestAlerts(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(Conclave[A-Za-z]+)` \\|").FindAllStringSubmatch(document, -1) {
 		if !alerts[m[1]] {
-			t.Errorf("docs/operations.md explains %s, which is no alert", m[1])
+			t.Errorf("docs/alerts.md explains %s, which is no alert", m[1])
 		}
 	}
 }

@@ -33,7 +33,7 @@ func replicasOf(object runtime.Object) int {
 
 var image = flag.Bool("image", false, "build the image by the Dockerfile's steps and run overlays/small in it")
 
-// secretOf makes a Secret as docs/operations.md does, with a certificate of an authority.
+// secretOf makes a Secret as docs/kubernetes-install.md does, with a certificate of an authority.
 func secretOf(t *testing.T, issuer string, role certs.Role, name string, hosts ...string) string {
 	t.Helper()
 	testkit.Must(t, authority.Issue(issuer, role, name, hosts, time.Hour))

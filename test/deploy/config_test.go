@@ -142,7 +142,7 @@ func readable(t *testing.T, c corev1.Container, paths ...string) {
 	}
 }
 
-// grace wants what docs/operations.md asks for: drain and 40 seconds.
+// grace wants what docs/upgrade.md asks for: drain and 40 seconds.
 func grace(t *testing.T, p pod, drain time.Duration) {
 	t.Helper()
 	given := time.Duration(0)
@@ -375,7 +375,7 @@ func TestConfigurationsOfComponents(t *testing.T) {
 
 // The documented commands make certificates for every name that is dialled.
 func TestDocumentedCertificates(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/operations.md")
+	raw, err := os.ReadFile("../../docs/kubernetes-install.md")
 	testkit.Must(t, err)
 	issued := map[string][]string{}
 	command := regexp.MustCompile(`certs issue --dir (\S+) --role (\S+) --name (\S+)(?: \\\n\s+)?(?: --hosts (\S+))?`)
@@ -401,7 +401,7 @@ func TestDocumentedCertificates(t *testing.T) {
 	} {
 		hosts, ok := issued[who]
 		if !ok {
-			t.Errorf("docs/operations.md issues no certificate for %s", who)
+			t.Errorf("docs/kubernetes-install.md issues no certificate for %s", who)
 		}
 		for _, name := range names {
 			if !slices.Contains(hosts, name) {

@@ -13,7 +13,7 @@ import (
 )
 
 // others are the images of other projects, by their tags: operators that apply the manifests pin them, as
-// docs/operations.md says.
+// docs/kubernetes-install.md says.
 var others = []string{"gcr.io/etcd-development/etcd:v" + etcdversion.Version, "docker.io/library/busybox:1.37.0"}
 
 // tries are the folders that take the image of one machine by its tag, and bases that are only built as a part.

@@ -45,7 +45,8 @@ func (x *instance) etcdctl(args ...string) (string, error) {
 		"--cacert", "/tls/ca.crt", "--cert", "/tls/tls.crt", "--key", "/tls/tls.key"}, args...)...)
 }
 
-// makeUsers does what docs/operations.md says, with the certificate of a member, which may do nothing afterwards.
+// makeUsers does what docs/kubernetes-install.md says, with the certificate of a member, which may do nothing
+// afterwards.
 func (m *machine) makeUsers() {
 	t := m.t
 	t.Helper()

@@ -15,10 +15,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// documentedUsers are the commands that make etcd's users, as docs/operations.md has them.
+// documentedUsers are the commands that make etcd's users, as docs/kubernetes-install.md has them.
 func documentedUsers(t *testing.T) (commands []string) {
 	t.Helper()
-	raw, err := os.ReadFile("../../docs/operations.md")
+	raw, err := os.ReadFile("../../docs/kubernetes-install.md")
 	testkit.Must(t, err)
 	command := regexp.MustCompile(`(?m)^ +etcd ((?:role|user|auth) .*)$`)
 	for _, m := range command.FindAllStringSubmatch(string(raw), -1) {
@@ -27,10 +27,10 @@ func documentedUsers(t *testing.T) (commands []string) {
 	return commands
 }
 
-// secretCerts are the certificates of the Secrets that docs/operations.md makes, as AUTHORITY ROLE-NAME.
+// secretCerts are the certificates of the Secrets that docs/kubernetes-install.md makes, as AUTHORITY ROLE-NAME.
 func secretCerts(t *testing.T) map[string]string {
 	t.Helper()
-	raw, err := os.ReadFile("../../docs/operations.md")
+	raw, err := os.ReadFile("../../docs/kubernetes-install.md")
 	testkit.Must(t, err)
 	found := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^ +secret (\S+) (\S+) (\S+)$`).FindAllStringSubmatch(string(raw), -1) {

@@ -21,7 +21,7 @@ func backupCommand() *cobra.Command {
 		Use:   "backup --config FILE --out FILE",
 		Short: "copy the ledger and all that an external etcd has besides into a file",
 		Long: "Needs a user of etcd who may read the prefix, and no other right. Copies at one moment, also while " +
-			"aggregators write. What is spent afterwards is not in the file: read docs/operations.md before a restore.",
+			"aggregators write. What is spent afterwards is not in the file: read docs/backup.md before a restore.",
 	}
 	config := c.Flags().String("config", "", "file of an aggregator, of which etcd is read")
 	out := c.Flags().String("out", "", "file to write, which must not be there")
@@ -41,7 +41,7 @@ func restoreCommand() *cobra.Command {
 		Use:   "restore --config FILE --from FILE",
 		Short: "put a backup of the ledger into an empty etcd",
 		Long: "Only with all aggregators stopped, and only where the ledger is lost: what was spent since the backup " +
-			"is forgotten. docs/operations.md says what to compare before anybody asks again.",
+			"is forgotten. docs/backup.md says what to compare before anybody asks again.",
 	}
 	config := c.Flags().String("config", "", "file of an aggregator, of which etcd is read")
 	from := c.Flags().String("from", "", "file of conclave ledger backup")

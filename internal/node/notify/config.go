@@ -9,11 +9,14 @@ import (
 	"strings"
 )
 
-// Config says where people are told that a run waits for them.
+// Config says where people are told that a run waits for them. The names in a message leave the site if the address
+// is elsewhere; see docs/approvals.md#telling-people.
 type Config struct {
-	// URL gets one POST of JSON for each run that waits: https, or http on a loopback. Default: none.
+	// URL is the address that gets one POST of JSON for each run that waits: https, or http on a loopback. Default:
+	// none.
 	URL string `yaml:"url"`
-	// TokenFile holds what is shown there, as `Authorization: Bearer TOKEN`. It is read for every POST. Default: none.
+	// TokenFile is the path of a file with the token that is sent as `Authorization: Bearer TOKEN`. It is read for
+	// every POST. Default: none.
 	TokenFile string `yaml:"token_file"`
 }
 

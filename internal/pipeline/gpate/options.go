@@ -32,7 +32,7 @@ const (
 
 // Options are the section `gpate:` of a run.yaml. This section configures `pipeline: gpate`; see docs/gpate.md. A round
 // has room for 65,536 votes (records x directions) or for a sum of 131,072 numbers. With more than two bins it also has
-// room for at most 131,072 counts (votes x bins). docs/cluster.md#sizes has the limits of messages.
+// room for at most 131,072 counts (votes x bins). docs/limits.md#sizes has the limits of messages.
 type Options struct {
 	// Answers is how gradients are released. `sum`: one noisy sum a round, at one price for all records and
 	// directions. `histogram`: votes on bins, released as noisy counts. `winner`: votes on bins, released as the

@@ -20,8 +20,8 @@ type Options struct {
 	Use string `yaml:"use"`
 	// Pool is how many times as many rows `resample` draws from, at most 2,000,000 rows.
 	Pool int `yaml:"pool"`
-	// Share is the part of epsilon that the fit may cost by itself. More makes weights truer and leaves less for the
-	// training. Free methods take none.
+	// Share is the part of epsilon that the fit may cost by itself. A larger share makes the weights more accurate and
+	// leaves less for the training. Free methods take none.
 	Share float64 `yaml:"share"`
 	// Records is the **public** number of privacy units at all sites; do not count it in the data. 0 takes the sum of
 	// the class counts, which were paid for.

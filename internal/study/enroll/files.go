@@ -13,7 +13,7 @@ import (
 func nodeFile(s *study.Study, site, data string) []byte {
 	files := certs.IssuedFiles("", certs.RoleNode, site)
 	return fmt.Appendf(nil, `# The node of %[1]s in study %[2]s, as teacher join wrote it.
-# docs/cluster.md says what the fields are.
+# docs/config-teacher.md says what the fields are.
 aggregator: %[3]q
 dataset: %[4]q
 site: %[1]q
@@ -34,7 +34,7 @@ tls: {ca: %[8]s, cert: %[9]s, key: %[10]s}
 func policy(s *study.Study, text []byte, site string, r *roster.Roster) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# What %[1]s allows in study %[2]s, as teacher join wrote it. It is the site's.
-# docs/sites-policy.md says what the fields are. The node reads the file again when it changes.
+# docs/config-policy.md says what the fields are. The node reads the file again when it changes.
 datasets:
   - name: %[3]q
     # Of all runs together, ever, at this node.

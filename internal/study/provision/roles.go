@@ -80,7 +80,7 @@ func (m *maker) students() error {
 func (m *maker) aggregator() []byte {
 	s := m.study
 	files := certs.IssuedFiles("", certs.RoleAggregator, "aggregator")
-	return fmt.Appendf(nil, `# The aggregator of study %[1]s. docs/cluster.md says what the fields are.
+	return fmt.Appendf(nil, `# The aggregator of study %[1]s. docs/config-aggregator.md says what the fields are.
 listen: ":%[2]d"
 datasets:
   - name: %[3]q
@@ -103,7 +103,8 @@ audit_log: audit.jsonl
 
 func (m *maker) worker() []byte {
 	files := certs.IssuedFiles("", certs.RoleStudent, study.Worker)
-	return fmt.Appendf(nil, `# The worker that trains the runs of study %s. docs/cluster.md says what the fields are.
+	return fmt.Appendf(nil, `# The worker that trains the runs of study %s.
+# docs/config-student.md says what the fields are.
 aggregator: %q
 dataset: %q
 queue: true
@@ -117,7 +118,7 @@ tls: {ca: %s, cert: %s, key: %s}
 
 func (m *maker) connection(what string, role certs.Role, name string) []byte {
 	files := certs.IssuedFiles("", role, name)
-	return fmt.Appendf(nil, `# %s. docs/cluster.md says what the fields are.
+	return fmt.Appendf(nil, `# %s. docs/config-student.md says what the fields are.
 aggregator: %q
 dataset: %q
 tls: {ca: %s, cert: %s, key: %s}

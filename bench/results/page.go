@@ -29,7 +29,6 @@ var methods = [][3]string{
 	{"`logreg-noised`, Laplace", "logreg-noised laplace", "BetaNoised"},
 	{"`logreg-debiased`, Gaussian", "logreg-debiased gaussian", "BetaDebiased"},
 	{"`dp-mlp`", "dp-mlp", "DP-MLP"},
-	{"`logreg`, NOT PRIVATE", "logreg (NOT PRIVATE)", "LogReg (not private)"},
 }
 
 // page is what is written: its figures come from the logs.
